@@ -1,6 +1,8 @@
-//! Cookies with the keys of a browser: each lets it finish the silent checks of one verification that it began.
+//! Cookies that hold browser keys. A browser key lets one browser finish the silent checks that it began for one
+//! verification.
 //!
-//! One cookie for each verification, so that tabs do not disturb each other. Each lives as long as a silent check.
+//! Each verification has its own cookie, so that tabs do not disturb each other. A cookie lives as long as a silent
+//! check.
 
 use http::{HeaderMap, HeaderValue, header};
 use ringtrue_domain::{lifecycle::CheckId, silent::CHECK_TTL_SECONDS};
@@ -10,16 +12,16 @@ use ringtrue_web::app::App;
 /// The `__Host-` prefix makes browsers accept the cookie from this host only. It requires TLS.
 const SECURE_PREFIX: &str = "__Host-ringtrue-device-";
 const PLAIN_PREFIX: &str = "ringtrue-device-";
-/// More than a browser needs at the same time; more would approach the limit of a request's head.
+/// Maximum number of cookies of one browser. More could exceed the size limit of request headers.
 const MAX_COOKIES: usize = 16;
 
-/// The keys in the cookies of a request.
+/// Reads the browser keys from the cookies of a request.
 pub fn read_keys(app: &App, headers: &HeaderMap) -> Vec<BrowserKey> {
     cookies(app, headers).filter_map(|(_, value)| BrowserKey::parse(value)).take(MAX_COOKIES).collect()
 }
 
-/// The `Set-Cookie` headers that give a browser its key for a verification. The cookies of other verifications are
-/// removed if there are too many.
+/// Returns the `Set-Cookie` headers that give a browser its key for a verification. They also remove cookies of other
+/// verifications if there are too many.
 pub fn set_key(app: &App, headers: &HeaderMap, verification: CheckId, key: &BrowserKey) -> Vec<HeaderValue> {
     let own_name = name(app, verification);
     let others: Vec<_> = cookies(app, headers).map(|(name, _)| name).filter(|name| *name != own_name).collect();
@@ -37,7 +39,7 @@ fn cookies<'h>(app: &App, headers: &'h HeaderMap) -> impl Iterator<Item = (&'h s
 }
 
 fn name(app: &App, verification: CheckId) -> String {
-    // The last digits are random.
+    // The last digits of the id are random, so they tell verifications apart.
     let id = verification.0.simple().to_string();
     format!("{}{}", prefix(app), &id[20..])
 }
@@ -46,7 +48,7 @@ fn prefix(app: &App) -> &'static str {
     if is_secure(app) { SECURE_PREFIX } else { PLAIN_PREFIX }
 }
 
-/// `max_age` is in seconds. `None`: not a valid header.
+/// Renders a `Set-Cookie` header. `max_age` is in seconds. `None`: the text is not a valid header value.
 fn render(app: &App, name: &str, value: &str, max_age: u16) -> Option<HeaderValue> {
     let secure = if is_secure(app) { "; Secure" } else { "" };
     let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax{secure}; Max-Age={max_age}");

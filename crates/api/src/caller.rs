@@ -28,7 +28,7 @@ pub trait RequiredScope: Send + Sync + 'static {
 }
 
 pub mod scope {
-    //! One type for each scope.
+    //! Defines one type for each scope.
 
     use ringtrue_domain::product::{Product, Scope};
 
@@ -178,8 +178,9 @@ impl FromRequestParts<HandlerState> for SandboxDevice {
     }
 }
 
-/// A device that opens a check URL. It is counted after its token was verified: carrier-grade NAT puts thousands of
-/// subscribers behind one address.
+/// A device that opens a check URL. The handler counts the visit after it has verified the token: a visit with a valid
+/// token counts against the check, not the IP address, because carrier-grade NAT puts thousands of subscribers behind
+/// one address.
 #[derive(Debug)]
 pub struct DeviceVisitor(Arc<RequestContext>);
 
@@ -236,7 +237,7 @@ fn authenticate(app: &App, parts: &Parts, now: Timestamp) -> Result<TokenBearer,
     })
 }
 
-/// The credential named in a rejected token, if we issued the token.
+/// Returns the credential named in a rejected token, for the request log. `None` if we did not issue the token.
 fn credential_of(app: &App, headers: &HeaderMap) -> Option<Arc<Credential>> {
     app.engine.tokens.credential_of_token(headers.get(header::AUTHORIZATION).and_then(bearer_token)?)
 }

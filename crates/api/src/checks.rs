@@ -1,6 +1,7 @@
-//! Checks of Reverse SMS and SIM Swap, and callback resends.
+//! Endpoints of Reverse SMS and SIM Swap checks, and the endpoint that resends callbacks.
 //!
-//! SIM Swap checks conclude on creation and have no callbacks. [`super::silent`] contains the other products.
+//! SIM Swap checks conclude on creation and have no callbacks. [`super::silent`] contains the endpoints of the other
+//! products.
 
 use axum::{
     extract::{RawQuery, Request, State},
@@ -63,7 +64,7 @@ pub fn routes() -> Routes {
         .rate_limit_unknown("/v1/sim-swap-checks/{check_id}/{*path}", Read)
 }
 
-/// JSON representation of checks, common to all products but SIM Swap.
+/// JSON representation of a check. All products use it except SIM Swap.
 #[derive(Serialize)]
 pub struct CheckBody {
     check_id: String,
@@ -73,7 +74,7 @@ pub struct CheckBody {
     /// Number found by Discovery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phone_number: Option<String>,
-    /// Set by products that query the operator about the device.
+    /// Set for products that ask the operator about the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network_id: Option<String>,
     created_at: String,
@@ -81,7 +82,7 @@ pub struct CheckBody {
     updated_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reference_id: Option<String>,
-    /// Also set for expired silent checks.
+    /// Reason why the check failed. Expired silent checks have one, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_code: Option<&'static str>,
 }
@@ -103,7 +104,7 @@ impl<V: Verdict + Clone> From<&Check<V>> for CheckBody {
     }
 }
 
-/// Response to a create. Only this response contains the SMS to send.
+/// Response to the request that creates a check. No later response contains the SMS to send.
 #[derive(Serialize)]
 struct NewReverseSmsBody {
     #[serde(flatten)]
@@ -278,7 +279,7 @@ async fn list_sim_swap(
 
 #[derive(Serialize)]
 struct ResendBody {
-    /// The id is the first member, as in other bodies.
+    /// The first field, because ids come first in all JSON bodies.
     #[serde(skip_serializing_if = "Option::is_none")]
     check_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,5 @@
-//! API reference and error pages, rendered on first access: most nodes never serve them.
+//! Serves the API reference and the error pages. They are rendered on first access, because most nodes never serve
+//! them.
 
 use std::{
     collections::BTreeMap,
@@ -27,11 +28,11 @@ use crate::pages::{
 };
 
 const DOCUMENT_PATH: &str = "/openapi.json";
-/// The document without internal operations.
+/// Path of the OpenAPI document that the API reference shows. It lacks internal operations.
 const REFERENCE_DOCUMENT_PATH: &str = "/assets/reference.json";
 const ERRORS_PATH: &str = "/errors";
 
-/// Documentation by path, rendered on first use. Cheap to clone.
+/// Rendered documents and pages by path. Empty until first use. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct DocsPages(Arc<OnceLock<BTreeMap<String, Bytes>>>);
 
@@ -45,7 +46,8 @@ pub fn routes(docs: &DocsPages) -> Routes {
     SHARED_ASSETS.into_iter().fold(routes, |routes, file| routes.get(file.path, move || async move { file }))
 }
 
-/// Scripts of the pages, and the document of the API reference, which are not part of the OpenAPI document.
+/// Routes for the scripts of the pages and for the document of the API reference. The OpenAPI document omits these
+/// routes.
 pub fn script_routes(docs: &DocsPages) -> Routes {
     Routes::default()
         .get(REFERENCE_DOCUMENT_PATH, reference_document)
@@ -86,7 +88,7 @@ async fn error_page(
 }
 
 impl DocsPages {
-    /// The rendered document or page at a path. All are rendered on first use.
+    /// Returns the rendered document or page at a path. The first call renders all of them.
     fn rendered(&self, app: &App, path: &str) -> Result<Bytes, Problem> {
         let pages = if let Some(pages) = self.0.get() {
             pages
@@ -101,7 +103,7 @@ impl DocsPages {
 fn render(base_url: &str) -> Result<BTreeMap<String, Bytes>, PageError> {
     let document = pages::openapi::document(base_url);
     let reference = pages::openapi::reference_document(&document)?;
-    // Error pages link to operations of the reference.
+    // The error pages link to operations of the reference, so they need its document.
     let error_pages = ErrorPages::new(&reference)?;
     let entries: Vec<ErrorEntry<'static>> = ProblemCode::ALL.iter().map(|code| error_entry(*code)).collect();
     let mut rendered = BTreeMap::from([(ERRORS_PATH.to_owned(), ErrorPages::index(&entries)?.into())]);

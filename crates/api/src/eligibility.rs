@@ -30,8 +30,8 @@ use serde::{Serialize, Serializer};
 
 use crate::caller::{ProjectCaller, scope::Eligibility};
 
-/// Rendered responses by address of the network and bit set of products. The network is kept alive, so that its
-/// address stays unique.
+/// Cache of rendered responses. The key is the memory address of the network and a bit set of products. The value holds
+/// the network, so that no other network can get the same address.
 type EligibilityBodies = papaya::HashMap<(usize, u8), (Arc<NetworkInfo>, Bytes)>;
 
 pub fn routes() -> Routes {
@@ -50,7 +50,8 @@ struct EligibilityBody<'a> {
     products: Products<'a>,
 }
 
-/// Networks outside this deployment have no name or aliases, and may have no id.
+/// A network in the response. Networks that this deployment does not configure have no name or aliases, and may have no
+/// id.
 #[derive(Serialize)]
 struct NetworkBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,13 +106,15 @@ impl From<Product> for ProductBody {
     }
 }
 
-/// Exceeds networks times product sets. Reloaded networks add entries.
+/// Maximum number of cached responses. It exceeds the number of networks times product sets; reloads add entries,
+/// because they replace the networks.
 const MAX_CACHED_BODIES: usize = 10_000;
 
-/// Subscribers of a network with the same products get identical bodies, which are rendered once.
+/// Returns the response from the cache, or renders it. Subscribers of the same network with the same products get
+/// identical responses.
 fn cached_body(cache: &EligibilityBodies, found: &eligibility::Eligibility) -> Bytes {
     let render = || Bytes::from(render_json(&EligibilityBody::from(found)));
-    // Other networks are not held in memory and are too many to cache.
+    // Networks that are not configured have no address in memory, and are too many to cache.
     let ServingNetwork::Configured(network) = &found.network else { return render() };
     let products = found.products.iter().fold(0, |products, product| products | 1 << *product as u8);
     let key = (Arc::as_ptr(network).addr(), products);

@@ -12,7 +12,7 @@ use ringtrue_web::{app::App, problem::Problem, response::json_response, routes::
 use serde_json::json;
 use tokio::{sync::Mutex, time::Instant};
 
-/// Caches the ping result so that probes cause little load: a ping writes to the disk.
+/// Time for which a ping result is cached. A ping writes to the disk, so frequent probes must not cause one each.
 const PING_CACHE_DURATION: Duration = Duration::from_secs(1);
 const PING_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -29,7 +29,7 @@ async fn livez() -> Response {
     json_response(StatusCode::OK, &json!({"status": "alive"}))
 }
 
-/// Ready to receive requests. The schema was checked when the store was opened.
+/// Reports whether the node can serve requests. It does not check the schema: opening the store did.
 async fn readyz(State(app): State<App>, Extension(last_ping): Extension<LastPing>) -> Response {
     if app.shutdown.is_cancelled() {
         return Problem::unavailable("this node is shutting down").into_response();
@@ -62,7 +62,7 @@ async fn ping_database(app: &App, last_ping: &LastPing) -> PingResult {
     result
 }
 
-/// OpenMetrics text format. Served on the metrics listener only.
+/// Returns the metrics in the OpenMetrics text format. Only the metrics listener serves them.
 pub async fn metrics(State(app): State<App>) -> Response {
     let text = app.metrics.encode();
     let content_type = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");

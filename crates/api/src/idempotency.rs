@@ -25,7 +25,7 @@ pub struct Idempotency {
     app: App,
     context: Arc<RequestContext>,
     keys: Vec<HeaderValue>,
-    /// Empty without a key.
+    /// Path of the request. Empty if it has no key.
     path: String,
 }
 
@@ -43,7 +43,7 @@ impl FromRequestParts<HandlerState> for Idempotency {
 }
 
 impl Idempotency {
-    /// Creates something at most once for each key. A repeated request gets the stored bytes of the first response.
+    /// Runs `create` at most once for each key. A repeated request gets the stored bytes of the first response.
     pub async fn respond<T, B: Serialize, E: Into<Problem>>(
         &self,
         status: StatusCode,
@@ -96,7 +96,7 @@ impl Idempotency {
     }
 }
 
-/// Returns the check or verification of a stored response. Only the response is stored, not the id beside it.
+/// Reads the id of the check or verification from a stored response, because the id is not stored separately.
 fn replayed_check(body: &[u8]) -> Option<CheckId> {
     #[derive(Deserialize)]
     struct CheckResponse<'a> {

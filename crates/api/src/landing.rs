@@ -1,4 +1,4 @@
-//! The page at `/`: what this server is, and where to go. It says nothing that is not public.
+//! The page at `/`: describes this server and links to its other pages. It contains public information only.
 
 use askama::Template;
 use axum::{
@@ -20,7 +20,7 @@ struct LandingPage {
     is_development: bool,
 }
 
-/// `GET /`. For API clients the path does not exist.
+/// `GET /`. Browsers get the page. Clients that prefer JSON get 404.
 async fn show(State(app): State<App>, request: Request) -> Result<Response, Problem> {
     let accept: Vec<&str> =
         request.headers().get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();

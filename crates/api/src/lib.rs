@@ -55,17 +55,17 @@ fn documented_routes(docs: &DocsPages) -> Routes {
         .merge(docs_pages::routes(docs))
 }
 
-/// Metrics and health checks.
+/// Routes of the metrics listener: metrics and health checks.
 pub fn metrics_routes() -> Routes {
     health::routes().get("/metrics", health::metrics)
 }
 
-/// Webhooks of SMS vendors.
+/// Routes on which SMS vendors deliver inbound SMS by webhook.
 pub fn sms_webhook_routes(webhooks: Arc<dyn Webhooks>) -> Routes {
     sms_webhooks::routes(webhooks)
 }
 
-/// Devices whose operator enriches headers.
+/// Routes for devices whose operator adds their number in a request header (header enrichment).
 pub fn enrichment_routes() -> Routes {
     silent::enrichment_routes()
 }

@@ -40,7 +40,7 @@ const CACHE_FOR_AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age
 /// Fits the headers of a token response, including those added by the middleware.
 const TOKEN_RESPONSE_HEADERS: usize = 8;
 
-/// Standard base64 with optional padding.
+/// Decoder for standard base64, with or without padding.
 static BASE64: LazyLock<Simd> = LazyLock::new(|| {
     Simd::standard(GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent))
 });
@@ -118,7 +118,7 @@ async fn revoke(
         context.log_client(Arc::clone(&client));
         let token = form.get("token").ok_or_else(|| missing_parameter("token"))?;
         app.engine.tokens.revoke_token(&client, token).await?;
-        // Some clients parse the body of every success response.
+        // The body is not empty, because some clients parse the body of every success response.
         Ok(json_bytes_response(StatusCode::OK, "{}"))
     };
     revoke.await.inspect_err(|_: &Problem| {
@@ -197,7 +197,8 @@ fn verify_secret(
     })
 }
 
-/// Credential named in a rejected request, by HTTP Basic or the `client_id` form field, without proof.
+/// Finds the credential that a rejected request names by HTTP Basic or in the `client_id` form field. The secret is not
+/// verified.
 fn claimed_credential(app: &App, headers: &HeaderMap, posted: Option<&str>) -> Option<Arc<Credential>> {
     if !headers.contains_key(header::AUTHORIZATION) {
         return app.engine.control_plane().credential(posted?);
@@ -223,7 +224,7 @@ fn invalid_client() -> Problem {
     client_problem(ClientAuthError::InvalidClient)
 }
 
-/// Decodes the single `Authorization` header to `id:secret`.
+/// Decodes the single `Authorization` header and returns `id:secret`.
 fn decode_basic_header(headers: &HeaderMap) -> Result<String, Problem> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let value = values.next().ok_or_else(invalid_client)?;
@@ -309,7 +310,7 @@ mod tests {
     #[test]
     fn basic_credentials_may_be_encoded_or_raw() {
         let pair = |id: &str, secret: &str| Some((id.to_owned(), secret.to_owned()));
-        // `a:b`, `a:b` without padding, `a%5Fb:c%2Dd`, `a:b:c`
+        // The base64 values are `a:b`, `a:b` without padding, `a%5Fb:c%2Dd` and `a:b:c`.
         for (value, expected) in [
             (&b"Basic YTpi"[..], pair("a", "b")),
             (b"basic YTpi", pair("a", "b")),

@@ -1,4 +1,4 @@
-//! Redirects of devices. Their URLs contain tokens, which must not reach other sites.
+//! Redirects devices. The URLs contain tokens, so responses set `Referrer-Policy: no-referrer`.
 
 use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};

@@ -1,4 +1,5 @@
-//! Sandbox operator endpoints: `POST /v1/sandbox/inbound-sms` for handsets, and the authorization endpoint for devices.
+//! Endpoints of the simulated operator: `POST /v1/sandbox/inbound-sms` sends an SMS as a handset would, and the
+//! authorization endpoint receives redirected devices.
 
 use axum::{
     extract::{RawQuery, Request, State},
@@ -25,7 +26,7 @@ use crate::{
     silent::ResponseFormat,
 };
 
-/// Ten segments.
+/// Maximum length of a simulated SMS: ten segments.
 const MAX_SMS_CHARACTERS: usize = 1530;
 
 pub fn routes() -> Routes {
@@ -38,8 +39,8 @@ pub fn routes() -> Routes {
 
 /// `GET /v1/sandbox/operator/authorize`
 ///
-/// Returns the operator's response: a redirect, or the reason for an error. If the operator never answers, browsers wait
-/// and programs get 503 immediately.
+/// Returns the operator's response: a redirect, or the reason for an error. If the operator never answers, browsers
+/// wait and programs get 503 immediately.
 async fn authorize(
     State(app): State<App>,
     _: SandboxDevice,
@@ -130,7 +131,7 @@ fn parse_sms_body(document: &[u8]) -> Result<SmsBody, JsonError> {
     body.finish(sms)
 }
 
-/// Returns the faults without the spoofed sender, and its text.
+/// Parses the delivery faults. Returns the spoofed sender separately, as unparsed text.
 fn parse_faults(node: Node, pointer: &str) -> Result<(SmsFaults, Option<String>), JsonError> {
     fn within(range: std::ops::RangeInclusive<i64>) -> impl Fn(Node, &str) -> Result<i64, JsonError> {
         move |node, pointer| {

@@ -1,4 +1,4 @@
-//! Webhooks of SMS vendors, on a listener separate from the public API.
+//! Receives webhooks of SMS vendors, on a listener separate from the public API.
 
 use std::{fmt, sync::Arc};
 
@@ -16,7 +16,7 @@ use ringtrue_web::{
 
 const MAX_WEBHOOK_BYTES: usize = 64 * 1024;
 
-/// The connectors that receive SMS by webhooks.
+/// Finds the connectors that receive SMS by webhook.
 pub trait Webhooks: fmt::Debug + Send + Sync {
     /// `None`: no connector with this name receives webhooks.
     fn webhook(&self, connector: &str) -> Option<Arc<Webhook>>;

@@ -1,10 +1,10 @@
 //! The hosted page of verifications: `/v/{token}`.
 //!
-//! `GET` and `HEAD` of the page change nothing, so link previews and repeated visits are safe. The silent check starts
-//! at `/v/{token}/silent`. If the verification has a redirect URL, it starts by itself, once, by a navigation of the page;
-//! otherwise, and again, only by a form of the page, because a link alone must not verify anybody who opens it. The browser
-//! that starts gets a cookie, and only this browser may finish (decisions/0017-hosted-page.md). Paths contain the token
-//! and are never logged.
+//! `GET` and `HEAD` of the page change nothing, so link previews and repeated visits are safe. `/v/{token}/silent`
+//! starts the silent check. If the verification has a redirect URL, the page goes there by itself, but only once. In
+//! all other cases the user must submit a form of the page, because opening a link alone must not verify anybody. The
+//! browser that starts the check gets a cookie, and only this browser may finish it (decisions/0017-hosted-page.md).
+//! Paths contain the token and are never logged.
 
 use std::{borrow::Cow, convert::Infallible, sync::Arc, time::Duration};
 
@@ -48,35 +48,38 @@ use url::form_urlencoded;
 
 use crate::{browser_cookie, redirect_response::redirect};
 
-/// Delay before the state is read again after an error.
+/// Delay before an event stream reads the state again after an error.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Interval in which a stream looks whether a state that changes by itself has changed.
+/// How often an event stream checks whether the end time of the current state has passed.
 const WAIT_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of heartbeats, which keep proxies from closing the connection and detect a closed one.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 /// Reconnection delay of the browser in milliseconds.
 const RETRY_FIELD: &str = "retry: 2000\n";
-/// Streams end with the verification. This bounds those that cannot read its end.
+/// Time after the verification's expiry at which an event stream ends. Streams normally end with the verification; this
+/// limits those that fail to read its final state.
 const STREAM_GRACE: SignedDuration = SignedDuration::from_secs(30);
 const STREAM_RETRY_AFTER: u32 = 5;
-/// Query parameter with the permit to start the silent check.
+/// Query parameter with a permit. A form of the page issues the permit, which lets the browser start the silent check.
 const PERMIT_PARAMETER: &str = "go";
 /// Query parameter with a [`StartHint`].
 const START_PARAMETER: &str = "start";
-/// Longest value of a query parameter that links of the page carry on.
+/// Maximum length of a query parameter that is copied to the links on the page.
 const MAX_PARAMETER_BYTES: usize = 64;
 
 const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// Requests that browsers send before the user has decided to visit: `Sec-Purpose` and its predecessors.
+/// Headers of prefetch requests, which browsers send before the user decides to visit: `Sec-Purpose` and its
+/// predecessors.
 const PREFETCH_HEADERS: [HeaderName; 3] =
     [HeaderName::from_static("sec-purpose"), HeaderName::from_static("purpose"), HeaderName::from_static("x-moz")];
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-/// The token must not reach other sites. `no-referrer` would also hide the origin of our own forms from us.
+/// Keeps the token in the URL from other sites. `no-referrer` would also remove the origin from submitted forms, which
+/// [`require_same_origin`] needs.
 const REFERRER_POLICY: HeaderValue = HeaderValue::from_static("same-origin");
 
-/// Not part of the API: the OpenAPI document does not contain these routes.
+/// Routes of the hosted page. They are not part of the API, so the OpenAPI document does not contain them.
 pub fn routes() -> Routes {
     Routes::default()
         .get("/v/{token}", show)
@@ -98,7 +101,8 @@ async fn show(State(app): State<App>, visitor: PageVisitor) -> Response {
 
 /// `GET /v/{token}/silent`
 ///
-/// Starts the silent check and shows a page that goes to the operator. Without the permit of a form, it starts once.
+/// Starts the silent check and shows a page that sends the browser to the operator. Without a permit, it starts the
+/// check only if the check was not started before.
 async fn leave(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap) -> Response {
     let left = async {
         let view = visitor.view_for_action(&app).await?;
@@ -111,7 +115,7 @@ async fn leave(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap)
             app.engine.verifications.begin_silent(&visitor.token, &key, address, visitor.sim.as_deref()).await?;
         let mut response = match begun.ok_or(RedirectError::NotFound)? {
             NextStep::Redirect(location) => visitor.render(Some(&view), page::State::Leaving { location: &location }),
-            // It has failed, and the page shows what follows.
+            // The silent check has failed. The page shows the next step.
             NextStep::Finish(_) => return visitor.redirect_to_page(),
         };
         set_browser_key(&app, &headers, view.verification, &key, &mut response);
@@ -122,8 +126,8 @@ async fn leave(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap)
 
 /// `POST /v/{token}/silent`
 ///
-/// Permits the browser to start. The redirect to [`leave`] keeps the form out of the history, where going back to it
-/// would need a confirmation.
+/// Issues a permit to start the silent check and redirects to [`leave`]. The redirect keeps the form out of the
+/// browser's history: going back to a form would need a confirmation.
 async fn start_silent(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap) -> Response {
     let started = async {
         require_same_origin(&app, &headers)?;
@@ -150,7 +154,7 @@ fn set_browser_key(app: &App, headers: &HeaderMap, verification: CheckId, key: &
 
 /// `POST /v/{token}/next`
 ///
-/// Gives up the step that the page showed. A form that is submitted twice gives up one step.
+/// Gives up the step that the page showed. Submitting the form twice gives up only one step.
 async fn give_up_step(State(app): State<App>, visitor: PageVisitor, request: Request) -> Response {
     let given_up = async {
         let method = read_own_form(&app, request, "method").await?;
@@ -165,7 +169,7 @@ async fn give_up_step(State(app): State<App>, visitor: PageVisitor, request: Req
 
 /// `POST /v/{token}/end`
 ///
-/// Ends the verification at the wish of the end-user, who was asked once more.
+/// Ends the verification at the end-user's request. The page has asked for confirmation before.
 async fn end(State(app): State<App>, visitor: PageVisitor, request: Request) -> Response {
     let ended = async {
         let reason = read_own_form(&app, request, "reason").await?;
@@ -182,7 +186,7 @@ async fn end(State(app): State<App>, visitor: PageVisitor, request: Request) -> 
     visitor.respond(ended.await)
 }
 
-/// A field of a form of the page itself.
+/// Reads a field of a submitted form. Rejects forms of other sites.
 async fn read_own_form(app: &App, request: Request, field: &str) -> Result<Option<String>, Problem> {
     let (parts, body) = request.into_parts();
     require_same_origin(app, &parts.headers)?;
@@ -193,7 +197,7 @@ async fn read_own_form(app: &App, request: Request, field: &str) -> Result<Optio
 
 /// `GET /v/{token}/events`
 ///
-/// Sends the name of the state whenever it changes, and ends with the verification.
+/// Sends the name of the page's state whenever it changes. The stream ends when the verification ends.
 async fn events(State(app): State<App>, visitor: PageVisitor) -> Response {
     let opened = async {
         let view = visitor.view(&app).await?;
@@ -201,7 +205,7 @@ async fn events(State(app): State<App>, visitor: PageVisitor) -> Response {
         let follower = follower.map_err(|error| Problem::too_many_requests(error.to_string(), STREAM_RETRY_AFTER))?;
         let stream = EventStream {
             follower,
-            // Idle connections are closed after `idle_timeout`.
+            // The server closes idle connections after `idle_timeout`.
             heartbeat: HEARTBEAT_INTERVAL.min(app.http.idle_timeout / 2),
             wrote_at: Instant::now(),
             ends_at: view.expires_at.saturating_add(STREAM_GRACE).unwrap_or(Timestamp::MAX),
@@ -228,7 +232,7 @@ async fn events(State(app): State<App>, visitor: PageVisitor) -> Response {
     visitor.respond(opened.await)
 }
 
-/// Response to the browser that comes back from its operator to the page at which its redirects began.
+/// Responds to a browser that returns from its operator, if the hosted page started the silent check.
 pub async fn finish_at_page(
     app: &App,
     context: &Arc<RequestContext>,
@@ -251,20 +255,20 @@ pub async fn finish_at_page(
     redirect(&format!("{}{}", app.engine.base_url(), page_path(token)))
 }
 
-/// A request for the page of a verification.
+/// A request for the hosted page or one of its actions.
 #[derive(derive_more::Debug)]
 #[debug("PageVisitor(…)")]
 struct PageVisitor {
     context: Arc<RequestContext>,
     token: String,
     path: String,
-    /// Query that links of the page carry on: empty, or with its `?`.
+    /// Query that is appended to all links on the page. Empty, or starts with `?`.
     query: String,
-    /// Permit of a form to start the silent check.
+    /// Permit to start the silent check, issued by a form of the page.
     permit: Option<String>,
     /// Why the silent check did not start.
     start_hint: Option<StartHint>,
-    /// What the page asks.
+    /// Confirmation that the page has to ask for. `None`: the page shows its regular content.
     question: Option<QuestionSubject>,
     /// Number of the SIM in a simulated device.
     sim: Option<String>,
@@ -273,28 +277,28 @@ struct PageVisitor {
     platform: Platform,
     browser_keys: Vec<BrowserKey>,
     navigation: Navigation,
-    /// The console's handset shows the page.
+    /// Whether the console's simulated handset shows the page in a frame.
     is_framed: bool,
 }
 
-/// What the page says to a browser that was refused the start of the silent check.
+/// Reason why a browser could not start the silent check. It determines what the page shows next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 enum StartHint {
-    /// It starts by a button.
+    /// The check cannot start by itself. The page shows a button.
     Tap,
     /// The browser has to accept cookies.
     Cookies,
 }
 
-/// How a browser came to a URL, by its `Sec-Fetch` headers.
+/// How a browser came to a URL, derived from its `Sec-Fetch` headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Navigation {
-    /// A page of ours sent the tab or frame here.
+    /// One of our own pages sent the tab or frame here.
     OwnPage,
-    /// A link of another site, an image, a script, a prefetch or a `HEAD` request.
+    /// A link on another site, an image, a script, a prefetch or a `HEAD` request.
     Other,
-    /// The client sends no such headers.
+    /// The client sends no `Sec-Fetch` headers.
     Unknown,
 }
 
@@ -309,7 +313,7 @@ impl Navigation {
             Navigation::Unknown
         } else if is(SEC_FETCH_SITE, &["same-origin"])
             && is(SEC_FETCH_MODE, &["navigate"])
-            // The policy of the page permits only the console's frames.
+            // Frames are safe: the page's content security policy permits only the console to frame it.
             && is(SEC_FETCH_DEST, &["document", "iframe"])
         {
             Navigation::OwnPage
@@ -374,14 +378,16 @@ impl PageVisitor {
         }
     }
 
-    /// The verification. Visits with a valid token are limited by verification and visitor, others by address.
+    /// Reads the verification and counts the visit. A valid token counts against the limit of the verification and
+    /// visitor, an invalid one against that of the IP address.
     async fn view(&self, app: &App) -> Result<PageView, Problem> {
         let (verification, visitor) = self.identify(app)?;
         require_admitted(app.engine.rate_limiter().limit_page_visit(verification, visitor, app.engine.clock().now()))?;
         self.load_view(app).await
     }
 
-    /// The verification, for a visitor who starts or ends something. Counted apart from visits.
+    /// Reads the verification for a request that starts or ends something. Has its own rate limit, so that page views
+    /// cannot use it up.
     async fn view_for_action(&self, app: &App) -> Result<PageView, Problem> {
         let (verification, visitor) = self.identify(app)?;
         require_admitted(app.engine.rate_limiter().limit_page_action(verification, visitor, app.engine.clock().now()))?;
@@ -403,7 +409,7 @@ impl PageVisitor {
         Ok((verification, limiter.page_visitor(key.map(BrowserKey::as_str), address)))
     }
 
-    /// The key of this browser for a verification.
+    /// Finds this browser's key for a verification among its cookies.
     fn own_key(&self, app: &App, verification: CheckId) -> Option<&BrowserKey> {
         self.browser_keys.iter().find(|key| app.engine.verifications.is_browser_key(verification, key))
     }
@@ -415,10 +421,10 @@ impl PageVisitor {
         }
     }
 
-    /// The key with which this browser may start the silent check now. `None`: it may not.
+    /// Returns the key with which this browser may start the silent check now. `None`: it may not start.
     fn permitted_key(&self, app: &App, view: &PageView) -> Result<Option<BrowserKey>, Problem> {
         match (&self.permit, self.navigation) {
-            // The form was a navigation of the page, and gave this browser its key.
+            // The form of the page issued the permit and gave this browser its key.
             (Some(permit), Navigation::OwnPage | Navigation::Unknown) => {
                 let key = app.engine.verifications.permitted_browser(view, permit, &self.browser_keys)?;
                 Ok(key.cloned())
@@ -430,12 +436,12 @@ impl PageVisitor {
         }
     }
 
-    /// What the page says after it could not start the silent check. Without it, a page that starts by itself would
-    /// send the browser here again.
+    /// Returns the hint for a page that could not start the silent check. Without the hint, a page that starts the
+    /// check by itself would send the browser here again.
     fn refused_start(&self, app: &App, view: &PageView) -> Option<StartHint> {
         let is_own = self.navigation != Navigation::Other;
         match view.state {
-            // The form gave this browser a key, which it did not keep.
+            // The form set a key in a cookie, but the browser did not keep the cookie.
             PageState::Silent { .. }
                 if self.permit.is_some() && is_own && self.own_key(app, view.verification).is_none() =>
             {
@@ -450,7 +456,7 @@ impl PageVisitor {
         self.redirect("", None)
     }
 
-    /// Redirects to the page, or to an action of it.
+    /// Redirects to the page, or to one of its actions.
     fn redirect(&self, action: &str, parameter: Option<(&str, &str)>) -> Result<Response, Problem> {
         let separator = if self.query.is_empty() { '?' } else { '&' };
         let parameter = parameter.map(|(name, value)| format!("{separator}{name}={value}")).unwrap_or_default();
@@ -467,7 +473,8 @@ impl PageVisitor {
     fn render_view(&self, app: &App, view: &PageView) -> Response {
         let own_url = format!("{}{}{}", app.engine.base_url(), self.path, self.query);
         let state = match page_state(view, self.platform) {
-            // Without the headers it could not start, and where it was refused it would be again.
+            // The check cannot start by itself here: without `Sec-Fetch` headers it would be refused, and after a
+            // refusal it would be refused again.
             page::State::Silent if self.navigation == Navigation::Unknown || self.start_hint.is_some() => {
                 page::State::Start { own_url: None }
             }
@@ -477,7 +484,7 @@ impl PageVisitor {
         self.render(Some(view), self.ask_in(state, view))
     }
 
-    /// The question that the visitor asked for, if it fits the state.
+    /// Replaces the state by the confirmation question that the query asks for, if the question fits the state.
     fn ask_in<'v>(&self, state: page::State<'v>, view: &PageView) -> page::State<'v> {
         let Some(subject) = self.question else { return state };
         let method = match state {
@@ -486,14 +493,15 @@ impl PageVisitor {
             _ => return state,
         };
         let fits = match (subject, method) {
-            // A silent check is given up for another method without a question.
+            // If another method is left, the user can give up the silent check without a confirmation.
             (QuestionSubject::GiveUp, Method::SecureSna) => !view.has_other_method,
             (QuestionSubject::GiveUp, Method::ReverseSms) | (QuestionSubject::WrongNumber, _) => true,
         };
         if fits { page::State::Ask(Question { subject, method, asked_in: state.name() }) } else { state }
     }
 
-    /// The language of the link, otherwise the one that the caller chose, otherwise that of the browser.
+    /// Selects the language: the one in the link's query, otherwise the one in the API request, otherwise the
+    /// browser's.
     fn language(&self, view: Option<&PageView>) -> Language {
         let locale = view.and_then(|view| view.locale.as_ref()).map(Locale::as_str);
         let requested = self.requested_language.as_deref().into_iter().chain(locale);
@@ -527,7 +535,7 @@ impl PageVisitor {
         response
     }
 
-    /// Renders problems as pages.
+    /// Returns the response, or renders a problem as a page.
     fn respond(&self, outcome: Result<Response, Problem>) -> Response {
         let problem = match outcome {
             Ok(response) => return response,
@@ -541,7 +549,7 @@ impl PageVisitor {
         };
         let (page, body) = self.render(None, state).into_parts();
         let mut response = problem.into_response();
-        // Prevents the middleware from replacing the page.
+        // The middleware would replace the page by a problem document.
         response.extensions_mut().remove::<Problem>();
         response.headers_mut().remove(header::CONTENT_LENGTH);
         response.headers_mut().extend(page.headers);
@@ -550,7 +558,7 @@ impl PageVisitor {
     }
 }
 
-/// What the page shows.
+/// Derives the page's state from the state of the verification.
 fn page_state(view: &PageView, platform: Platform) -> page::State<'_> {
     match &view.state {
         PageState::Silent { waits_until: Some(_), .. } => page::State::Elsewhere,
@@ -583,18 +591,18 @@ fn page_state(view: &PageView, platform: Platform) -> page::State<'_> {
     }
 }
 
-/// Whether the page starts the silent check without a tap: its code then returns to the session at the company. Never
-/// twice, because the operator may not answer.
+/// Returns whether the page starts the silent check without a tap. This requires a redirect URL, so that the code
+/// returns to the user's session at the company. It happens only once, because the operator may not answer.
 fn starts_by_itself(view: &PageView) -> bool {
     view.has_redirect_url && matches!(view.state, PageState::Silent { has_begun: false, .. })
 }
 
-/// `None` if the project has been deleted.
+/// Returns the brand to show. `None` if the project has been deleted.
 fn brand(view: &PageView) -> Option<page::Brand<'_>> {
     render_brand(&view.brand, view.project_name.as_ref())
 }
 
-/// How pages for end-users present a project.
+/// Returns the brand that pages for end-users show for a project.
 pub fn brand_of(project: &Project) -> Option<page::Brand<'_>> {
     render_brand(&project.configuration.verification.brand, Some(&project.name))
 }
@@ -609,11 +617,11 @@ fn render_brand<'a>(brand: &'a Brand, project_name: Option<&'a Name>) -> Option<
 }
 
 fn page_path(token: &str) -> String {
-    // Valid tokens contain no characters that must be encoded.
+    // Only invalid tokens contain characters that encoding changes.
     format!("/v/{}", form_urlencoded::byte_serialize(token.as_bytes()).collect::<String>())
 }
 
-/// Query of the parameters that have a value: empty, or with its `?`.
+/// Builds a query from the parameters that have a value. Empty, or starts with `?`.
 fn carried_query(parameters: &[(&str, Option<&str>)]) -> String {
     let given = parameters.iter().filter_map(|(name, value)| Some((*name, (*value)?)));
     let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(given).finish();
@@ -624,8 +632,8 @@ fn require_admitted(limit: RateLimitState) -> Result<(), Problem> {
     if limit.admitted { Ok(()) } else { Err(Problem::too_many_requests("too many visits", limit.reset_seconds)) }
 }
 
-/// Rejects forms of other sites, which could otherwise verify their visitors' numbers. Browsers without
-/// `Sec-Fetch-Site` send the origin of the form.
+/// Rejects forms submitted from other sites, which could otherwise verify their visitors' numbers. Browsers that do not
+/// send `Sec-Fetch-Site` send the form's origin instead.
 fn require_same_origin(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
     let is_same = match headers.get(SEC_FETCH_SITE) {
         Some(site) => site == "same-origin",
@@ -646,7 +654,7 @@ fn is_origin_of(base_url: &str, origin: &str) -> bool {
     url::Url::parse(base_url).is_ok_and(|url| url.origin().ascii_serialization() == origin)
 }
 
-/// Events of one verification.
+/// Stream of server-sent events for one verification.
 struct EventStream {
     app: App,
     token: String,
@@ -655,19 +663,19 @@ struct EventStream {
     heartbeat: Duration,
     wrote_at: Instant,
     ends_at: Timestamp,
-    /// Not sent yet.
+    /// State at the start of the stream. `None` after it was sent.
     first_view: Option<PageView>,
     /// Name of the state that was sent last.
     last_state: Option<&'static str>,
-    /// When the state changes by itself.
+    /// Time at which the state ends without an event. `None`: the state has no such time.
     waits_until: Option<Timestamp>,
-    /// The state could not be read.
+    /// The last attempt to read the state failed.
     must_retry: bool,
     is_over: bool,
 }
 
 impl EventStream {
-    /// The next event. `None`: the stream has ended.
+    /// Waits for the next event. `None`: the stream has ended.
     async fn next(&mut self) -> Option<String> {
         let shutdown = self.app.shutdown.clone();
         if let Some(view) = self.first_view.take() {
@@ -702,7 +710,7 @@ impl EventStream {
         None
     }
 
-    /// `None`: the state was sent already.
+    /// Renders the event for a state. `None`: the same state was sent last.
     fn describe(&mut self, view: &PageView) -> Option<String> {
         let state = page_state(view, Platform::Unknown);
         self.waits_until = match view.state {

@@ -1,6 +1,6 @@
-//! Verifications: `/v1/verifications`.
+//! Endpoints of verifications: `/v1/verifications`.
 //!
-//! [`super::silent`] handles the devices of their Secure SNA steps.
+//! [`super::silent`] contains the redirect endpoints that devices visit in Secure SNA steps.
 
 use axum::{
     extract::{RawQuery, Request, State},
@@ -83,7 +83,7 @@ struct VerificationBody {
     error_code: Option<&'static str>,
 }
 
-/// Response to a create.
+/// Response to the request that creates a verification.
 #[derive(Serialize)]
 struct NewVerificationBody {
     verification_id: String,
@@ -93,7 +93,7 @@ struct NewVerificationBody {
     methods: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_step: Option<NextStepBody>,
-    /// In seconds.
+    /// Time until the verification expires, in seconds.
     ttl: i64,
     expires_at: String,
     created_at: String,
@@ -101,7 +101,7 @@ struct NewVerificationBody {
     reference_id: Option<String>,
 }
 
-/// The action that is required from the device.
+/// What the device has to do next.
 #[derive(Serialize)]
 #[serde(tag = "method", rename_all = "snake_case")]
 enum NextStepBody {
@@ -188,7 +188,7 @@ async fn create(
         .await
 }
 
-/// Reports an invalid period under its name in this request, `sim_swap_period`.
+/// Converts an error. Names an invalid SIM Swap period by its name in this request, `sim_swap_period`.
 fn create_problem(error: CreateError) -> Problem {
     match error {
         CreateError::Period(error) => Problem::new(ProblemCode::PeriodInvalid, format!("`/sim_swap_period`: {error}")),
@@ -212,7 +212,7 @@ fn parse_create_body(document: &[u8]) -> Result<CreateVerification, JsonError> {
     body.finish(new)
 }
 
-/// Methods in the order in which they are used.
+/// Parses the list of methods, in the order of their use.
 pub(super) fn parse_methods(node: Node, pointer: &str) -> Result<Vec<Method>, JsonError> {
     let methods = as_distinct_list(node, pointer, as_parsed)?;
     if methods.is_empty() { Err(JsonError::new(pointer, "at least one method is required")) } else { Ok(methods) }
@@ -280,7 +280,8 @@ async fn give_up_step(
         }
         None => None,
     };
-    // Equal requests may differ in their bytes: none, an empty body and `{}`.
+    // The fingerprint is built from the method, because equal requests may differ in their bytes: no body, an empty one
+    // and `{}`.
     let fingerprint = method.map_or("", |method| method.into_str()).as_bytes();
     let body_of = |verification: &Verification| VerificationBody::from(verification);
     idempotency

@@ -1,10 +1,10 @@
-//! Signatures of callbacks: draft-cavage-http-signatures with `rsa-sha256`.
+//! Signs and verifies callbacks, by draft-cavage-http-signatures with `rsa-sha256`.
 //!
-//! Signed are the bytes on the wire: path and query as in the callback URL, and `host` with its port unless it is the
-//! default. `digest` covers the body.
+//! The signature covers the bytes that are sent: path and query as in the callback URL, and `host` with its port unless
+//! it is the default port. It covers the body through the `digest` header.
 //!
-//! This crate is pure: keys and time are inputs. The engine signs with it; `ringtrue listen` verifies with it, and has no
-//! engine.
+//! This crate is pure: keys and time are inputs. The engine uses it to sign. `ringtrue listen`, which does not contain
+//! the engine, uses it to verify.
 
 pub mod diagnosis;
 mod verify;
@@ -26,15 +26,15 @@ use zeroize::Zeroizing;
 
 pub use verify::{Authorization, CallbackRequest, InvalidAuthorization, SignatureError, VerifiedSignature, verify};
 
-/// Header with the product of the check.
+/// Header that names the product of the check.
 pub const SOURCE_HEADER: &str = "x-service-callback";
-/// Header with the attempt number, from 1. Not signed.
+/// Header with the attempt number, from 1. The signature does not cover it.
 pub const ATTEMPT_HEADER: &str = "x-service-callback-attempt";
 
 const ALGORITHM: &str = "rsa-sha256";
 const COMPONENTS: &str = "(request-target) host date x-service-callback digest";
 
-/// The components that a signature covers. `Debug` is masked: the target may carry a token.
+/// The components of a request that a signature covers. Debug output hides the target, which may contain a token.
 #[derive(Clone, Copy, PartialEq, Eq, derive_more::Debug)]
 #[debug("CoveredComponents({method} {host}, {date})")]
 pub struct CoveredComponents<'a> {
@@ -48,21 +48,21 @@ pub struct CoveredComponents<'a> {
     pub digest: &'a str,
 }
 
-/// Public key that verifies callbacks, as published in the JWKS.
+/// A public key for verifying callbacks, as published in the JWKS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallbackPublicKey {
-    /// RFC 7638 thumbprint.
+    /// Key id: the RFC 7638 thumbprint.
     pub kid: String,
-    /// Mode of the checks whose callbacks it signs.
+    /// Mode of the checks whose callbacks the key signs.
     pub mode: Mode,
-    /// Modulus and exponent, base64url.
+    /// RSA modulus (`n`) and exponent (`e`), in base64url.
     pub n: String,
     pub e: String,
 }
 
 /// Signs callbacks with RSA PKCS#1 v1.5 and SHA-256. Cheap to clone.
 ///
-/// A signature takes about 0.4 ms: sign on a blocking thread.
+/// A signature takes about 0.4 ms, so sign on a blocking thread.
 #[derive(Clone, derive_more::Debug)]
 #[debug("CallbackSigner({})", _0.public.kid)]
 pub struct CallbackSigner(Arc<CallbackKeyPair>);
@@ -86,7 +86,7 @@ impl CoveredComponents<'_> {
     }
 }
 
-/// Returns the value of the `Authorization` header.
+/// Signs the components. Returns the value of the `Authorization` header.
 pub fn sign(covered: &CoveredComponents<'_>, signer: &CallbackSigner) -> String {
     let signature = BASE64_STANDARD.encode(signer.sign(covered.signing_string().as_bytes()));
     let kid = &signer.public().kid;
@@ -98,29 +98,29 @@ pub fn digest_header(body: &[u8]) -> String {
     format!("SHA-256={}", BASE64_STANDARD.encode(digest(&SHA256, body)))
 }
 
-/// Returns the value of the `date` header, an IMF-fixdate.
+/// Returns the value of the `date` header, in the IMF-fixdate format.
 pub fn format_date(at: Timestamp) -> String {
-    // Years beyond 9999 have no IMF-fixdate.
+    // Times after the year 9999 have no IMF-fixdate.
     rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&at).unwrap_or_else(|_| EPOCH_DATE.to_owned())
 }
 
 const EPOCH_DATE: &str = "Thu, 01 Jan 1970 00:00:00 GMT";
 
-/// Parses a `date` header. `None`: not an IMF-fixdate.
+/// Parses a `date` header. `None`: the text is not an IMF-fixdate.
 pub fn parse_date(text: &str) -> Option<Timestamp> {
     let at = rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
     (format_date(at) == text).then_some(at)
 }
 
 impl CallbackSigner {
-    /// Loads the key of checks in this mode. Returns `None` unless `der` is an RSA key in PKCS#8.
+    /// Loads the key that signs callbacks of checks in this mode. `None`: `der` is not an RSA key in PKCS#8.
     pub fn from_pkcs8(mode: Mode, der: &[u8]) -> Option<Self> {
         let pair = RsaKeyPair::from_pkcs8(der).ok()?;
         let public = build_public_key(&pair, mode);
         Some(CallbackSigner(Arc::new(CallbackKeyPair { pair, public })))
     }
 
-    /// Generates a key in PKCS#8.
+    /// Generates an RSA key in PKCS#8.
     ///
     /// # Panics
     /// If the system has no randomness.
@@ -152,7 +152,7 @@ fn build_public_key(pair: &RsaKeyPair, mode: Mode) -> CallbackPublicKey {
     let public = pair.public_key();
     let n = BASE64_URL_SAFE_NO_PAD.encode(public.modulus().big_endian_without_leading_zero());
     let e = BASE64_URL_SAFE_NO_PAD.encode(public.exponent().big_endian_without_leading_zero());
-    // RFC 7638: required members in lexicographic order, without white space.
+    // RFC 7638 hashes the required members in lexicographic order, without white space.
     let canonical = format!(r#"{{"e":"{e}","kty":"RSA","n":"{n}"}}"#);
     let kid = BASE64_URL_SAFE_NO_PAD.encode(digest(&SHA256, canonical.as_bytes()));
     CallbackPublicKey { kid, mode, n, e }
@@ -172,8 +172,8 @@ struct Key {
     e: Option<String>,
 }
 
-/// Parses a published JSON Web Key Set, and returns its RSA keys. Other key types are skipped (RFC 7517), as are keys
-/// with an unknown `use_mode`. A key without `use_mode` signs live callbacks.
+/// Parses a published JSON Web Key Set, and returns its RSA keys. Skips other key types (RFC 7517), and keys with an
+/// unknown `use_mode`. A key without `use_mode` signs live callbacks.
 pub fn parse_jwks(json: &str) -> Result<Vec<CallbackPublicKey>, JwksError> {
     let set: KeySet = serde_json::from_str(json)?;
     let rsa = set.keys.into_iter().filter(|key| key.kty == "RSA");

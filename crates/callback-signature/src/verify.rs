@@ -1,4 +1,4 @@
-//! Signature verification, and the `Authorization` header that carries the signature.
+//! Verifies signatures, and parses the `Authorization` header that contains them.
 
 use aws_lc_rs::signature::{RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents};
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD, Engine as _};
@@ -7,14 +7,14 @@ use ringtrue_domain::tenancy::Mode;
 
 use super::{ALGORITHM, COMPONENTS, CallbackPublicKey, CoveredComponents, SOURCE_HEADER, digest_header, parse_date};
 
-/// A received callback request. `Debug` is masked: target and headers may carry a token.
+/// A received callback request. Debug output hides target and headers, which may contain a token.
 #[derive(Clone, Copy, derive_more::Debug)]
 #[debug("CallbackRequest({method}, {} headers, {} bytes)", headers.len(), body.len())]
 pub struct CallbackRequest<'a> {
     pub method: &'a str,
     /// Path and query, as in the request line.
     pub target: &'a str,
-    /// Names are case-insensitive.
+    /// Header names and values. The names are case-insensitive.
     pub headers: &'a [(String, String)],
     pub body: &'a [u8],
 }
@@ -50,7 +50,7 @@ pub enum SignatureError {
     BodyDiffers,
     #[error("invalid `date` header: expected an IMF-fixdate")]
     DateMalformed,
-    /// [`diagnosis`](super::diagnosis) may explain it.
+    /// The signature is invalid. [`diagnosis`](super::diagnosis) may explain why.
     #[error("invalid signature")]
     InvalidSignature,
 }
@@ -82,7 +82,7 @@ pub enum InvalidAuthorization {
 
 const PARAMETERS: [&str; 4] = ["keyId", "algorithm", "headers", "signature"];
 
-/// Verifies a request with the published keys.
+/// Verifies the signature of a request with the published keys.
 pub fn verify(request: &CallbackRequest<'_>, keys: &[CallbackPublicKey]) -> Result<VerifiedSignature, SignatureError> {
     let covered = request.covered()?;
     let authorization = Authorization::parse(request.header("authorization")?)?;
@@ -115,13 +115,13 @@ pub(super) fn is_valid_signature(
         .is_some_and(|key| key.verify(&RSA_PKCS1_2048_8192_SHA256, text.as_bytes(), signature).is_ok())
 }
 
-/// Length of a key's signatures in bytes.
+/// Returns the length of a key's signatures in bytes. `None`: the key is unusable.
 pub(super) fn signature_length(public: &CallbackPublicKey) -> Option<usize> {
     rsa_components(public).map(|key| key.n.len())
 }
 
 impl<'a> CallbackRequest<'a> {
-    /// The components that the signature must cover.
+    /// Returns the components that the signature must cover.
     pub(super) fn covered(&self) -> Result<CoveredComponents<'a>, SignatureError> {
         Ok(CoveredComponents {
             method: self.method,
@@ -133,7 +133,7 @@ impl<'a> CallbackRequest<'a> {
         })
     }
 
-    /// A copy of the headers with this value replaced.
+    /// Returns a copy of the headers in which the value of one header is replaced.
     pub(super) fn headers_with(&self, name: &str, value: &str) -> Vec<(String, String)> {
         let mut headers = self.headers.to_vec();
         for (_, old) in headers.iter_mut().filter(|(other, _)| other.eq_ignore_ascii_case(name)) {
@@ -154,7 +154,7 @@ impl<'a> CallbackRequest<'a> {
 }
 
 impl<'a> Authorization<'a> {
-    /// Strict: accepts only the form that the courier sends, with parameters in any order.
+    /// Parses the header strictly: accepts only the form that the courier sends, but with parameters in any order.
     pub fn parse(value: &'a str) -> Result<Self, InvalidAuthorization> {
         let mut rest = value.strip_prefix("Signature ").ok_or(InvalidAuthorization::Scheme)?;
         let mut found: [Option<&'a str>; PARAMETERS.len()] = [None; PARAMETERS.len()];

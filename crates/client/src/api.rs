@@ -1,4 +1,4 @@
-//! API of a server: authenticated requests with the credentials of a profile, paged lists, and checks.
+//! Sends requests to the API of a server with the credentials of a profile: authentication, paged lists, and checks.
 
 use std::time::Duration;
 
@@ -26,26 +26,26 @@ use crate::{
     system::now,
 };
 
-/// Longer than the server's own request timeout.
+/// Longer than the server's own request timeout, so that the server reports its timeouts.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(40);
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 pub(crate) const MAX_PAGE_SIZE: u32 = 100;
 const RATE_LIMIT_WINDOW: Duration = Duration::from_secs(1);
 
-/// Requests to the server of a profile, and the printer of the command that makes them.
+/// Sends requests to the server of a profile. Also has the printer of the command that uses it.
 #[derive(Debug)]
 pub(crate) struct ApiSession {
     pub profile: Profile,
     pub http: HttpClient,
     pub printer: Printer,
-    /// Whether requests beyond the rate limit wait for the next second.
+    /// Whether a request over the rate limit waits for the next second and is repeated.
     pub waits_for_rate_limit: bool,
-    /// Shown in hints.
+    /// Name of the profile, shown in hints.
     name: Option<ProfileName>,
     tokens: TokenCache,
 }
 
-/// Page of a list.
+/// One page of a list.
 pub(crate) struct Page {
     pub content: Vec<Value>,
     pub pages: u64,
@@ -85,7 +85,7 @@ impl ApiSession {
         &self.profile.base_url
     }
 
-    /// Encodes the segments of the path.
+    /// Builds a URL on the server. Percent-encodes the path segments.
     pub(crate) fn url(&self, path: &[&str], query: &[(&str, String)]) -> Url {
         let mut url = self.base_url().clone();
         if let Ok(mut segments) = url.path_segments_mut() {
@@ -120,7 +120,7 @@ impl ApiSession {
         self.request(scope, Method::DELETE, &self.url(path, &[]), None, None).await.map(drop)
     }
 
-    /// Returns a cached token, or requests a new one.
+    /// Returns an access token for a scope, from the cache or from the server.
     pub(crate) async fn token(&self, scope: Scope) -> Result<AccessToken, CommandError> {
         let credential = self.credential(scope)?;
         if let Some(token) = self.tokens.get(&credential.client_id, scope) {
@@ -155,7 +155,7 @@ impl ApiSession {
         }
     }
 
-    /// Sends a request without a token, and returns the response with any status.
+    /// Sends a request without a token. Returns the response, whatever its status.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -205,7 +205,7 @@ impl ApiSession {
         }
     }
 
-    /// Sends a JSON body, if any, with a token of this scope, if any, and returns the response with any status.
+    /// Sends a request with an optional token and an optional JSON body. Returns the response, whatever its status.
     pub(crate) async fn send_json(
         &self,
         scope: Option<Scope>,
@@ -232,7 +232,7 @@ impl ApiSession {
             headers.insert(AUTHORIZATION, secret_header(&format!("Bearer {}", token.access_token.reveal()))?);
             let response = self.send(method.clone(), url, headers.clone(), body.clone()).await?;
             match response.status {
-                // The token was revoked, or the server was replaced.
+                // The cached token was revoked, or the server was replaced.
                 401 if is_cached => self.tokens.remove(client_id, scope)?,
                 429 if self.waits_for_rate_limit
                     && self.problem(&response).retry_after() == Some(RATE_LIMIT_WINDOW) =>
@@ -261,7 +261,7 @@ impl ApiSession {
     }
 }
 
-/// Lists.
+/// Paged lists.
 impl ApiSession {
     pub(crate) async fn print_list(
         &self,
@@ -281,7 +281,7 @@ impl ApiSession {
         Ok(())
     }
 
-    /// Prints the number of the page and of all items below a table.
+    /// Prints the number of the page and the total number of items below a table.
     pub(crate) fn print_page_note(&self, number: u32, page: &Page) {
         if self.printer.output == Output::Table {
             printer::print_note(&match page.total {
@@ -303,7 +303,7 @@ impl ApiSession {
         self.fetch_filtered_page(scope, path, &search, size, number).await
     }
 
-    /// `filter` has the query parameters of the list other than `size` and `page`.
+    /// Fetches a page. `filter` has the query parameters of the list other than `size` and `page`.
     pub(crate) async fn fetch_filtered_page(
         &self,
         scope: Scope,
@@ -345,19 +345,20 @@ impl ApiSession {
     }
 }
 
-/// Checks.
+/// Requests about checks.
 impl ApiSession {
     pub(crate) async fn fetch_check(&self, product: Product, id: &str) -> Result<Value, CommandError> {
         self.get(Scope::Product(product), &[checks_path(product), &[id]].concat(), &[]).await
     }
 
-    /// Returns the concluded check.
+    /// Redeems a code, and returns the concluded check.
     pub(crate) async fn redeem_code(&self, product: Product, check: &str, code: &str) -> Result<Value, CommandError> {
         let path = [checks_path(product), &[check]].concat();
         self.post(Scope::Product(product), &path, Some(&json!({"code": code})), None).await
     }
 
-    /// Gives up the current step of a verification, only if it has the given method, and returns the verification.
+    /// Gives up the current step of a verification, and returns the verification. With `method`, gives the step up only
+    /// if it has this method.
     pub(crate) async fn give_up_step(&self, verification: &str, method: Option<&str>) -> Result<Value, CommandError> {
         let product = Product::Verification;
         let path = [checks_path(product), &[verification, "next"]].concat();
@@ -365,14 +366,14 @@ impl ApiSession {
         self.post(Scope::Product(product), &path, body.as_ref(), None).await
     }
 
-    /// Ends a verification, and returns it.
+    /// Cancels a verification, and returns it.
     pub(crate) async fn cancel(&self, verification: &str) -> Result<Value, CommandError> {
         let product = Product::Verification;
         let path = [checks_path(product), &[verification, "cancel"]].concat();
         self.post(Scope::Product(product), &path, None, None).await
     }
 
-    /// Filters the products that the credential may use.
+    /// Returns those of the given products that the credential may use.
     pub(crate) async fn permitted_products(&self, products: &[Product]) -> Result<Vec<Product>, CommandError> {
         let mut permitted = vec![];
         let mut last = None;
@@ -390,22 +391,22 @@ impl ApiSession {
     }
 }
 
-/// API path of the checks of a product.
+/// Returns the API path of a product's checks, as segments.
 pub(crate) fn checks_path(product: Product) -> &'static [&'static str] {
     product.facts().api_path
 }
 
-/// Columns of tables and CSV.
+/// Returns the columns that tables and CSV show for a product's checks.
 pub(crate) fn check_columns(product: Product) -> &'static [&'static str] {
     product.facts().columns
 }
 
-/// Id of a check or verification, in a resource, callback or result of a redirect chain.
+/// Returns the id of a check or verification. `object` is a resource, a callback, or the result of a redirect.
 pub(crate) fn id_field(object: &Value) -> Option<&str> {
     text_field(object, "check_id").or_else(|| text_field(object, "verification_id"))
 }
 
-/// Text of a field, if it is there.
+/// Returns a member of a JSON object, if it is a string.
 pub(crate) fn text_field<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     object.get(name).and_then(Value::as_str)
 }

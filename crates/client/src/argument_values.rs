@@ -1,4 +1,4 @@
-//! Values of arguments, each parsed from its text.
+//! Types and parsers for the values of command-line arguments.
 
 use std::{
     fmt,
@@ -23,13 +23,13 @@ use url::{Host, Position, Url};
 
 use crate::error::CommandError;
 
-/// Parses products by their command names, or their names in the API.
+/// Returns a parser for products. It accepts their command names and their names in the API.
 pub(crate) fn product_parser(products: &[Product]) -> impl TypedValueParser<Value = Product> + use<> {
     let names = products.iter().map(|product| PossibleValue::new(product.facts().command).alias(product.into_str()));
     PossibleValuesParser::new(names).try_map(|text| text.replace('-', "_").parse::<Product>())
 }
 
-/// Parses scopes; errors and shell completion list them.
+/// Returns a parser for scopes. Error messages and shell completion list all scopes.
 pub(crate) fn scope_parser() -> impl TypedValueParser<Value = Scope> {
     PossibleValuesParser::new(Scope::all().map(Scope::into_str)).try_map(|text| text.parse::<Scope>())
 }
@@ -39,12 +39,12 @@ pub(crate) fn http_method_parser() -> impl TypedValueParser<Value = http::Method
         .try_map(|text| text.to_uppercase().parse::<http::Method>())
 }
 
-/// Parses methods of verifications by their names in the API.
+/// Returns a parser for verification methods, by their names in the API.
 pub(crate) fn method_parser() -> impl TypedValueParser<Value = Method> {
     PossibleValuesParser::new(Method::VARIANTS.iter().map(Method::into_str)).try_map(|text| text.parse::<Method>())
 }
 
-/// Rejects 1xx, which are interim responses.
+/// Parses an HTTP status. Rejects 1xx, which are interim responses.
 pub(crate) fn parse_final_http_status(text: &str) -> Result<StatusCode, &'static str> {
     let status = text.parse::<u16>().ok().filter(|status| (200..=599).contains(status));
     status.and_then(|status| StatusCode::from_u16(status).ok()).ok_or("expected a status code from 200 to 599")
@@ -54,7 +54,7 @@ pub(crate) fn parse_timestamp(text: &str) -> Result<Timestamp, &'static str> {
     timestamp::parse(text).ok_or(timestamp::EXPECTED_FORMAT)
 }
 
-/// Valid as a file name.
+/// The name of a profile. It is valid as a file name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileName(String);
 
@@ -78,7 +78,8 @@ impl fmt::Display for ProfileName {
     }
 }
 
-/// Number or code, which the server validates; or `-` for standard input, which keeps it out of the shell history.
+/// A phone number or code, which the server validates. The argument `-` means that it is read from standard input,
+/// which keeps it out of the shell history.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("PrivateArgument(…)")]
 pub struct PrivateArgument(String);
@@ -94,7 +95,7 @@ impl PrivateArgument {
         &self.0
     }
 
-    /// Returns the argument, or reads standard input.
+    /// Returns the argument itself, or reads standard input if the argument is `-`.
     pub fn read(&self) -> Result<String, CommandError> {
         const STDIN_MARKER: &str = "-";
         const MAX_INPUT_BYTES: u64 = 64;
@@ -145,7 +146,7 @@ impl FromStr for Since {
             'd' => 86_400,
             _ => return Err(InvalidSince),
         };
-        // A year exceeds every retention.
+        // At most a year, which exceeds every retention.
         let count: i64 = text.strip_suffix(unit).and_then(|count| count.parse().ok()).ok_or(InvalidSince)?;
         let seconds = count.checked_mul(seconds).filter(|seconds| (1..=366 * 86_400).contains(seconds));
         seconds.map(|seconds| Since::Ago(SignedDuration::from_secs(seconds))).ok_or(InvalidSince)
@@ -161,17 +162,17 @@ impl Since {
     }
 }
 
-/// Fault to inject into a sandbox SMS. Parsed from `NAME` or `NAME=VALUE`.
+/// A fault to inject into a sandbox SMS. Parsed from `NAME` or `NAME=VALUE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SmsFault {
-    /// Delay in seconds.
+    /// Delivers the SMS late, by this number of seconds.
     Late(u32),
-    /// Number of extra copies.
+    /// Delivers this number of extra copies.
     Duplicate(u32),
-    /// Sender number to forge.
+    /// Forges the sender: the SMS comes from this number.
     Spoofed(PrivateArgument),
     Garbled,
-    /// Number of parts.
+    /// Splits the SMS into this number of parts.
     Split(u32),
 }
 
@@ -181,7 +182,7 @@ pub enum SmsFault {
 )]
 pub struct InvalidFault;
 
-/// Never assigned in the sandbox.
+/// A number that the sandbox never assigns to a simulated phone.
 const DEFAULT_SPOOFED_NUMBER: &str = "+990000000002";
 
 impl FromStr for SmsFault {
@@ -204,7 +205,7 @@ impl FromStr for SmsFault {
     }
 }
 
-/// Renders the `faults` object of the sandbox API.
+/// Renders faults as the `faults` object of the sandbox API.
 pub(crate) fn render_faults(faults: &[SmsFault]) -> Value {
     let member = |fault: &SmsFault| match fault {
         SmsFault::Late(seconds) => ("late_seconds", json!(seconds)),
@@ -216,7 +217,7 @@ pub(crate) fn render_faults(faults: &[SmsFault]) -> Value {
     Value::Object(faults.iter().map(member).map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
 }
 
-/// URL that may be opened without leaking secrets: plain HTTP on this machine, or HTTPS.
+/// A URL to which secrets may be sent: HTTPS, or plain HTTP on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecureUrl(Url);
 
@@ -257,7 +258,7 @@ impl TryFrom<Url> for SecureUrl {
 }
 
 impl SecureUrl {
-    /// Accepts plain HTTP on this machine only.
+    /// Parses a URL. Accepts only plain HTTP on this machine.
     pub fn parse_local(text: &str) -> Result<Self, InvalidSecureUrl> {
         match text.parse::<SecureUrl>() {
             Ok(parsed) if parsed.0.scheme() == "http" => Ok(parsed),
@@ -270,7 +271,7 @@ impl SecureUrl {
         &self.0
     }
 
-    /// Path and query.
+    /// Returns the path and the query.
     pub(crate) fn request_target(&self) -> &str {
         &self.0[Position::BeforePath..Position::AfterQuery]
     }
@@ -280,7 +281,7 @@ impl SecureUrl {
     }
 }
 
-/// Whether the host is this machine.
+/// Whether the host of the URL is this machine.
 pub(crate) fn is_local(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost",

@@ -1,4 +1,4 @@
-//! `ringtrue callbacks`: resends callbacks by check id or since a time.
+//! The command `ringtrue callbacks`, which resends callbacks by check id or since a time.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -24,7 +24,7 @@ use crate::{
 };
 
 const COLUMNS: [&str; 5] = ["check_id", "product", "result", "scheduled_at", "detail"];
-/// Counted by the progress bar.
+/// What the progress bar counts.
 const CALLBACKS: &str = "callbacks";
 const MAX_ATTEMPTS: u32 = 4;
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
@@ -40,7 +40,7 @@ pub(crate) struct ConcludedCheck {
 #[derive(Clone, Debug)]
 pub(crate) enum ResendOutcome {
     Scheduled(Value),
-    /// The server rejected the resend of this check; others are not affected.
+    /// The server rejected the resend for this check. Resends for other checks may still succeed.
     Rejected(ApiProblem),
 }
 
@@ -67,7 +67,7 @@ pub(crate) async fn run(context: &ClientContext, command: WithProfile<CallbacksA
     }
 }
 
-/// Fails if any callback cannot be resent.
+/// Resends the callbacks of these checks. Fails if any callback cannot be resent.
 async fn resend_by_id(session: &ApiSession, products: &[Product], checks: &[CheckId]) -> Result<(), CommandError> {
     let mut results = vec![];
     let mut progress = Progress::start();
@@ -84,7 +84,7 @@ async fn resend_by_id(session: &ApiSession, products: &[Product], checks: &[Chec
     if all_resent { Ok(()) } else { Err(CommandError::AlreadyReported) }
 }
 
-/// Tries every product, since a check id does not name its product.
+/// Requests a resend from each product until one has the check, because a check id does not tell its product.
 async fn resend_in_any_product(
     session: &ApiSession,
     products: &[Product],
@@ -147,7 +147,7 @@ fn resend_record(ResendResult { check_id, product, outcome }: ResendResult) -> R
     COLUMNS.into_iter().zip(values).collect()
 }
 
-/// Lists checks of these products that concluded since then, with one of these statuses, or any if empty; oldest first.
+/// Lists the checks of `products` that have concluded since a time, oldest first. An empty list of statuses means all.
 pub(crate) async fn fetch_concluded(
     session: &ApiSession,
     products: &[Product],
@@ -160,7 +160,7 @@ pub(crate) async fn fetch_concluded(
     let mut concluded = vec![];
     for product in products.iter().copied() {
         let found = session.fetch_all_pages(Scope::Product(product), checks_path(product), Some(&search)).await?;
-        // New checks shift others to the next page, which then repeats them.
+        // Drops repeated checks: if new checks arrive meanwhile, they shift others to the next page.
         let mut known = HashSet::new();
         let checks = found.iter().filter_map(|check| {
             let check_id = id_field(check)?.to_owned();
@@ -176,7 +176,7 @@ pub(crate) async fn fetch_concluded(
     Ok(concluded)
 }
 
-/// Requests one resend, with retries under the same idempotency key.
+/// Requests one resend. Repeats the request with the same idempotency key after a temporary error.
 pub(crate) async fn resend(session: &ApiSession, product: Product, check: &str) -> Result<ResendOutcome, CommandError> {
     let key = format!("{:032x}", u128::from_be_bytes(random_bytes()));
     let path = [checks_path(product), &[check, "callback-resends"]].concat();

@@ -1,4 +1,4 @@
-//! Context of a command: its environment, its output, and its private files.
+//! What a command needs to run: its environment variables, its output, and its private files.
 
 use std::{
     ffi::OsStr,
@@ -22,7 +22,7 @@ pub struct ClientContext {
     pub printer: Printer,
 }
 
-/// Environment variables of the commands.
+/// Environment variables that the commands use.
 #[derive(Clone, Default, derive_more::Debug)]
 pub struct ClientEnvironment {
     pub home: Option<String>,
@@ -34,7 +34,7 @@ pub struct ClientEnvironment {
     pub client_secret: Option<String>,
 }
 
-/// Directory below `$XDG_CONFIG_HOME/ringtrue`, created on the first write.
+/// A directory below `$XDG_CONFIG_HOME/ringtrue`. It is created on the first write.
 #[derive(Clone, Debug)]
 pub(crate) struct ConfigDir {
     path: PathBuf,
@@ -52,7 +52,7 @@ impl ConfigDir {
         Ok(ConfigDir { path: home.join("ringtrue").join(name) })
     }
 
-    /// `None`: the file does not exist. Rejects files that other users can read.
+    /// Reads a file. `None`: the file does not exist. Fails if other users can read the file.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, CommandError> {
         let path = self.path.join(name);
         let read_error = |error: &io::Error| io_error("read", &path, error);
@@ -70,7 +70,7 @@ impl ConfigDir {
         fs::read(&path).map(Some).map_err(|error| read_error(&error))
     }
 
-    /// `None`: the file does not exist, or has another format.
+    /// Reads a JSON file. `None`: the file does not exist, or has another format.
     pub(crate) fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, CommandError> {
         Ok(self.read(name)?.and_then(|text| serde_json::from_slice(&text).ok()))
     }
@@ -91,7 +91,8 @@ impl ConfigDir {
         write().map_err(|error| io_error("write", &path, &error))
     }
 
-    /// Takes a lock that is released with the process. `None`: another process holds it.
+    /// Takes a lock, which is released when the file is dropped or the process ends. `None`: another process holds the
+    /// lock.
     pub(crate) fn lock(&self, name: &str) -> Result<Option<File>, CommandError> {
         let path = self.path.join(name);
         let open = || {
@@ -111,7 +112,7 @@ impl ConfigDir {
         let path = self.path.join(name);
         let write = || {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.path)?;
-            // Its mode is 0600.
+            // A temporary file has the mode 0600.
             let mut file = NamedTempFile::new_in(&self.path)?;
             file.write_all(content)?;
             file.as_file().sync_all()?;
@@ -121,7 +122,7 @@ impl ConfigDir {
         write().map_err(|error: io::Error| io_error("write", &path, &error))
     }
 
-    /// Returns whether the file existed.
+    /// Removes a file. Returns whether it existed.
     pub(crate) fn remove(&self, name: &str) -> Result<bool, CommandError> {
         let path = self.path.join(name);
         match fs::remove_file(&path) {
@@ -131,7 +132,7 @@ impl ConfigDir {
         }
     }
 
-    /// Lists JSON files, sorted by name.
+    /// Lists the JSON files in the directory, sorted by name.
     pub(crate) fn json_files(&self) -> Result<Vec<String>, CommandError> {
         let read = || -> io::Result<Vec<String>> {
             let entries = match fs::read_dir(&self.path) {

@@ -1,4 +1,4 @@
-//! Errors of commands, their exit codes, and error responses of the API.
+//! Errors of commands with their exit codes, and error responses of the API.
 
 use std::{error::Error, fmt, io, time::Duration};
 
@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::{http::HttpResponse, printer::escape_controls};
 
-/// As of a process that SIGPIPE has ended.
+/// Exit code after the reader of the output has closed the pipe. The same as for a process that SIGPIPE has ended.
 const CLOSED_PIPE_EXIT_CODE: u8 = 128 + 13;
 
 #[derive(Debug, thiserror::Error)]
@@ -17,20 +17,20 @@ pub enum CommandError {
     Output(#[from] io::Error),
     #[error("{message}\n  {hint}")]
     Rejected { message: String, hint: String },
-    /// Invalid command line that the parser of arguments cannot detect.
+    /// An invalid command line that the argument parser cannot detect.
     #[error("{message}\n  {hint}")]
     Usage { message: String, hint: String },
-    /// Error response of a server.
+    /// The server returned an error response.
     #[error(transparent)]
     Api(ApiProblem),
     #[error("{message}\n  {hint}")]
     Unreachable { message: String, hint: &'static str },
     #[error("{message}\n  {hint}")]
     NotSignedIn { message: String, hint: String },
-    /// A device was redirected to its operator, and not back.
+    /// A device was redirected to its operator, but the operator did not redirect it back.
     #[error("the operator did not answer\n  The check expires when its ttl ends.")]
     OperatorSilent,
-    /// The command has already printed the reason.
+    /// The command has printed the reason itself.
     #[error("")]
     AlreadyReported,
     #[error("{0}")]
@@ -50,7 +50,7 @@ impl CommandError {
         CommandError::Other(error.into())
     }
 
-    /// Returns whether a request to a server may succeed on retry.
+    /// Whether the error may disappear if the request is repeated.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             CommandError::Unreachable { .. } => true,
@@ -66,7 +66,7 @@ impl CommandError {
         }
     }
 
-    /// The reader of the output has closed the pipe, as `head` does.
+    /// Whether the reader of the output has closed the pipe, as `head` does.
     pub fn is_closed_pipe(&self) -> bool {
         matches!(self, CommandError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -89,13 +89,13 @@ impl CommandError {
     }
 }
 
-/// Problem details (RFC 9457).
+/// An error response of the API, as problem details (RFC 9457).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiProblem {
     pub(crate) status: u16,
     pub(crate) error_code: String,
     pub(crate) detail: String,
-    /// URL of the error documentation.
+    /// URL of the documentation for this error.
     documentation_url: Option<String>,
     retry_after: Option<u64>,
 }
@@ -120,7 +120,7 @@ impl ApiProblem {
                 documentation_url: Some(body.r#type),
                 retry_after,
             },
-            // Response of a proxy or another server.
+            // The response comes from a proxy or another kind of server.
             Err(_) => ApiProblem {
                 status,
                 error_code: format!("status {status}"),
@@ -131,7 +131,7 @@ impl ApiProblem {
         }
     }
 
-    /// Returns whether the request may succeed on retry.
+    /// Whether the error may disappear if the request is repeated.
     fn is_transient(&self) -> bool {
         self.status == 429 || self.status >= 500
     }

@@ -1,4 +1,4 @@
-//! HTTP client: every request of this crate goes through it. Responses are bounded in size and time.
+//! The HTTP client that sends all requests of this crate. Responses are limited in size and time.
 
 use std::{
     error::Error,
@@ -37,7 +37,7 @@ use tokio::time::timeout;
 use tower::util::{ServiceFn, service_fn};
 use url::Url;
 
-/// Above the OpenAPI document, and above the usage of a year.
+/// Maximum size of a response. Exceeds the OpenAPI document and the usage report of a year.
 const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const USER_AGENT_VALUE: HeaderValue = HeaderValue::from_static(concat!("Ringtrue/", env!("CARGO_PKG_VERSION")));
@@ -45,11 +45,11 @@ const ACCEPT_VALUE: HeaderValue = HeaderValue::from_static("application/json, ap
 
 type Resolver = ServiceFn<fn(Name) -> BoxFuture<'static, Result<vec::IntoIter<SocketAddr>, Unresolved>>>;
 
-/// Cheap to clone: clones share their connections.
+/// An HTTP client. It is cheap to clone, and clones share their connections.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpClient(Client<HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>);
 
-/// `Debug` is masked: the body may contain tokens and numbers.
+/// A response. `Debug` is masked, because the body may contain tokens and numbers.
 #[derive(Clone, derive_more::Debug)]
 #[debug("HttpResponse({status}, {} bytes)", body.len())]
 pub(crate) struct HttpResponse {
@@ -94,7 +94,7 @@ pub(crate) enum TlsConfigError {
 #[error("host name could not be resolved")]
 struct Unresolved;
 
-/// Returns whether a Ringtrue server listens at this address, with plain HTTP.
+/// Whether a Ringtrue server listens at this address with plain HTTP.
 pub async fn is_ringtrue(address: SocketAddr) -> bool {
     const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
     let (Ok(http), Ok(url)) = (HttpClient::new(None), format!("http://{address}/livez").parse()) else { return false };
@@ -103,7 +103,7 @@ pub async fn is_ringtrue(address: SocketAddr) -> bool {
 }
 
 impl HttpClient {
-    /// Trusts the certificates of the system, and those of `ca_file` (PEM).
+    /// Creates a client that trusts the certificates of the system, and those in `ca_file` (PEM).
     pub fn new(ca_file: Option<&Path>) -> Result<Self, TlsConfigError> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -129,7 +129,7 @@ impl HttpClient {
         Ok(HttpClient(client))
     }
 
-    /// Sends a request with our `user-agent` and `accept`, and returns the response with any status.
+    /// Sends a request with our `user-agent` and `accept` headers. Returns the response, whatever its status.
     pub async fn request(
         &self,
         method: Method,
@@ -147,7 +147,7 @@ impl HttpClient {
         self.send(request, time_limit).await
     }
 
-    /// Sends a request unchanged, and returns the response with any status.
+    /// Sends a request unchanged. Returns the response, whatever its status.
     pub async fn send(&self, request: Request<Bytes>, time_limit: Duration) -> Result<HttpResponse, HttpError> {
         let exchange = async {
             let response = self.0.request(request.map(Full::new)).await.map_err(|error| classify(&error))?;
@@ -159,7 +159,8 @@ impl HttpClient {
     }
 }
 
-/// `localhost` is this machine, whatever a resolver says: plain HTTP to it may carry secrets.
+/// Resolves a host name. `localhost` is always this machine, whatever the resolver returns, because plain HTTP to it
+/// may carry secrets.
 fn resolve(name: Name) -> BoxFuture<'static, Result<vec::IntoIter<SocketAddr>, Unresolved>> {
     async move {
         if name.as_str() == "localhost" {
@@ -172,7 +173,7 @@ fn resolve(name: Name) -> BoxFuture<'static, Result<vec::IntoIter<SocketAddr>, U
     .boxed()
 }
 
-/// Finds the innermost cause that we have a name for.
+/// Maps an error to the most specific [`HttpError`], which is that of the innermost known cause.
 fn classify(error: &(dyn Error + 'static)) -> HttpError {
     let mut found = HttpError::Lost;
     let mut next = Some(error);
@@ -191,7 +192,7 @@ fn classify(error: &(dyn Error + 'static)) -> HttpError {
             if found == HttpError::Refused && error.kind() == io::ErrorKind::TimedOut {
                 found = HttpError::ConnectTimeout;
             }
-            // An `io::Error` is not the source of what it wraps, but shows the source of that.
+            // `source` of an `io::Error` skips the error that it wraps, so this follows `get_ref` instead.
             if let Some(inner) = error.get_ref() {
                 next = Some(inner);
                 continue;

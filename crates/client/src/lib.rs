@@ -1,4 +1,4 @@
-//! API client commands of the command line, and `ringtrue listen`.
+//! The commands that use the HTTP API of a server, and `ringtrue listen`.
 //!
 //! A profile holds the URL of a server and credentials of a project and a workspace. All files are in
 //! `$XDG_CONFIG_HOME/ringtrue`, readable by their owner only. This crate uses only the public API: it has no

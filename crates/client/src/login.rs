@@ -1,4 +1,4 @@
-//! `ringtrue login`, `logout`, `profiles` and `token`.
+//! The commands `ringtrue login`, `logout`, `profiles` and `token`.
 
 use std::{
     fs::File,
@@ -40,7 +40,7 @@ pub(crate) async fn login(context: &ClientContext, arguments: LoginArguments) ->
             let previous = profiles.find(&name)?;
             let (base_url, client_id) = ask_for_missing(base_url, client_id, previous.as_ref()).await?;
             let base_url = require_origin(&base_url)?;
-            // A profile keeps its other credential for the same server.
+            // If the profile has another credential for the same server, that credential is kept.
             let previous = previous.filter(|profile| profile.base_url == base_url);
             let mut profile = previous.unwrap_or_else(|| Profile::new(base_url, None));
             profile.ca_file = arguments.ca_file.map(|path| path.canonicalize().unwrap_or(path)).or(profile.ca_file);
@@ -60,7 +60,7 @@ pub(crate) fn logout(context: &ClientContext, profile_option: &ProfileOption) ->
     PendingActions::delete(context, &name)?;
     ListenJournal::delete(context, &name)?;
     if !profiles.delete(&name)? {
-        // Fails with the list of profiles.
+        // Fails with an error that lists the existing profiles.
         profiles.require(&name)?;
     }
     printer::print_note(&format!("Deleted the profile `{name}`. Its credentials remain valid."));
@@ -80,7 +80,7 @@ pub(crate) fn profiles(context: &ClientContext) -> Result<(), CommandError> {
     Ok(context.printer.print_list(&COLUMNS, records)?)
 }
 
-/// Names of all profiles, for shell completion.
+/// Returns the names of all profiles, for shell completion.
 pub fn list_profile_names(context: &ClientContext) -> Result<Vec<String>, CommandError> {
     ProfileStore::open(context)?.names()
 }
@@ -93,7 +93,7 @@ pub(crate) async fn token(
     let token = ApiSession::open(context, profile_option)?.token(scope).await?;
     let access_token = token.access_token.reveal();
     if context.printer.output == Output::Table {
-        // The bare token, for use in shell scripts.
+        // Prints only the token, for use in shell scripts.
         return Ok(printer::print_text(access_token)?);
     }
     Ok(context.printer.print_record(vec![
@@ -104,7 +104,7 @@ pub(crate) async fn token(
     ])?)
 }
 
-/// Columns of a profile, without its secrets.
+/// Returns the fields of a profile to print, without its secrets.
 fn profile_record(name: &str, profile: &Profile) -> Record {
     let workspace = profile.workspace.as_ref();
     let values = [
@@ -128,7 +128,7 @@ fn require_origin(base_url: &SecureUrl) -> Result<Url, CommandError> {
     ))
 }
 
-/// Prompts for the URL and the client id that are not given, if standard input is a terminal.
+/// Prompts for the URL and the client id if they are missing and standard input is a terminal.
 async fn ask_for_missing(
     base_url: Option<SecureUrl>,
     client_id: Option<String>,
@@ -161,7 +161,7 @@ async fn ask_for_missing(
     Ok((base_url, client_id))
 }
 
-/// Reads `dev.json` of `ringtrue dev`, and verifies its credentials.
+/// Reads the file `dev.json` that `ringtrue dev` has written, and verifies its credentials.
 async fn profile_from_dev(context: &ClientContext, folder: &Path) -> Result<Profile, CommandError> {
     let path = folder.join("dev.json");
     let invalid_file = |error: String| {
@@ -171,7 +171,7 @@ async fn profile_from_dev(context: &ClientContext, folder: &Path) -> Result<Prof
         )
     };
     let profile = Profile::read_dev_file(&path).map_err(invalid_file)?;
-    // The secrets must not leave this machine.
+    // Accepts only a server on this machine, because the secrets must not leave it.
     SecureUrl::parse_local(profile.base_url.as_str()).map_err(|error| invalid_file(error.to_string()))?;
     let session = ApiSession::ephemeral(context, profile)?;
     for scope in [Scope::Product(Product::ReverseSms), Scope::Management] {
@@ -180,13 +180,13 @@ async fn profile_from_dev(context: &ClientContext, folder: &Path) -> Result<Prof
     Ok(session.profile)
 }
 
-/// Determines whether the credential belongs to a workspace or a project by requesting a token.
+/// Adds a credential to a profile. Requests a token to find out whether it belongs to a workspace or a project.
 async fn add_credential(
     context: &ClientContext,
     mut profile: Profile,
     credential: ClientCredential,
 ) -> Result<Profile, CommandError> {
-    // The requests below do not name a workspace; the second one finds it.
+    // The workspace id is still unknown. The token request does not need it, and the second request finds it.
     let earlier =
         profile.workspace.replace(WorkspaceCredential { workspace_id: String::new(), credential: credential.clone() });
     let mut session = ApiSession::ephemeral(context, profile.clone())?;
@@ -203,7 +203,7 @@ async fn add_credential(
             session.profile.workspace = Some(WorkspaceCredential { workspace_id, credential });
             Ok(session.profile)
         }
-        // Valid credential without the management scope: it belongs to a project.
+        // The credential is valid, but has no management scope, so it belongs to a project.
         Err(CommandError::Api(problem)) if problem.error_code == "invalid_scope" => {
             profile.workspace = earlier;
             profile.project = Some(ProjectCredential { project_id: None, credential });
@@ -213,7 +213,7 @@ async fn add_credential(
     }
 }
 
-/// Reads a client secret from the environment, a prompt without echo or standard input.
+/// Reads a client secret from the environment, from a prompt without echo, or from standard input.
 async fn read_client_secret(context: &ClientContext, client_id: &str) -> Result<Secret, CommandError> {
     if let Some(secret) = context.environment.client_secret.as_ref().filter(|secret| !secret.is_empty()) {
         return Ok(Secret::new(secret.clone()));
@@ -240,7 +240,7 @@ async fn read_client_secret(context: &ClientContext, client_id: &str) -> Result<
 }
 
 async fn prompt_without_echo(prompt: String) -> io::Result<String> {
-    // The prompt raises SIGINT on Ctrl+C. A handler keeps the process alive until the echo is restored.
+    // The prompt raises SIGINT on Ctrl+C. With a handler, the process stays alive until the echo is restored.
     let _handler = signal(SignalKind::interrupt())?;
     let read = || {
         // rpassword prints the prompt before it turns the echo off. A secret pasted in between would be visible.
@@ -250,7 +250,7 @@ async fn prompt_without_echo(prompt: String) -> io::Result<String> {
     tokio::task::spawn_blocking(read).await.map_err(io::Error::other)?
 }
 
-/// Turns the echo of the terminal off until dropped.
+/// Turns off the echo of the terminal until it is dropped.
 struct EchoOff {
     terminal: File,
     original: Termios,

@@ -1,4 +1,4 @@
-//! `ringtrue projects` and `ringtrue credentials`, through the Management API.
+//! The commands `ringtrue projects` and `ringtrue credentials`, which use the Management API.
 
 use ringtrue_domain::{
     product::{Product, Scope},
@@ -51,7 +51,7 @@ pub(crate) async fn projects(
     }
 }
 
-/// Ids and names of the newest projects of the profile's workspace, for shell completion.
+/// Returns the ids and names of the newest projects in the profile's workspace, for shell completion.
 pub async fn list_projects(
     context: &ClientContext,
     profile: Option<&ProfileName>,
@@ -110,7 +110,7 @@ fn save_credential(
 
 fn print_created(context: &ClientContext, mut created: Value) -> Result<(), CommandError> {
     let credential = created.pointer("/credentials/0").cloned().unwrap_or_default();
-    // JSON keeps the structure of the API; tables and CSV have columns for the credential.
+    // JSON output keeps the structure of the API. Tables and CSV get columns for the credential.
     if let Some(members) = created.as_object_mut().filter(|_| context.printer.output != Output::Json) {
         for name in ["client_id", "client_secret"] {
             members.insert(name.to_owned(), credential.get(name).cloned().unwrap_or_default());
@@ -123,7 +123,7 @@ fn print_created(context: &ClientContext, mut created: Value) -> Result<(), Comm
     Ok(())
 }
 
-/// Credentials of a workspace or one of its projects.
+/// Accesses the credentials of a workspace or of one of its projects.
 #[derive(Debug)]
 pub struct CredentialsApi {
     session: ApiSession,
@@ -174,7 +174,7 @@ impl CredentialsApi {
         Ok(())
     }
 
-    /// Path of all credentials, or of one.
+    /// Returns the path of the list of credentials, or of one credential.
     fn path<'a>(&'a self, client: Option<&'a ClientId>) -> Vec<&'a str> {
         self.path.iter().map(String::as_str).chain(client.map(ClientId::as_str)).collect()
     }

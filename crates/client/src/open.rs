@@ -1,4 +1,4 @@
-//! `ringtrue open`: pages of the server in a browser.
+//! The command `ringtrue open`, which opens pages of the server in a browser.
 
 use std::{
     io::{self, IsTerminal},
@@ -28,7 +28,7 @@ pub(crate) fn open(context: &ClientContext, arguments: &OpenArguments) -> Result
     } else {
         context.printer.print_record(vec![("url", json!(url.as_str()))])?;
     }
-    // A script wants the URL only.
+    // If standard output is not a terminal, the caller is a script, which needs only the URL.
     if !arguments.print && io::stdout().is_terminal() {
         open_in_browser(&url);
     }
@@ -44,10 +44,10 @@ fn page_path(page: ServerPage) -> &'static str {
     }
 }
 
-/// Does nothing on machines without a desktop: the URL is already printed.
+/// Opens a URL in a browser. Does nothing on a machine without a desktop: the URL is already printed.
 fn open_in_browser(url: &Url) {
     let mut command = Command::new(OPENER);
-    // A process group of its own: Ctrl+C in the terminal must not close the browser.
+    // The browser gets its own process group, so that Ctrl+C in the terminal does not close it.
     command.arg(url.as_str()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
     if let Ok(mut opener) = command.spawn() {
         thread::spawn(move || opener.wait());

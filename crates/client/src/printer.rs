@@ -1,4 +1,5 @@
-//! Output of commands: data on standard output, as a table, JSON or CSV; notes and errors on standard error.
+//! Prints the output of commands. Data goes to standard output as a table, JSON or CSV. Notes and errors go to standard
+//! error.
 
 use std::{
     fmt::{Display, Write as _},
@@ -25,11 +26,11 @@ pub struct Printer {
     pub output: Output,
 }
 
-/// Named fields of an item, in output order.
+/// An item to print: names and values of its fields, in output order.
 pub type Record = Vec<(&'static str, Value)>;
 
 impl Printer {
-    /// Prints one item. A table has a line for each field.
+    /// Prints one item. In a table, each field has a line.
     pub fn print_record(self, record: Record) -> io::Result<()> {
         match self.output {
             Output::Json => print_json(&to_object(record)),
@@ -43,7 +44,7 @@ impl Printer {
         }
     }
 
-    /// Prints items, one per line.
+    /// Prints items. In a table or CSV, each item has a line.
     pub fn print_list(self, columns: &[&'static str], records: Vec<Record>) -> io::Result<()> {
         match self.output {
             Output::Json => print_json(&records.into_iter().map(to_object).collect()),
@@ -59,7 +60,7 @@ impl Printer {
         }
     }
 
-    /// Prints an item from an API response. JSON has all its fields, tables and CSV only `columns`.
+    /// Prints an item from an API response. JSON output has all its fields, tables and CSV have only `columns`.
     pub fn print_object(self, columns: &[&'static str], object: &Value) -> io::Result<()> {
         match self.output {
             Output::Json => print_json(object),
@@ -70,7 +71,7 @@ impl Printer {
         }
     }
 
-    /// Prints items from an API response.
+    /// Prints items from an API response. JSON output has all their fields, tables and CSV have only `columns`.
     pub fn print_objects(self, columns: &[&'static str], objects: &[Value]) -> io::Result<()> {
         match self.output {
             Output::Json => print_json(&objects.into()),
@@ -79,7 +80,7 @@ impl Printer {
         }
     }
 
-    /// Prints one item of a stream, on a line of its own in every format.
+    /// Prints one item of a stream on a single line, in every format.
     pub fn print_stream_item(self, columns: &[&'static str], object: &Value, is_first: bool) -> io::Result<()> {
         match self.output {
             Output::Json => print_text(&escape_json_controls(&object.to_string())),
@@ -96,7 +97,7 @@ impl Printer {
         }
     }
 
-    /// Prints a status message. In JSON and CSV mode, standard output carries data only.
+    /// Prints a status message. In JSON and CSV mode it goes to standard error, because standard output has only data.
     pub(crate) fn print_status(self, text: &str) -> io::Result<()> {
         if self.output == Output::Table {
             return print_text(text);
@@ -158,18 +159,20 @@ fn render_cell(value: &Value) -> String {
     }
 }
 
-/// Escapes untrusted text, which must neither control the terminal nor reorder the text around it.
+/// Escapes control characters in untrusted text, so that it can neither control the terminal nor reorder the text
+/// around it.
 pub fn escape_controls(text: &str) -> String {
     escape_where(text, |character| character == '\t' || is_terminal_control(character))
 }
 
-/// C0 without line feed and tab, DEL, C1 and bidirectional marks.
+/// Whether a character can control the terminal: C0 except line feed and tab, DEL, C1, and bidirectional marks.
 fn is_terminal_control(character: char) -> bool {
     !matches!(character, '\n' | '\t') && (character.is_control() || is_bidi_control(character))
 }
 
-/// Writes DEL, C1 and bidirectional marks as `\uXXXX`; JSON itself requires this for C0 only. They occur in strings
-/// only, so the value stays the same. All are in the Basic Multilingual Plane, so four digits suffice.
+/// Escapes DEL, C1 and bidirectional marks in JSON text as `\uXXXX`. JSON itself requires this only for C0. These
+/// characters occur only in strings, so the value stays the same. All are in the Basic Multilingual Plane, so four
+/// digits suffice.
 fn escape_json_controls(json: &str) -> String {
     let mut safe = String::with_capacity(json.len());
     for character in json.chars() {
@@ -194,7 +197,7 @@ fn escape_where(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
     escaped
 }
 
-/// Invisible Unicode marks that set the text direction.
+/// Whether a character is an invisible Unicode mark that sets the text direction.
 fn is_bidi_control(character: char) -> bool {
     matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -203,7 +206,7 @@ fn csv_header(names: &[&str]) -> String {
     format!("{}\n", names.join(","))
 }
 
-/// `null` is an empty field, an object is JSON.
+/// Renders a CSV row. `null` becomes an empty field, and an object becomes JSON.
 fn csv_row<'a>(values: impl IntoIterator<Item = &'a Value>) -> String {
     let field = |value: &Value| {
         let text = match value {

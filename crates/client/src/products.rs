@@ -1,4 +1,4 @@
-//! `ringtrue verification`, `reverse-sms`, `secure-sna`, `discovery`, `sim-swap` and `eligibility`.
+//! The commands `ringtrue verification`, `reverse-sms`, `secure-sna`, `discovery`, `sim-swap` and `eligibility`.
 
 use clap::Subcommand;
 use ringtrue_domain::{
@@ -27,13 +27,13 @@ const NEXT_STEP_COLUMNS: [&str; 5] = ["url", "next_method", "device_url", "recei
 const ELIGIBILITY_COLUMNS: [&str; 6] =
     ["network_id", "network_name", "network_aliases", "country_code", "dialing_code", "products"];
 
-/// Action on the checks of any product.
+/// An action on checks, for all products.
 pub(crate) enum CheckAction {
     Create(CreateCheck),
     Redeem(RedeemArguments),
-    /// Of a verification.
+    /// Gives up the current step of a verification.
     GiveUpStep(CheckId, Option<Method>),
-    /// Of a verification.
+    /// Cancels a verification.
     Cancel(CheckId),
     Read(ReadAction),
 }
@@ -111,7 +111,7 @@ impl From<VerificationAction> for CheckAction {
 }
 
 impl VerificationOptions {
-    /// Members of the create request; `null` if absent.
+    /// Returns the members of the create request. Absent options are `null`.
     pub(crate) fn members(&self) -> [(&'static str, Value); 4] {
         let methods: Vec<_> = self.methods.iter().map(Method::into_str).collect();
         let methods = if methods.is_empty() { Value::Null } else { json!(methods) };
@@ -124,8 +124,8 @@ impl VerificationOptions {
     }
 }
 
-/// Moves the fields of `next_step` to the verification, for tables and CSV. Its URL becomes `device_url`. Each step
-/// becomes a phrase.
+/// For tables and CSV, moves the fields of `next_step` into the verification itself. Its `url` becomes `device_url`.
+/// The list of steps becomes a text.
 pub(crate) fn flatten_next_step(mut verification: Value, output: Output) -> Value {
     let members = verification.as_object_mut().filter(|_| output != Output::Json);
     let Some(members) = members else { return verification };
@@ -142,7 +142,7 @@ pub(crate) fn flatten_next_step(mut verification: Value, output: Output) -> Valu
     verification
 }
 
-/// Method, status and error of a step.
+/// Describes a step by its method, status and error.
 fn describe_step(step: &Value) -> String {
     let texts = ["method", "status", "error_code"].map(|name| step.get(name).and_then(Value::as_str));
     texts.into_iter().flatten().collect::<Vec<_>>().join(" ")
@@ -226,7 +226,7 @@ async fn create(
         }
         _ => [check_columns(product), &invitation, &SMS_LINK_FIELDS].concat(),
     };
-    // `--watch` streams one line per state.
+    // `--watch` prints one line for each state, beginning with the created check.
     if new.watch && context.printer.output != Output::Table {
         context.printer.print_stream_item(&columns, &output, true)?;
     } else {
@@ -241,7 +241,7 @@ async fn create(
     }
 }
 
-/// Prints the products that can verify a user.
+/// Prints the products that can verify a number or an IP address.
 pub async fn eligibility(context: &ClientContext, action: EligibilityAction) -> Result<(), CommandError> {
     let (profile_option, kind, subject) = match action {
         EligibilityAction::Number { number, profile_option } => (profile_option, "phone-numbers", number.read()?),

@@ -1,4 +1,4 @@
-//! Profiles saved by `ringtrue login`: the URL of a server, its credentials, and cached access tokens.
+//! Profiles that `ringtrue login` saves: the URL of a server, its credentials, and cached access tokens.
 
 use std::{
     collections::BTreeMap,
@@ -22,26 +22,26 @@ use crate::{
 
 const DEFAULT_PROFILE: &str = "default";
 const TOKEN_DIR: &str = "tokens";
-/// Time left for a request with a cached token.
+/// A cached token must be valid for at least this long, so that it does not expire during a request.
 const EXPIRY_MARGIN_SECONDS: i64 = 60;
 
-/// Same format as `dev.json`.
+/// A server and its credentials, saved by `ringtrue login`. `ringtrue dev` writes `dev.json` in the same format.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Profile {
     pub base_url: Url,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
-    /// For the products.
+    /// Credential for the product APIs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<ProjectCredential>,
-    /// For the Management API.
+    /// Credential for the Management API.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<WorkspaceCredential>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ProjectCredential {
-    /// `None`: a project credential alone cannot read it.
+    /// `None`: the id is unknown, because it cannot be read with a project credential alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project_id: Option<String>,
     #[serde(flatten)]
@@ -61,7 +61,7 @@ pub(crate) struct ClientCredential {
     pub client_secret: Secret,
 }
 
-/// Zeroized on drop, masked in `Debug`.
+/// A secret text. It is zeroized on drop and masked in `Debug`.
 #[derive(Clone, derive_more::Debug, Serialize, Deserialize)]
 #[debug("Secret(…)")]
 #[serde(transparent)]
@@ -88,13 +88,13 @@ impl Profile {
         Profile { base_url, ca_file, project: None, workspace: None }
     }
 
-    /// Reads the `dev.json` of `ringtrue dev`.
+    /// Reads a `dev.json` file that `ringtrue dev` has written.
     pub(crate) fn read_dev_file(path: &Path) -> Result<Self, String> {
         let text = fs::read(path).map_err(|error| error.to_string())?;
         serde_json::from_slice(&text).map_err(|_| "not a `ringtrue dev` file".to_owned())
     }
 
-    /// URL of the public keys that verify callbacks.
+    /// Returns the URL of the public keys that verify callbacks.
     pub(crate) fn jwks_url(&self) -> Result<SecureUrl, InvalidSecureUrl> {
         self.base_url.join("/.well-known/jwks.json").map_err(|_| InvalidSecureUrl::Malformed)?.try_into()
     }
@@ -119,7 +119,7 @@ impl ProfileStore {
 
     pub(crate) fn find(&self, name: &ProfileName) -> Result<Option<Profile>, CommandError> {
         let Some(text) = self.dir.read(&file_name(name))? else { return Ok(None) };
-        // The error must not show the content: it holds secrets.
+        // The error does not show the content of the file, which has secrets.
         serde_json::from_slice(&text).map(Some).map_err(|_| {
             CommandError::with_hint(
                 format!("the profile `{name}` is invalid"),
@@ -165,7 +165,7 @@ impl ProfileStore {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct AccessToken {
     pub access_token: Secret,
-    /// Seconds since 1970.
+    /// Expiry time, in seconds since 1970.
     pub expires_at: i64,
 }
 
@@ -179,8 +179,8 @@ impl AccessToken {
     }
 }
 
-/// Access tokens by client id and scope, shared between commands until shortly before they expire. Stored in a file of
-/// the profile, or in memory only.
+/// Access tokens by client id and scope. Commands share them until shortly before they expire. They are stored in a
+/// file for the profile, or only in memory.
 #[derive(Debug, Default)]
 pub(crate) struct TokenCache {
     file: Option<(ConfigDir, String)>,
@@ -226,7 +226,7 @@ impl TokenCache {
     }
 }
 
-/// Resolves the name from the command line, the environment or the default.
+/// Returns the name of the profile: from the command line, else from the environment, else the default.
 pub(crate) fn resolve_profile(context: &ClientContext, option: &ProfileOption) -> Result<ProfileName, CommandError> {
     if let Some(name) = &option.profile {
         return Ok(name.clone());

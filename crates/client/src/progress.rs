@@ -1,4 +1,5 @@
-//! Progress of long work, on standard error: a bar or a spinner on a terminal, erased when done; elsewhere lines.
+//! Shows the progress of long work on standard error. A terminal shows a bar or a spinner, which is erased at the end.
+//! Other outputs get lines.
 
 use std::time::{Duration, Instant};
 
@@ -18,9 +19,9 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Shows nothing until the first text or bar.
+    /// Starts without output. The first text or bar appears later.
     pub fn start() -> Self {
-        // Hidden if standard error is not a terminal.
+        // `indicatif` hides the bar if standard error is not a terminal.
         Progress { bar: ProgressBar::new_spinner().with_style(style("{msg}")), last_line_at: Instant::now() }
     }
 
@@ -33,14 +34,14 @@ impl Progress {
         progress
     }
 
-    /// Replaces the current text or bar.
+    /// Shows a text in place of the current text or bar.
     pub fn show(&mut self, text: &str) {
         self.bar.set_style(style("{msg}"));
         self.bar.set_message(text.to_owned());
         self.bar.tick();
     }
 
-    /// Replaces the current text or bar. The text is what is counted, or where the work is.
+    /// Shows a bar in place of the current text or bar. `text` names what is counted, or the current part of the work.
     pub fn show_bar(&mut self, done: u64, total: u64, text: &str) {
         if self.bar.length() != Some(total) {
             self.bar.set_style(style(BAR).progress_chars("#-"));
@@ -50,7 +51,7 @@ impl Progress {
         self.bar.set_position(done);
     }
 
-    /// Without a terminal, prints a line, but at most one in a second.
+    /// Without a terminal, prints a line, but at most one per second.
     pub fn print_occasionally(&mut self, line: impl FnOnce() -> String) {
         if self.bar.is_hidden() && self.last_line_at.elapsed() >= LINE_INTERVAL {
             self.last_line_at = Instant::now();
@@ -77,7 +78,7 @@ impl Drop for Progress {
     }
 }
 
-/// The templates are constants, and a test parses them.
+/// Parses a template. The fallback is never used, because the templates are constants and a test parses them.
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }

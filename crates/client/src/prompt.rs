@@ -10,7 +10,7 @@ use crate::{error::CommandError, printer};
 
 const MAX_PROMPTS: u32 = 3;
 
-/// Asks for a value until it is valid. An empty line is the default, if there is one.
+/// Asks for a value until it is valid. An empty line selects the default, if there is one.
 pub(crate) async fn prompt_line<T>(question: &str, default: Option<&str>) -> Result<T, CommandError>
 where
     T: FromStr<Err: Display>,
@@ -39,7 +39,7 @@ where
     Err(CommandError::with_hint(format!("no valid answer to: {question}"), "No changes were made."))
 }
 
-/// `None`: the input has ended.
+/// Prints a prompt and reads a line. `None`: the input has ended.
 async fn read_line(prompt: String) -> io::Result<Option<String>> {
     let read = move || {
         let mut err = io::stderr().lock();

@@ -1,4 +1,4 @@
-//! `ringtrue api`: any request to the API of a server.
+//! The command `ringtrue api`, which sends any request to the API of a server.
 
 use std::{
     fs,
@@ -21,10 +21,11 @@ use crate::{
     request_log::resolve_project,
 };
 
-/// Above the limit of the server.
+/// Maximum size of the request body. Larger than the server's limit, so that the server reports the error.
 const MAX_BODY_BYTES: u64 = 1024 * 1024;
 
-/// Fails with the exit code of the response status, after it has printed the body.
+/// Sends the request and prints the response body. If the response is an error, fails with the exit code for its
+/// status.
 pub(crate) async fn send(context: &ClientContext, arguments: ApiArguments) -> Result<(), CommandError> {
     let session = ApiSession::open(context, &arguments.profile_option)?;
     let path = expand_placeholders(&session, arguments.path.as_str()).await?;
@@ -57,7 +58,7 @@ async fn expand_placeholders(session: &ApiSession, path: &str) -> Result<String,
     Ok(path)
 }
 
-/// Rejects URLs of other servers, which must not receive a token.
+/// Resolves a path on the server. Rejects URLs of other servers, which must not receive a token.
 fn resolve_path(base_url: &Url, path: &str) -> Result<Url, CommandError> {
     let url = Some(path).filter(|path| path.starts_with('/')).and_then(|path| base_url.join(path).ok());
     url.filter(|url| url.origin() == base_url.origin()).ok_or_else(|| {
@@ -68,7 +69,7 @@ fn resolve_path(base_url: &Url, path: &str) -> Result<Url, CommandError> {
     })
 }
 
-/// `None`: the path is public.
+/// Returns the scope that a path requires. `None`: the path is public.
 fn scope_of_path(path: &str) -> Result<Option<Scope>, CommandError> {
     let is_below = |prefix: &[&str]| {
         let mut segments = path.split('/').skip(1);
@@ -93,7 +94,7 @@ fn scope_of_path(path: &str) -> Result<Option<Scope>, CommandError> {
     Ok(None)
 }
 
-/// Returns the text itself, the content of `@FILE`, or standard input for `-`.
+/// Reads the request body: `data` itself, the content of a file for `@FILE`, or standard input for `-`.
 fn read_body(data: &str) -> Result<Bytes, CommandError> {
     let read = match data.strip_prefix('@') {
         Some(path) => fs::read(path).map_err(|error| format!("cannot read {path}: {error}")),

@@ -1,4 +1,4 @@
-//! `ringtrue usage` and `ringtrue audit`, through the Management API.
+//! The commands `ringtrue usage` and `ringtrue audit`, which use the Management API.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ const DETAILED_USAGE_COLUMNS: [&str; 7] =
     ["period_start", "project_id", "product", "status", "match", "network_id", "count"];
 const AUDIT_COLUMNS: [&str; 6] = ["at", "actor", "action", "target", "changes", "request_id"];
 
-/// Checks of a product in a period.
+/// Counts of a product's checks in a period, by outcome.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct UsageCounts {
     completed: u64,
@@ -82,7 +82,7 @@ pub(crate) async fn usage(context: &ClientContext, arguments: &UsageArguments) -
     Ok(())
 }
 
-/// Sums projects and networks.
+/// Adds up the counts of all projects and networks, by period and product.
 fn summarize_usage(rows: &[Value]) -> Vec<Record> {
     let mut counts: BTreeMap<(&str, &str), UsageCounts> = BTreeMap::new();
     for row in rows {
@@ -120,7 +120,7 @@ pub(crate) async fn audit(context: &ClientContext, arguments: &AuditArguments) -
 }
 
 fn print_audit_events(context: &ClientContext, mut events: Vec<Value>) -> Result<(), CommandError> {
-    // JSON keeps the structure of the API; tables and CSV have one word for the type and one for the id.
+    // JSON output keeps the structure of the API. Tables and CSV have one word for the type and one for the id.
     if context.printer.output != Output::Json {
         for event in &mut events {
             for name in ["actor", "target"] {

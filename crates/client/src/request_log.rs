@@ -1,4 +1,4 @@
-//! `ringtrue logs`: the request log of a project, through the Management API.
+//! The command `ringtrue logs`, which prints the request log of a project through the Management API.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -20,11 +20,12 @@ use crate::{
 const COLUMNS: [&str; 9] =
     ["at", "method", "route", "status", "error_code", "duration_ms", "client_id", "request_id", "skipped"];
 const PAGE_SIZE: u32 = 100;
-/// Bounds a poll after a long pause.
+/// Maximum number of pages that a poll reads, even after a long pause.
 const MAX_PAGES: u32 = 50;
-/// Servers write their requests about once a second, each by itself, so requests may appear behind later ones.
+/// Maximum delay between a request and its log entry. Each server writes its entries about once a second, so entries of
+/// different servers do not appear in the order of their times.
 const MAX_WRITE_DELAY: SignedDuration = SignedDuration::from_secs(5);
-/// Projects named in an error.
+/// Maximum number of projects that an error message lists.
 const MAX_LISTED_PROJECTS: usize = 10;
 
 pub(crate) async fn logs(context: &ClientContext, arguments: &LogsArguments) -> Result<(), CommandError> {
@@ -53,7 +54,7 @@ pub(crate) async fn logs(context: &ClientContext, arguments: &LogsArguments) -> 
     Ok(())
 }
 
-/// Prints these requests, newest first in the response, and then new ones.
+/// Prints the requests in `newest`, which has the newest one first, and then polls for new ones.
 async fn follow(mut follower: LogFollower<'_>, newest: Vec<Value>, interval: u64) -> Result<(), CommandError> {
     let printer = follower.session.printer;
     let mut transient_errors = TransientErrors::default();
@@ -76,14 +77,14 @@ struct LogFollower<'a> {
     session: &'a ApiSession,
     path: &'a [&'a str],
     filter: &'a [(&'static str, String)],
-    /// Entries since `cutoff`, by id.
+    /// Times of the known entries since `cutoff`, by id.
     seen: HashMap<String, Timestamp>,
-    /// Earlier entries are not read again.
+    /// Entries from before this time are not read again.
     cutoff: Timestamp,
 }
 
 impl<'a> LogFollower<'a> {
-    /// Continues after the newest page, of this size.
+    /// Starts to poll after the page `newest`, which was requested with `size` entries.
     fn new(
         session: &'a ApiSession,
         path: &'a [&'a str],
@@ -93,7 +94,7 @@ impl<'a> LogFollower<'a> {
     ) -> Self {
         let seen: HashMap<String, Timestamp> = newest.iter().filter_map(id_and_time).collect();
         let is_full = u32::try_from(newest.len()) == Ok(size);
-        // Entries before a full page were not asked for.
+        // If the page is full, there are older entries that were not requested. They must not be printed later.
         let cutoff = if is_full { seen.values().min().copied() } else { None };
         let mut follower = LogFollower { session, path, filter, seen, cutoff: cutoff.unwrap_or(Timestamp::MIN) };
         follower.forget_old_entries();
@@ -120,7 +121,7 @@ impl<'a> LogFollower<'a> {
                 break;
             }
         }
-        // New entries shift others to the next page, which then repeats them.
+        // Drops repeated entries: if new entries arrive meanwhile, they shift others to the next page.
         let mut new: Vec<Value> = recent
             .into_iter()
             .filter_map(|(id, at, entry)| self.seen.insert(id, at).is_none().then_some(entry))
@@ -142,7 +143,7 @@ fn id_and_time(entry: &Value) -> Option<(String, Timestamp)> {
     Some((text_field(entry, "entry_id")?.to_owned(), timestamp::parse(text_field(entry, "at")?)?))
 }
 
-/// Adds the duration in milliseconds, for people.
+/// Adds the duration in milliseconds, which is easier to read.
 fn with_milliseconds(mut entry: Value) -> Value {
     let micros = entry.get("duration_micros").and_then(Value::as_u64);
     if let (Some(micros), Some(members)) = (micros, entry.as_object_mut()) {
@@ -152,7 +153,7 @@ fn with_milliseconds(mut entry: Value) -> Value {
     entry
 }
 
-/// Returns the project of the command line, the one of the profile, or the only one of the workspace.
+/// Returns the project from the command line, else that of the profile, else the only project of the workspace.
 pub(crate) async fn resolve_project(session: &ApiSession, given: Option<ProjectId>) -> Result<String, CommandError> {
     if let Some(id) = given {
         return Ok(id.to_string());

@@ -30,7 +30,7 @@ const CASE_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const SERVER_CANNOT_REACH_US: &str = "the server cannot reach this machine; use `ringtrue listen`";
 
-/// Detail to report, or why the case did not pass.
+/// The detail to report, or the reason why the case did not pass.
 type CaseResult = Result<String, CaseError>;
 
 enum CaseError {
@@ -48,16 +48,16 @@ fn failed(reason: impl Into<String>) -> CaseError {
     CaseError::Failed(reason.into())
 }
 
-/// Server under test.
+/// The server under test, and how to test it.
 struct Fixture {
     session: ApiSession,
-    /// `None`: the server cannot reach this machine.
+    /// Receives the server's callbacks. `None`: the server cannot reach this machine.
     receiver: Option<BackgroundReceiver>,
     expiry: ExpiryMethod,
 }
 
 enum ExpiryMethod {
-    /// Advances the clock of the server by a number of seconds.
+    /// Calls a function that advances the server's clock by a number of seconds.
     AdvanceClock(Box<dyn Fn(i64) + Send + Sync>),
     Wait,
     Skip,
@@ -69,17 +69,17 @@ struct Report {
     results: Vec<(&'static str, CaseResult)>,
 }
 
-/// Tests the server of a profile.
+/// Tests the server of a profile. `slow`: also waits for a check to expire.
 pub async fn selftest_profile(context: &ClientContext, name: &ProfileName, slow: bool) -> Result<(), CommandError> {
     let session = ApiSession::open(context, &ProfileOption { profile: Some(name.clone()) })?;
-    // The receiver listens on loopback, which only a local server can reach.
+    // The receiver listens on the loopback address, which only a server on this machine can reach.
     let receiver = if is_local(session.base_url()) { Some(BackgroundReceiver::open(&session).await?) } else { None };
     let expiry = if slow { ExpiryMethod::Wait } else { ExpiryMethod::Skip };
     run(Fixture { session, receiver, expiry }).await
 }
 
-/// Tests a server with the credentials in this file, which has the format of `dev.json`. `advance_clock` advances the
-/// clock of the server by a number of seconds.
+/// Tests a server with the credentials in `dev_file`, which has the format of the `dev.json` that `ringtrue dev`
+/// writes. `advance_clock` advances the server's clock by a number of seconds.
 pub async fn selftest_server(
     context: &ClientContext,
     dev_file: &Path,
@@ -91,10 +91,10 @@ pub async fn selftest_server(
     run(Fixture { session, receiver, expiry: ExpiryMethod::AdvanceClock(advance_clock) }).await
 }
 
-/// Runs all cases. Fails if any case fails.
+/// Runs all test cases. Fails if any case fails.
 async fn run(mut fixture: Fixture) -> Result<(), CommandError> {
     let fixture = &mut fixture;
-    // Fast cases can exceed the default limit.
+    // Cases run fast enough to exceed the default rate limit.
     fixture.session.waits_for_rate_limit = true;
     let mut report = Report { printer: fixture.session.printer, progress: Progress::start(), results: vec![] };
     macro_rules! run_case {
@@ -163,7 +163,7 @@ async fn wrong_secret(session: &ApiSession) -> CaseResult {
     }
 }
 
-/// Returns a random simulated number with these last digits.
+/// Returns a random simulated number that ends with `suffix`.
 fn random_number(suffix: &str) -> String {
     let digits: String = random_bytes::<6>().iter().map(|byte| char::from(b'0' + byte % 10)).collect();
     format!("+9901{digits}{suffix}")
@@ -173,7 +173,7 @@ async fn create(session: &ApiSession, product: Product, body: &Value) -> Result<
     session.post(Scope::Product(product), checks_path(product), Some(body), None).await
 }
 
-/// Creates a check for a number with these last digits, and sends its SMS.
+/// Creates a check for a random number that ends with `suffix`, and sends its SMS.
 async fn create_and_text(session: &ApiSession, suffix: &str, more: Value) -> Result<Value, CaseError> {
     let claimed = random_number(suffix);
     let mut body = json!({"phone_number": claimed});
@@ -221,7 +221,7 @@ async fn callback_resent(fixture: &mut Fixture) -> CaseResult {
         loop {
             match resend(&fixture.session, Product::ReverseSms, &id).await? {
                 ResendOutcome::Scheduled(_) => return Ok::<_, CaseError>(()),
-                // The server has not recorded the response to the first delivery yet.
+                // The server has not yet recorded our response to the first delivery.
                 ResendOutcome::Rejected(problem) if problem.error_code == "callback_in_progress" => {
                     sleep(POLL_INTERVAL).await;
                 }
@@ -248,7 +248,7 @@ async fn search(fixture: &Fixture) -> CaseResult {
     }
 }
 
-/// Runs a silent check with this SIM, and returns the concluded check.
+/// Runs a silent check with a simulated SIM, and returns the concluded check.
 async fn run_silent_check(
     fixture: &Fixture,
     product: Product,
@@ -282,7 +282,7 @@ async fn sim_swap(fixture: &Fixture, suffix: &str, no_change: bool) -> CaseResul
     expect_fields(&check, &json!({"status": "COMPLETED", "no_sim_change": no_change}))
 }
 
-/// Walks a verification, giving up the steps of some methods.
+/// Runs a verification to its end. Gives up the steps of the methods in `given_up`, and expects a match by `method`.
 async fn verification(fixture: &Fixture, suffix: &str, given_up: &[&str], method: &str) -> CaseResult {
     let concluded = run_verification(fixture, suffix, given_up).await?;
     expect_fields(&concluded, &json!({"status": "COMPLETED", "match": true, "method": method}))
@@ -324,7 +324,7 @@ async fn projects(session: &ApiSession) -> CaseResult {
     if found.content.is_empty() { Err(failed("no projects found")) } else { Ok(String::new()) }
 }
 
-/// Must run last, because it may advance the clock.
+/// Tests the expiry of a check. Must run last, because it may advance the clock.
 async fn expiry(fixture: &Fixture) -> CaseResult {
     if matches!(fixture.expiry, ExpiryMethod::Skip) {
         return Err(CaseError::Skipped("takes minutes: add --slow"));
@@ -357,7 +357,7 @@ async fn wait_for_conclusion(session: &ApiSession, created: &Value, wait: Durati
     timeout(wait, polling).await.unwrap_or_else(|_| Err(failed("the check did not conclude in time")))
 }
 
-/// Compares fields of a check, and renders them for the report.
+/// Compares fields of a check with the expected values, and renders them for the report.
 fn expect_fields(check: &Value, expected: &Value) -> CaseResult {
     let mut fields = vec![];
     for (name, value) in expected.as_object().into_iter().flatten() {
@@ -394,7 +394,7 @@ impl Report {
         Ok(())
     }
 
-    /// Fails if any case failed.
+    /// Prints the results. Fails if any case failed.
     fn finish(self) -> Result<(), CommandError> {
         let all = self.results.len();
         let passed = self.results.iter().filter(|(_, result)| result.is_ok()).count();

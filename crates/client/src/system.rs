@@ -1,19 +1,22 @@
-//! The machine: clock, randomness and Unix signals.
+//! Access to the machine: clock, random numbers and Unix signals.
 
 use std::io;
 
 use jiff::Timestamp;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The current time, in milliseconds.
+/// Returns the current time, rounded down to milliseconds.
 #[expect(clippy::disallowed_methods, reason = "the only place of this crate that reads the clock")]
 pub(crate) fn now() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
 }
 
+/// Returns random bytes from the system.
+///
 /// # Panics
-/// If the system has no randomness.
+///
+/// If the system provides no random bytes.
 #[expect(clippy::expect_used, reason = "there is no substitute for randomness")]
 pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
@@ -21,7 +24,7 @@ pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// SIGTERM, SIGINT and SIGHUP.
+/// Handlers for SIGTERM, SIGINT and SIGHUP.
 #[derive(Debug)]
 pub struct Signals {
     terminate: Signal,

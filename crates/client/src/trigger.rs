@@ -1,5 +1,5 @@
-//! What the user of a check must do: saved and printed on creation, and done by `ringtrue trigger` with a simulated
-//! phone.
+//! `ringtrue trigger`: does with a simulated phone what the user of a check must do. When a check is created, this
+//! action is saved and printed.
 
 use http::{
     HeaderMap, HeaderValue, Method,
@@ -29,25 +29,25 @@ use crate::{
 };
 
 const MAX_PENDING_ACTIONS: usize = 50;
-/// More than any redirect chain of a device has.
+/// Maximum number of redirects to follow. Exceeds the length of every redirect chain.
 const MAX_REDIRECTS: usize = 10;
-/// The simulated operator of the server.
+/// Path of the simulated operator on the server.
 const SANDBOX_OPERATOR_PATH: &str = "/v1/sandbox/operator/authorize";
 const RESULT_FIELDS: [&str; 6] = RESULT_PARAMETERS;
-/// Fields added to the response: links that open the SMS app. Android and iOS need different formats.
+/// Fields added to the response: links that open the SMS app. Android and iOS need different link formats.
 pub(crate) const SMS_LINK_FIELDS: [&str; 2] = ["android_link", "ios_link"];
 
-/// Action that the user of a check must take. The server returns it only on creation. `Debug` is masked: it holds
-/// numbers and codes.
+/// The action that the user of a check must take. It is saved, because the server returns it only on creation. `Debug`
+/// is masked, because it contains numbers and codes.
 #[derive(Clone, derive_more::Debug, Serialize, Deserialize)]
 #[debug("PendingAction({product} {check_id})")]
 pub(crate) struct PendingAction {
     check_id: String,
     product: String,
-    /// Claimed number; `None` for Discovery.
+    /// The claimed number. `None`: a Discovery check, which has no claimed number.
     number: Option<String>,
     task: UserAction,
-    /// In seconds since 1970.
+    /// When the check expires, in seconds since 1970.
     expires_at: i64,
 }
 
@@ -59,7 +59,8 @@ enum UserAction {
 }
 
 impl UserAction {
-    /// From the fields of a created check, or of the next step of a verification. `None`: no action is required.
+    /// Reads the action from a created check, or from the next step of a verification. `None`: the user does not have
+    /// to act.
     fn from_instructions(instructions: &Value) -> Option<Self> {
         let text = |name: &str| text_field(instructions, name).map(str::to_owned);
         match (text("receiver_phone_number"), text("expected_sms_body"), text("url")) {
@@ -71,7 +72,7 @@ impl UserAction {
 }
 
 impl PendingAction {
-    /// `None`: the check needs no user action.
+    /// Reads the action from the response to a create request. `None`: the user does not have to act.
     pub(crate) fn from_created(product: Product, number: Option<&str>, created: &Value) -> Option<Self> {
         let ttl = created.get("ttl").and_then(Value::as_i64).unwrap_or(0);
         Some(PendingAction {
@@ -87,12 +88,12 @@ impl PendingAction {
         self.product.parse().ok()
     }
 
-    /// Prints instructions in table mode.
+    /// Prints the instructions for the user, if the output is a table.
     pub(crate) fn print_instructions(&self, printer: Printer, profile_option: &ProfileOption, is_watched: bool) {
         if printer.output != Output::Table {
             return;
         }
-        // The printed commands must be ready to paste.
+        // Adds the profile, so that the printed commands can be pasted.
         let profile = profile_option.profile.as_ref().map_or_else(String::new, |name| format!(" --profile {name}"));
         let id = format!("{}{profile}", self.check_id);
         let instruction = match &self.task {
@@ -109,7 +110,7 @@ impl PendingAction {
     }
 }
 
-/// Pending actions of a profile, newest last.
+/// The saved actions of a profile, oldest first.
 #[derive(Debug)]
 pub(crate) struct PendingActions {
     dir: ConfigDir,
@@ -133,7 +134,7 @@ impl PendingActions {
         self.dir.write_json(&self.file, &self.actions)
     }
 
-    /// Returns the action of this check, or the most recent one.
+    /// Finds the action of a check, or the most recent action if no check is given.
     fn find(&self, check: Option<CheckId>) -> Result<&PendingAction, CommandError> {
         let check_id = check.map(|check| check.to_string());
         let found = self.actions.iter().rev().find(|action| check_id.as_ref().is_none_or(|id| *id == action.check_id));
@@ -158,7 +159,7 @@ fn open_dir(context: &ClientContext) -> Result<ConfigDir, CommandError> {
 pub(crate) fn add_sms_links(mut created: Value) -> Value {
     let text = |name: &str| text_field(&created, name).map(str::to_owned);
     if let (Some(to), Some(body)) = (text("receiver_phone_number"), text("expected_sms_body"))
-        // Sandbox mode accepts simulated and real numbers.
+        // Sandbox mode accepts both simulated and real numbers.
         && let Ok(to) = Msisdn::parse(&to, Mode::Sandbox)
     {
         for (name, platform) in SMS_LINK_FIELDS.into_iter().zip([Platform::Android, Platform::Ios]) {
@@ -174,7 +175,7 @@ pub(crate) async fn trigger(context: &ClientContext, arguments: TriggerArguments
     let action = actions.find(arguments.check)?;
     let product = action.product().unwrap_or(Product::ReverseSms);
     let sim = arguments.sim.as_ref().map(PrivateArgument::read).transpose()?;
-    // A verification may have moved on to its next step.
+    // A verification may be at another step than the saved one.
     let next_task = match product {
         Product::Verification => Some(current_task(&session, &action.check_id).await?),
         _ => None,
@@ -217,7 +218,7 @@ pub(crate) async fn trigger(context: &ClientContext, arguments: TriggerArguments
     }
 }
 
-/// What the current step of a verification requires.
+/// Fetches what the current step of a verification requires.
 async fn current_task(session: &ApiSession, verification: &str) -> Result<UserAction, CommandError> {
     let verification = session.fetch_check(Product::Verification, verification).await?;
     verification.get("next_step").and_then(UserAction::from_instructions).ok_or_else(|| {
@@ -245,8 +246,8 @@ pub(crate) async fn send_sms(
     session.post(scope, &["v1", "sandbox", "inbound-sms"], Some(&sms), None).await.map(drop)
 }
 
-/// Follows the URL of a check as a device does, and returns the result parameters. An operator that does not answer is
-/// [`CommandError::OperatorSilent`].
+/// Follows the URL of a check through all redirects, as a device does. Returns the result of the check, which is in the
+/// parameters of the final redirect. Fails with [`CommandError::OperatorSilent`] if the operator does not answer.
 pub(crate) async fn open_check_url(session: &ApiSession, url: &str, sim: Option<&str>) -> Result<Value, CommandError> {
     let mut url: Url = url.parse().map_err(CommandError::other)?;
     if let Some(sim) = sim {
@@ -254,7 +255,7 @@ pub(crate) async fn open_check_url(session: &ApiSession, url: &str, sim: Option<
     }
     let server_origin = session.base_url().origin();
     for _ in 0..MAX_REDIRECTS {
-        // The application's redirect URL: its query carries the result.
+        // The redirect has reached the application's URL, whose query has the result.
         if url.origin() != server_origin {
             return Ok(result_fields(&url));
         }

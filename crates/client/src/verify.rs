@@ -1,4 +1,5 @@
-//! `ringtrue verify`: a verification from its creation to its end, with a simulated phone in the sandbox.
+//! The command `ringtrue verify`, which runs a verification from its creation to its end, with a simulated phone in the
+//! sandbox.
 
 use std::time::Duration;
 
@@ -19,10 +20,10 @@ use crate::{
 
 const PRODUCT: Product = Product::Verification;
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Prefix of numbers that belong to no country.
+/// Prefix of simulated numbers. It belongs to no country.
 const SIMULATED_PREFIX: &str = "+990";
 
-/// Creates a verification and walks it to its end. Fails unless it completes.
+/// Creates a verification and follows it to its end. Fails unless it completes.
 pub(crate) async fn verify(context: &ClientContext, arguments: VerifyArguments) -> Result<(), CommandError> {
     let session = ApiSession::open(context, &arguments.profile_option)?;
     let number = arguments.number.read()?;
@@ -72,7 +73,7 @@ fn describe_end(verification: &Value) -> &'static str {
     }
 }
 
-/// Prints the failed steps, except those that were printed.
+/// Prints the failed steps, without the first `printed` ones, which were printed before.
 fn print_failures(verification: &Value, printed: &mut usize) {
     let steps = verification.get("steps").and_then(Value::as_array).into_iter().flatten();
     for failed in steps.filter(|step| step.get("error_code").is_some()).skip(*printed) {
@@ -92,15 +93,16 @@ fn print_next_step(verification: &Value, given_up: &[&str]) {
     }
 }
 
-/// A simulated phone that does what each step requires.
+/// A simulated phone that acts as each step requires.
 pub(crate) struct SimulatedPhone<'a> {
     pub sim: &'a str,
-    /// Methods whose steps are given up.
+    /// Methods whose steps the phone gives up.
     pub given_up: &'a [&'a str],
 }
 
 impl SimulatedPhone<'_> {
-    /// Acts until the verification concludes, and returns it. Reports the created verification and every change.
+    /// Acts until the verification concludes, and returns the verification. Reports the created verification and every
+    /// change.
     pub(crate) async fn follow_verification(
         &self,
         session: &ApiSession,
@@ -114,7 +116,7 @@ impl SimulatedPhone<'_> {
         loop {
             let next_step = current.get("next_step").cloned();
             match &next_step {
-                // A step that is still open after the phone has acted ends at its deadline.
+                // The phone acts once for each step. If the step is still open then, it ends at its deadline.
                 Some(step) if last_step != next_step => self.act(session, &id, step).await?,
                 _ => sleep(POLL_INTERVAL).await,
             }
@@ -138,7 +140,7 @@ impl SimulatedPhone<'_> {
             "secure_sna" => match open_check_url(session, text("url"), Some(self.sim)).await {
                 Ok(result) => match text_field(&result, "code") {
                     Some(code) => session.redeem_code(PRODUCT, id, code).await.map(drop),
-                    // The step has failed, and the verification has moved on.
+                    // The step has failed, and the verification has moved on to the next one.
                     None => Ok(()),
                 },
                 Err(CommandError::OperatorSilent) => {

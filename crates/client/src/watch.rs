@@ -1,7 +1,7 @@
-//! `watch` and `ringtrue tail`: prints new and changed checks.
+//! The commands `watch` and `ringtrue tail`, which print new and changed checks.
 //!
-//! Each poll reads the newest page, and further pages only until one contains a known check, so its cost does not
-//! depend on the number of checks. Open checks that have moved beyond these pages are read one by one.
+//! Each poll reads the newest page of checks. It reads further pages until one contains a known check, so its cost does
+//! not depend on the total number of checks. Open checks that are no longer on these pages are read one by one.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -20,9 +20,9 @@ use crate::{
 };
 
 const PAGE_SIZE: u32 = 100;
-/// Bounds a poll after a long pause.
+/// Maximum number of pages that a poll reads, even after a long pause.
 const MAX_PAGES: u32 = 50;
-/// Bounds the reads of open checks beyond the newest pages.
+/// Maximum number of open checks beyond the newest pages that a poll reads one by one.
 const MAX_SINGLE_READS: usize = 50;
 const MAX_CONSECUTIVE_ERRORS: u32 = 10;
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
@@ -45,7 +45,7 @@ const TAIL_COLUMNS: [&str; 10] = [
 struct CheckFollower {
     product: Product,
     search: Option<String>,
-    /// Status by check id. `None` before the first poll.
+    /// The last known status of each check, by id. `None`: there was no poll yet.
     seen: Option<HashMap<String, String>>,
 }
 
@@ -54,7 +54,8 @@ impl CheckFollower {
         CheckFollower { product, search, seen: None }
     }
 
-    /// Returns new and changed checks, oldest first. The first poll returns nothing: it is the baseline.
+    /// Returns new and changed checks, oldest first. The first poll returns nothing, because later polls are compared
+    /// with it.
     async fn poll(&mut self, session: &ApiSession) -> Result<Vec<Value>, CommandError> {
         let newest = self.fetch_newest(session).await?;
         let mut statuses: HashMap<String, String> =
@@ -78,7 +79,7 @@ impl CheckFollower {
                         changed.push(check);
                     }
                 }
-                // Deleted.
+                // The check was deleted.
                 Err(CommandError::Api(problem)) if problem.status == 404 => {}
                 Err(other) => return Err(other),
             }
@@ -99,7 +100,7 @@ impl CheckFollower {
             let contains_known =
                 |seen: &HashMap<String, String>| next.content.iter().any(|check| seen.contains_key(id_of(check)));
             let is_enough = !is_full || self.seen.as_ref().is_none_or(contains_known);
-            // New checks shift others to the next page, which then repeats them.
+            // Drops repeated checks: if new checks arrive meanwhile, they shift others to the next page.
             for check in next.content {
                 if newest.iter().rev().take(PAGE_SIZE as usize).all(|earlier| id_of(earlier) != id_of(&check)) {
                     newest.push(check);
@@ -138,7 +139,7 @@ impl TransientErrors {
     }
 }
 
-/// Prints status changes until the check concludes. Fails unless it completes.
+/// Prints the status changes of a check until it concludes. Fails unless the check completes.
 pub(crate) async fn watch_check(
     session: &ApiSession,
     product: Product,
@@ -202,7 +203,7 @@ pub(crate) async fn tail(context: &ClientContext, arguments: TailArguments) -> R
         let mut followers: Vec<CheckFollower> =
             products.into_iter().map(|product| CheckFollower::new(product, arguments.search.clone())).collect();
         let mut is_first = true;
-        // Fails immediately on an invalid search or credential.
+        // The first poll does not retry, so that an invalid search or credential fails immediately.
         poll_all(&session, &mut followers, &mut is_first).await?;
         printer::print_note(WATCHING_NOTE);
         let interval = Duration::from_secs(arguments.interval.seconds);
@@ -237,7 +238,7 @@ async fn poll_all(
     for follower in followers {
         let product = json!(follower.product.into_str());
         for mut check in follower.poll(session).await? {
-            // One column of ids, also for verifications.
+            // Puts ids of verifications in the same column as check ids.
             let id = json!(id_of(&check));
             if let Some(members) = check.as_object_mut() {
                 members.insert("product".to_owned(), product.clone());

@@ -1,4 +1,4 @@
-//! `ringtrue whoami`: the profile and what its credentials permit.
+//! The command `ringtrue whoami`, which prints a profile and what its credentials permit.
 
 use http::Method;
 use ringtrue_domain::{
@@ -29,7 +29,7 @@ const COLUMNS: [&str; 11] = [
     "tokens_expire_at",
 ];
 
-/// Asks the server, so it fails if a credential is no longer valid.
+/// Prints the profile. Asks the server, so it fails if a credential is no longer valid.
 pub(crate) async fn whoami(context: &ClientContext, profile_option: &ProfileOption) -> Result<(), CommandError> {
     let name = resolve_profile(context, profile_option)?;
     let session = ApiSession::open(context, profile_option)?;
@@ -45,7 +45,7 @@ pub(crate) async fn whoami(context: &ClientContext, profile_option: &ProfileOpti
     let project_mode = fetch_project_mode(&session, &scopes).await?;
     let mut expiries = vec![];
     for scope in &scopes {
-        // From the cache, unless the server has rejected a cached token.
+        // Uses a cached token, unless the server has rejected it.
         expiries.push(session.token(*scope).await?.expires_at);
     }
     let first_expiry = expiries.into_iter().min().and_then(|second| jiff::Timestamp::from_second(second).ok());
@@ -68,7 +68,8 @@ pub(crate) async fn whoami(context: &ClientContext, profile_option: &ProfileOpti
     Ok(context.printer.print_object(&COLUMNS, &record)?)
 }
 
-/// Returns the names of workspace and project. Both need a workspace credential.
+/// Returns the names of the workspace and the project. They are null without a workspace credential, which is needed to
+/// read them.
 async fn fetch_names(session: &ApiSession) -> Result<(Value, Value), CommandError> {
     if session.profile.workspace.is_none() {
         return Ok((Value::Null, Value::Null));
@@ -79,7 +80,7 @@ async fn fetch_names(session: &ApiSession) -> Result<(Value, Value), CommandErro
     let project = match project_id {
         Some(id) => match session.get(Scope::Management, &[path.as_slice(), &["projects", id]].concat(), &[]).await {
             Ok(project) => project,
-            // The workspace credential was replaced by one of another workspace.
+            // The workspace credential was replaced by one of another workspace, which cannot read the project.
             Err(CommandError::Api(problem)) if matches!(problem.status, 403 | 404) => Value::Null,
             Err(other) => return Err(other),
         },
@@ -88,7 +89,8 @@ async fn fetch_names(session: &ApiSession) -> Result<(Value, Value), CommandErro
     Ok((json!(text_field(&workspace, "name")), json!(text_field(&project, "name"))))
 }
 
-/// Reads a list of checks, whose response names the mode. `None`: no permitted product has checks.
+/// Returns the mode of the project, from a response header of a list of checks. `None`: no permitted product has
+/// checks.
 async fn fetch_project_mode(session: &ApiSession, scopes: &[Scope]) -> Result<Option<String>, CommandError> {
     let is_permitted = |product: &Product| scopes.contains(&Scope::Product(*product));
     let Some(product) = Product::WITH_CHECKS.iter().copied().find(is_permitted) else { return Ok(None) };

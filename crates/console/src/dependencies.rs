@@ -1,4 +1,4 @@
-//! What the console needs of the node beyond the state of all handlers.
+//! Dependencies of the console that are not part of the state shared by all handlers.
 
 use std::{fmt, sync::Arc};
 
@@ -6,18 +6,18 @@ use ringtrue_engine::ports::connectors::ConnectorStatus;
 
 use crate::identity_provider::IdentityProvider;
 
-/// An extension of all routes of the console.
+/// Available to all routes of the console as an axum extension.
 #[derive(Clone, Debug)]
 pub struct ConsoleDependencies {
-    /// Sign-in by OpenID Connect. `None`: off.
+    /// OpenID provider for sign-in. `None`: sign-in by OpenID Connect is off.
     pub identity_provider: Option<Arc<IdentityProvider>>,
     pub connectors: Arc<dyn ConnectorStatuses>,
-    /// Path templates of the routes whose requests are logged, sorted.
+    /// Path templates of the routes whose requests are recorded in the request log, sorted.
     pub logged_routes: Arc<[&'static str]>,
 }
 
-/// The connectors of this node.
+/// Source of the status of this node's connectors.
 pub trait ConnectorStatuses: fmt::Debug + Send + Sync {
-    /// Current status of each.
+    /// Returns the current status of each connector.
     fn statuses(&self) -> Vec<ConnectorStatus>;
 }

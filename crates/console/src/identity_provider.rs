@@ -1,4 +1,4 @@
-//! The OpenID provider of the configuration, by which users sign in to the console.
+//! The configured OpenID provider, with which users sign in to the console.
 
 use ringtrue_engine::accounts::{ExternalIdentity, IdentityPolicy};
 use ringtrue_operators::openid_connect::{
@@ -6,7 +6,7 @@ use ringtrue_operators::openid_connect::{
 };
 use serde_json::Value;
 
-/// OpenID Connect Core limits subjects to 255 characters.
+/// Maximum length of a subject. OpenID Connect Core limits it to 255 ASCII characters.
 const MAX_SUBJECT_BYTES: usize = 255;
 
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub struct IdentityProvider {
     settings: IdentityProviderSettings,
 }
 
-/// Settings of `console.openid_connect` that apply to identities.
+/// Settings of `console.openid_connect` that determine how identities are read and what they may do.
 #[derive(Clone, Debug)]
 pub struct IdentityProviderSettings {
     pub provider_name: String,
@@ -24,24 +24,24 @@ pub struct IdentityProviderSettings {
 }
 
 impl IdentityProvider {
-    /// Where the provider sends browsers.
+    /// Path to which the provider redirects browsers after sign-in.
     pub const CALLBACK_PATH: &str = "/console/openid-connect/callback";
 
     pub fn new(relying_party: RelyingParty, settings: IdentityProviderSettings) -> Self {
         IdentityProvider { relying_party, settings }
     }
 
-    /// Display name.
+    /// Name of the provider for display.
     pub fn name(&self) -> &str {
         &self.settings.provider_name
     }
 
-    /// What its claims allow.
+    /// Returns the rules that decide what an identity's claims allow.
     pub fn policy(&self) -> &IdentityPolicy {
         &self.settings.policy
     }
 
-    /// Whether the provider can be used, for `ringtrue doctor`.
+    /// Checks whether the provider can be used. For `ringtrue doctor`.
     pub async fn check(&self) -> Result<(), RelyingPartyError> {
         self.relying_party.discover().await
     }
@@ -50,7 +50,7 @@ impl IdentityProvider {
         self.relying_party.begin_authorization(state).await
     }
 
-    /// Redeems the response in the query of the callback. `None`: no valid subject.
+    /// Redeems the authorization code in the callback's query. `None`: the claims contain no valid subject.
     pub async fn receive_identity(
         &self,
         query: &[(String, String)],
@@ -64,9 +64,10 @@ impl IdentityProvider {
         Ok(self.identity(&claims))
     }
 
-    /// The subject is that of the ID token. Address and its confirmation come from one document: the ID token if it has
-    /// both, else userinfo if that has both. An address without `email_verified` beside it is not confirmed. The claim
-    /// of roles comes from the ID token if it is there, else from userinfo.
+    /// Builds the identity from the claims. The subject comes from the ID token. `email` and `email_verified` come from
+    /// the same document: from the ID token if it has both, otherwise from userinfo if it has both. Without
+    /// `email_verified` beside it, an address is not confirmed. The roles claim comes from the ID token if present,
+    /// otherwise from userinfo.
     fn identity(&self, claims: &SubjectClaims) -> Option<ExternalIdentity> {
         let subject = claims.id_token.get("sub").and_then(Value::as_str);
         let subject = subject.filter(|subject| (1..=MAX_SUBJECT_BYTES).contains(&subject.len()))?;
@@ -79,7 +80,7 @@ impl IdentityProvider {
             issuer: self.relying_party.issuer().to_owned(),
             subject: subject.to_owned(),
             email: address_claim("email").and_then(Value::as_str).and_then(|email| email.parse().ok()),
-            // Some providers send a string.
+            // Some providers send `email_verified` as a string.
             is_email_verified: address_claim("email_verified").is_some_and(|value| *value == true || *value == "true"),
             roles: roles.map(|document| claim_values(document, &self.settings.roles_claim)).unwrap_or_default(),
         })
@@ -90,7 +91,7 @@ fn has_confirmable_email(claims: &Claims) -> bool {
     claims.contains_key("email") && claims.contains_key("email_verified")
 }
 
-/// A name with dots may also be a path.
+/// Finds a claim by its name. If no claim has this name, the dots in it separate the members of a path.
 fn find_claim<'c>(claims: &'c Claims, name: &str) -> Option<&'c Value> {
     let by_path = || {
         let mut parts = name.split('.');
@@ -100,7 +101,7 @@ fn find_claim<'c>(claims: &'c Claims, name: &str) -> Option<&'c Value> {
     claims.get(name).or_else(by_path)
 }
 
-/// Values of a claim: a string, or a list of strings.
+/// Returns the values of a claim, which may be a string or a list of strings.
 fn claim_values(claims: &Claims, name: &str) -> Vec<String> {
     match find_claim(claims, name) {
         Some(Value::String(value)) => vec![value.clone()],

@@ -27,7 +27,7 @@ pub use identity_provider::{IdentityProvider, IdentityProviderSettings};
 use page::error::ConsoleError;
 use session::console_session::ConsoleSession;
 
-/// Assets in addition to those of all pages.
+/// Static files of the console, in addition to those of all pages.
 const ASSETS: [Asset; 4] = [
     Asset {
         path: "/console/assets/console.css",
@@ -64,7 +64,7 @@ pub fn routes(dependencies: ConsoleDependencies) -> Routes {
     ASSETS.into_iter().fold(routes, |routes, file| routes.get(file.path, move || async move { file }))
 }
 
-/// Responds to unknown paths, after sign-in.
+/// Responds to unknown paths. Visitors without a session are sent to the sign-in page instead.
 async fn not_found(State(_): State<App>, _: ConsoleSession) -> ConsoleError {
     ConsoleError::not_found()
 }

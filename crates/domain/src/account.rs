@@ -17,7 +17,7 @@ identifier!(
 pub struct Account {
     pub id: AccountId,
     pub email: Email,
-    /// Administrator of the deployment, with all permissions in every workspace.
+    /// Whether the account is an administrator of the deployment, who has all permissions in every workspace.
     pub is_admin: bool,
     pub created_at: Timestamp,
 }
@@ -27,14 +27,14 @@ identifier!(
     InvitationId
 );
 
-/// A pending membership. It is accepted with its link by an account with its email address.
+/// An invitation to become a member of a workspace. The account with this email address accepts it by opening its link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invitation {
     pub id: InvitationId,
     pub workspace: WorkspaceId,
     pub email: Email,
     pub role: Role,
-    /// `None`: invited on the command line.
+    /// Account that sent the invitation. `None`: it was created on the command line.
     pub invited_by: Option<AccountId>,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
@@ -42,7 +42,7 @@ pub struct Invitation {
 
 /// The email address of an account, in lower case.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Debug)]
-// Masked: personal data.
+// Hides the address, which is personal data.
 #[debug("Email(…)")]
 pub struct Email(String);
 
@@ -63,7 +63,7 @@ pub struct InvalidEmail;
 impl FromStr for Email {
     type Err = InvalidEmail;
 
-    /// Checks the form only: the address is a login name, not proof of a mailbox.
+    /// Checks only the form, because the address is a login name and no proof that a mailbox exists.
     fn from_str(text: &str) -> Result<Self, InvalidEmail> {
         let text = text.trim();
         let (local, domain) = text.rsplit_once('@').ok_or(InvalidEmail)?;
@@ -98,9 +98,9 @@ pub struct InvalidRole;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permission {
     View,
-    /// Change projects and credentials, create checks, resend callbacks.
+    /// May change projects and credentials, create checks and resend callbacks.
     Develop,
-    /// Manage members, and use the Management API.
+    /// May manage members and use the Management API.
     ManageAccess,
 }
 

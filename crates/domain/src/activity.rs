@@ -1,33 +1,33 @@
-//! Activity counts of a project's checks and callbacks, for the console.
+//! Activity counts of a project's checks and callbacks, which the console shows.
 //!
-//! Billing and lists use other counters.
+//! Billing and list totals use other counters, the usage counters.
 
 use std::ops::AddAssign;
 
-/// Upper bounds of the latency buckets of completed checks. A last bucket has no bound.
+/// Upper bounds of the latency buckets of completed checks. One more bucket, for longer latencies, has no bound.
 pub const LATENCY_BOUNDS_MILLIS: [i64; 19] =
     [1, 2, 4, 8, 16, 32, 64, 125, 250, 500, 1_000, 2_000, 4_000, 8_000, 15_000, 30_000, 60_000, 120_000, 300_000];
 
-/// Upper end of the last bucket: no check takes longer.
+/// Assumed upper end of the last bucket. No check takes longer.
 const MAX_LATENCY_MILLIS: i64 = 900_000;
 
-/// Counts in a period. A count may be temporarily negative, when a check moves to another network.
+/// Counts in a period. A count may be negative for a short time, when a check moves to another network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ActivityCounts {
     pub created: i64,
-    /// Checks whose end-user has acted: an SMS arrived, or the device opened the URL.
+    /// Checks whose end-user has started: an SMS arrived, or the device opened the URL.
     pub seen: i64,
     pub completed: i64,
     /// Completed checks whose number matched or was discovered.
     pub matched: i64,
     pub expired: i64,
     pub failed: i64,
-    /// Callback attempts with response 200.
+    /// Callback attempts that the receiver answered with status 200.
     pub attempts_delivered: i64,
     pub attempts_failed: i64,
-    /// Callbacks without further retries.
+    /// Callbacks that were given up after all retries.
     pub given_up: i64,
-    /// Completed checks by latency bucket, not cumulative.
+    /// Completed checks by latency bucket. The counts are not cumulative.
     pub latency: [i64; LATENCY_BOUNDS_MILLIS.len() + 1],
 }
 
@@ -58,7 +58,7 @@ impl ActivityCounts {
         let mut lower = 0;
         for (count, upper) in latency.into_iter().zip(LATENCY_BOUNDS_MILLIS.into_iter().chain([MAX_LATENCY_MILLIS])) {
             if count > 0 && rank <= before + count {
-                // Rounded up: the lower bound belongs to the previous bucket.
+                // Rounds up, because the lower bound belongs to the previous bucket.
                 return Some(lower + ((upper - lower) * (rank - before) + count - 1) / count);
             }
             before += count;
@@ -127,7 +127,7 @@ mod tests {
             (vec![8; 9], 50, Some(7)),
             (vec![100], 50, Some(125)),
             (vec![1_500], 95, Some(2_000)),
-            // The fifth of ten checks in one bucket is half-way.
+            // The fifth of ten checks in a bucket is half-way between its bounds.
             (vec![1_500; 10], 50, Some(1_500)),
             (vec![1_500; 10], 100, Some(2_000)),
             (vec![100, 100, 100, 5_000], 50, Some(105)),
@@ -143,7 +143,7 @@ mod tests {
     fn checks_without_conclusion_are_open() {
         let counts = ActivityCounts { created: 9, completed: 4, expired: 2, failed: 1, ..ActivityCounts::default() };
         assert_eq!(counts.open_checks(), 2);
-        // Another node may store the conclusion before the creation.
+        // Another node may store the count of the conclusion before this node stores that of the creation.
         assert_eq!(ActivityCounts { completed: 1, ..ActivityCounts::default() }.open_checks(), 0);
     }
 

@@ -1,4 +1,4 @@
-//! Audit events.
+//! Events of the audit log.
 
 use jiff::Timestamp;
 use strum::{EnumString, IntoStaticStr, VariantArray};
@@ -16,13 +16,13 @@ pub enum Actor {
     Credential(ClientId),
     /// A console user.
     Account(AccountId),
-    /// The command line of the deployment.
+    /// The person who runs a command on the deployment's command line.
     Operator,
     /// The service itself, for example when it creates its first keys.
     System,
 }
 
-/// The audited action. The names are part of the API.
+/// An action that the audit log records. The names are part of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray)]
 #[strum(const_into_str, parse_err_ty = InvalidAction, parse_err_fn = default_error)]
 pub enum Action {
@@ -105,7 +105,7 @@ pub enum Action {
 pub struct InvalidAction;
 
 impl Action {
-    /// Type of the target. Part of the API.
+    /// Returns the type of the action's target. The types are part of the API.
     pub fn target_type(self) -> &'static str {
         match self {
             Action::WorkspaceCreated | Action::WorkspaceUpdated => "workspace",
@@ -143,18 +143,19 @@ impl Action {
     }
 }
 
-/// An entry of the audit log, written in the transaction of its change, if there is one.
+/// An entry of the audit log. If it records a change, it is written in the same transaction as the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEvent {
     pub id: Uuid,
-    /// `None` for changes of the deployment.
+    /// `None`: the event concerns the whole deployment.
     pub workspace: Option<WorkspaceId>,
     pub at: Timestamp,
     pub actor: Actor,
     pub action: Action,
     pub target: String,
-    /// Names of the changed fields, never their values, which may contain secrets. For an erased number: the count and
-    /// latest deadline of its open checks. For a searched number: its tail. For a failed sign-in: what was rejected.
+    /// Names of the changed fields. Never their values, which may contain secrets. For an erased number: the number and
+    /// latest deadline of its open checks. For a searched number: its last digits. For a failed sign-in: what was
+    /// rejected.
     pub changes: Vec<String>,
     pub request_id: Option<String>,
 }

@@ -1,19 +1,21 @@
-//! Retry schedule of callbacks.
+//! The schedule by which failed callbacks are retried.
 
 use std::num::NonZeroU32;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Delays before each retry of the regular schedule, in seconds.
+/// Delays before the retries of the regular schedule, in seconds.
 const RETRY_DELAYS: [i64; 6] = [10, 20, 30, 40, 50, 60];
 
-/// The first attempt and six retries. Projects with a longer [`RetryFor`] get more.
+/// Number of attempts of the regular schedule: the first attempt and six retries. Projects with a longer [`RetryFor`]
+/// get more attempts.
 pub const MAX_ATTEMPTS: u32 = 7;
 
-/// Delays after the regular schedule double from the first to the second, in seconds.
+/// First and longest delay after the regular schedule, in seconds. The delay doubles with each retry.
 const EXTENDED_DELAYS: (i64, i64) = (120, 3_600);
 
-/// How long after the end of a check its callback is retried, in seconds. The regular schedule is never shortened.
+/// How long after the end of a check its callback is retried, in seconds. A small value does not shorten the regular
+/// schedule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RetryFor(u32);
 
@@ -24,7 +26,7 @@ impl RetryFor {
         self.0
     }
 
-    /// The last instant of an attempt after the regular schedule.
+    /// Returns the latest time of an attempt after the regular schedule.
     #[must_use]
     pub fn deadline(self, check_ended_at: Timestamp) -> Timestamp {
         check_ended_at.saturating_add(SignedDuration::from_secs(self.0.into())).unwrap_or(Timestamp::MAX)
@@ -43,15 +45,15 @@ impl TryFrom<i64> for RetryFor {
     }
 }
 
-/// The next step after a failed attempt.
+/// What happens after a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryDecision {
     RetryAt(Timestamp),
     GiveUp,
 }
 
-/// Schedules the retry after the given number of failed attempts, the last of which ended at `ended`. After the regular
-/// schedule, retries go on until `deadline`.
+/// Decides on a retry after `failed_attempts`, the last of which ended at `ended`. After the regular schedule, there
+/// are retries until `deadline`.
 pub fn retry_after_failure(failed_attempts: NonZeroU32, ended: Timestamp, deadline: Timestamp) -> RetryDecision {
     let retries = usize::try_from(failed_attempts.get() - 1).unwrap_or(usize::MAX);
     let after = |delay: i64| ended.saturating_add(SignedDuration::from_secs(delay)).unwrap_or(Timestamp::MAX);
@@ -71,7 +73,7 @@ pub fn retry_after_failure(failed_attempts: NonZeroU32, ended: Timestamp, deadli
 mod tests {
     use super::*;
 
-    /// Seconds of all attempts at a receiver that fails immediately.
+    /// Returns the times, in seconds, of all attempts at a receiver that fails immediately.
     fn schedule(retry_for: RetryFor) -> Vec<i64> {
         let deadline = retry_for.deadline(Timestamp::UNIX_EPOCH);
         let mut now = Timestamp::UNIX_EPOCH;

@@ -1,13 +1,13 @@
-//! CSV rows for spreadsheets, of the command line and of the console.
+//! Renders CSV rows that are safe in spreadsheets, for the command line and the console.
 //!
-//! Rows follow RFC 4180. Spreadsheets also split at separators that depend on their locale, whether or not the field is
-//! quoted, and evaluate cells that look like formulas. Fields with any such separator are therefore quoted, and each part
-//! that looks like a formula begins with an apostrophe (OWASP, CSV injection). The crate `csv` quotes by one separator
-//! only, and does not know formulas.
+//! Rows follow RFC 4180. Spreadsheets also split fields at separators that depend on their locale, even in quoted
+//! fields, and evaluate cells that look like formulas. Fields with any such separator are therefore quoted, and an
+//! apostrophe is put before each part that looks like a formula (OWASP, CSV injection). The crate `csv` only quotes
+//! fields with one configured separator, and does not detect formulas.
 
-/// Where spreadsheets split, depending on their locale.
+/// Characters at which spreadsheets split fields, depending on their locale.
 const SEPARATORS: [char; 5] = [',', ';', '\t', '\r', '\n'];
-/// First characters of formulas; spreadsheets also accept the full-width forms.
+/// Characters with which formulas begin. Spreadsheets also accept the full-width forms.
 const FORMULA_PREFIXES: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
 /// Renders one row, without a line end.
@@ -37,7 +37,8 @@ fn disarm_formulas(text: &str) -> String {
     safe
 }
 
-/// Numbers and lists of numbers are not formulas: phone numbers stay searchable.
+/// Whether a spreadsheet would evaluate a text. Numbers and lists of numbers do not count, so that phone numbers stay
+/// searchable.
 fn looks_like_formula(part: &str) -> bool {
     let is_number = |word: &str| {
         let digits = word.strip_prefix(['+', '-']).unwrap_or(word);

@@ -1,24 +1,24 @@
-//! Date-times of API requests: RFC 3339, section 5.6.
+//! Parses the date-times of API requests (RFC 3339, section 5.6).
 //!
-//! `jiff` accepts more (weeks, missing seconds, time zone names), so the shape is checked first. Its last instant lies
-//! a day before the end of the year 9999, so later instants are clamped.
+//! The library `jiff` accepts more (weeks, missing seconds, time zone names), so the form is checked first. Its last
+//! instant is a day before the end of the year 9999, so later instants are clamped to it.
 
 use jiff::{Timestamp, civil::DateTime, tz::Offset};
 
-/// `0000-01-01T00:00:00Z`, the earliest instant that RFC 3339 can write in UTC.
+/// `0000-01-01T00:00:00Z`, the earliest instant that RFC 3339 can express in UTC.
 pub const EARLIEST: Timestamp = Timestamp::constant(-62_167_219_200, 0);
-/// `9999-12-30T22:00:00Z`, the last whole second of the library, which every database column holds.
+/// `9999-12-30T22:00:00Z`, the last whole second that the library supports. Every supported database can store it.
 pub const LATEST: Timestamp = Timestamp::constant(253_402_207_200, 0);
 
 const SECONDS: &str = "0000-00-00T00:00:00";
-/// Nanoseconds. Further digits are ignored.
+/// Digits of nanoseconds. Further digits are ignored.
 const MAX_FRACTION_DIGITS: usize = 9;
 const MAX_OFFSET_HOURS: i32 = 23;
 
 /// Parses any date-time of the years 0000 to 9999 with an offset below 24 hours.
 ///
-/// Instants outside of [`EARLIEST`] to [`LATEST`] are clamped. No stored instant lies outside, so comparisons are not
-/// affected.
+/// Instants before [`EARLIEST`] or after [`LATEST`] are clamped. No stored instant is outside this range, so the
+/// results of comparisons do not change.
 pub fn parse(text: &str) -> Option<Timestamp> {
     let (seconds, rest) = text.split_at_checked(SECONDS.len()).filter(|(seconds, _)| has_shape(seconds, SECONDS))?;
     let (fraction, offset) = match rest.strip_prefix('.') {
@@ -46,7 +46,7 @@ fn parse_offset(text: &str) -> Option<Offset> {
     Offset::from_seconds(sign * (hours * 3_600 + minutes * 60)).ok().filter(|_| is_in_range)
 }
 
-/// Whether `text` has a digit wherever `shape` has a `0`, and otherwise the same characters in either case.
+/// Whether `text` has a digit wherever `shape` has a `0`, and the same characters elsewhere, in upper or lower case.
 pub(crate) fn has_shape(text: &str, shape: &str) -> bool {
     text.len() == shape.len()
         && text.bytes().zip(shape.bytes()).all(|(byte, expected)| match expected {

@@ -1,4 +1,4 @@
-//! `Display` of string-like types.
+//! A macro that implements `Display` for string-like types.
 
 /// Implements `Display` for a type with a method `as_str`.
 macro_rules! display_as_str {

@@ -1,7 +1,7 @@
-//! Eligibility: which products can be used for a user.
+//! Eligibility: which products a project can use for an end-user.
 //!
-//! A product is eligible if it passes three gates: a connector reaches the user's operator, the project is authorised
-//! for the product and network, and a connector supports the product.
+//! A product is eligible if it passes three gates, in this order: a connector reaches the end-user's operator, the
+//! project is authorised for the product and the network, and a connector supports the product.
 
 use strum::IntoStaticStr;
 
@@ -12,14 +12,14 @@ use crate::{
     verification::{Method, select_methods},
 };
 
-/// The products that Eligibility covers, in response order.
+/// The products that Eligibility covers, in the order of the response.
 pub const PRODUCTS: [Product; 4] = [Product::SecureSna, Product::SimSwap, Product::ReverseSms, Product::Discovery];
 
 /// The gate that rejects a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum EligibilityGate {
-    /// No connector reaches the operator.
+    /// No connector reaches the end-user's operator.
     Connectivity,
     /// The project is not enabled for the product, or may not use the network for it.
     Authorisation,
@@ -28,7 +28,7 @@ pub enum EligibilityGate {
     ProductSupport,
 }
 
-/// Facts that the gates evaluate.
+/// The facts that the gates check.
 #[derive(Clone, Copy, Debug)]
 pub struct EligibilityInput<'a> {
     pub network: &'a NetworkId,
@@ -45,7 +45,7 @@ impl<'a> EligibilityInput<'a> {
         EligibilityInput { network, supported, enabled: &project.products, allowed: &project.allowed_networks }
     }
 
-    /// Fails with the first gate that rejects the product.
+    /// Returns `Ok` if the product is eligible. Otherwise fails with the first gate that rejects it.
     pub fn evaluate(&self, product: Product) -> Result<(), EligibilityGate> {
         let allows = |allowed: &AllowedNetwork| allowed.allows(self.network, product);
         if self.supported.is_empty() {
@@ -64,7 +64,8 @@ impl<'a> EligibilityInput<'a> {
     }
 }
 
-/// The methods that a verification of an end-user would use, in order. Empty if a verification would be rejected.
+/// Returns the methods that a verification would use for an end-user, in order. Empty: a verification would be
+/// rejected.
 pub fn verification_methods(
     project: Option<&Project>,
     gates: &[(Product, Result<(), EligibilityGate>)],
@@ -93,7 +94,7 @@ mod tests {
             products: products.to_vec(),
         };
         let all = [allowed("23410", &PRODUCTS)];
-        // Supported, enabled and allowed products; result for Secure SNA; all eligible products.
+        // Columns: supported, enabled and allowed products; the result for Secure SNA; all eligible products.
         for (supported, enabled, allowed, secure_sna, eligible) in [
             (&PRODUCTS[..], Product::VARIANTS, &all[..], Ok(()), &PRODUCTS[..]),
             (&[], Product::VARIANTS, &all, Err(EligibilityGate::Connectivity), &[]),
@@ -109,7 +110,7 @@ mod tests {
         }
     }
 
-    /// Creating a check evaluates one product only. The result must equal that of Eligibility.
+    /// Creating a check evaluates only one product. The result must be the same as in the Eligibility response.
     #[test]
     fn other_supported_products_do_not_affect_a_product() {
         let network: NetworkId = "23410".parse().unwrap();

@@ -1,4 +1,4 @@
-//! Identifiers: UUIDs of version 7, which sort by time.
+//! Identifiers, which are UUIDs of version 7 and therefore sort by time.
 
 use jiff::Timestamp;
 use uuid::{Builder, Uuid};
@@ -9,7 +9,7 @@ pub fn uuid_v7(at: Timestamp, randomness: [u8; 10]) -> Uuid {
     Builder::from_unix_timestamp_millis(millis, &randomness).into_uuid()
 }
 
-/// Defines a distinct identifier type.
+/// Defines an identifier type that is distinct from all others.
 macro_rules! identifier {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -25,7 +25,7 @@ macro_rules! identifier {
         impl std::str::FromStr for $name {
             type Err = crate::id::InvalidId;
 
-            /// Accepts the hyphenated form only, in either case.
+            /// Accepts only the hyphenated form, in upper or lower case.
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 if text.len() != 36 {
                     return Err(crate::id::InvalidId);

@@ -1,6 +1,6 @@
-//! Key rotation: when a key is published, active, retiring and gone.
+//! Key rotation: when a key is announced, active, retiring and gone.
 //!
-//! The state of a key is a function of four stored instants, so no job has to update it and nodes agree on it.
+//! The state of a key is computed from four stored times. No job has to update it, and all nodes agree on it.
 
 use jiff::{SignedDuration, Timestamp};
 use strum::IntoStaticStr;
@@ -10,9 +10,9 @@ use strum::IntoStaticStr;
 pub enum KeyState {
     /// Published before its first use, so that verifiers can fetch it.
     Next,
-    /// Signs.
+    /// Is used for new signatures.
     Active,
-    /// No longer signs, still published for signatures in transit.
+    /// Does not sign any more, but is still published to verify signatures that are in transit.
     Retiring,
     /// No longer published.
     Gone,
@@ -22,13 +22,13 @@ pub enum KeyState {
 pub struct KeySchedule {
     pub published_at: Timestamp,
     pub active_from: Timestamp,
-    /// Start of the successor. `None`: no successor yet.
+    /// When the successor becomes active. `None`: there is no successor yet.
     pub retires_at: Option<Timestamp>,
     pub gone_at: Option<Timestamp>,
 }
 
 impl KeySchedule {
-    /// The schedule of a key without announcement.
+    /// Returns the schedule of a key that becomes active without being announced.
     pub fn active_immediately(now: Timestamp) -> Self {
         KeySchedule { published_at: now, active_from: now, retires_at: None, gone_at: None }
     }
@@ -47,7 +47,7 @@ impl KeySchedule {
     }
 }
 
-/// Durations of announcement before, and publication after, the use of a key.
+/// How long a key is announced before its first use, and how long it stays published after its last use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RotationPolicy {
     pub announce: SignedDuration,

@@ -1,6 +1,6 @@
 //! Domain rules as pure values and functions: no I/O, no async, no serialization, no clock.
 //!
-//! Instants and random bytes are arguments, so that every rule can be tested as a table of cases.
+//! Times and random bytes are passed as arguments, so that every rule can be tested with a table of cases.
 
 pub mod account;
 pub mod activity;

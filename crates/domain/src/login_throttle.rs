@@ -1,18 +1,18 @@
-//! Delays after failed logins. The delay grows with every failure up to a limit, so that an attacker cannot lock an
-//! account permanently.
+//! Delays after failed logins. The delay grows with every failure, but only up to a maximum, so that an attacker cannot
+//! lock an account permanently.
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Failures without delay, per account and network address.
+/// Number of failures without a delay, per account and network address.
 pub const FREE_ATTEMPTS_PER_ACCOUNT: u32 = 3;
-/// Failures without delay, per network address over all accounts.
+/// Number of failures without a delay, per network address, over all accounts.
 pub const FREE_ATTEMPTS_PER_ADDRESS: u32 = 20;
-/// Time without an attempt after which the count restarts.
+/// After this time without an attempt, the count starts again at zero.
 pub const RESET_AFTER: SignedDuration = SignedDuration::from_hours(1);
-/// Must be less than [`RESET_AFTER`].
+/// Maximum delay. It must be less than [`RESET_AFTER`].
 const MAX_WAIT: SignedDuration = SignedDuration::from_mins(15);
 
-/// Failed logins of one throttle key.
+/// The failed logins that are counted under one throttle key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailedLogins {
     pub count: u32,
@@ -20,7 +20,7 @@ pub struct FailedLogins {
 }
 
 impl FailedLogins {
-    /// End of the delay before the next attempt.
+    /// Returns when the next attempt is allowed. `free` is the number of failures without a delay.
     pub fn blocked_until(self, free: u32) -> Timestamp {
         self.last_at.saturating_add(wait_after_failures(self.count, free)).unwrap_or(Timestamp::MAX)
     }
@@ -34,7 +34,7 @@ impl FailedLogins {
     }
 }
 
-/// 1, 2, 4, 8 … seconds after the free attempts.
+/// Returns the delay after `wrong` failures: 1, 2, 4, 8 … seconds after the free ones.
 fn wait_after_failures(wrong: u32, free: u32) -> SignedDuration {
     match wrong.checked_sub(free) {
         None => SignedDuration::ZERO,
@@ -66,7 +66,7 @@ mod tests {
             failures = failures.with_failure(at(second));
             assert_eq!((failures.count, failures.blocked_until(FREE_ATTEMPTS_PER_ACCOUNT)), (wrong, at(open_at)));
         }
-        // The clock of another node may be behind.
+        // Another node, whose clock is behind, reports the failure.
         assert_eq!(failures.with_failure(at(2)).last_at, at(3));
     }
 

@@ -10,7 +10,7 @@ impl PageRequest {
     pub const DEFAULT_SIZE: u32 = 10;
     pub const MAX_SIZE: u32 = 100;
 
-    /// `None` when the size is not 1 to 100, or the number not 1 to 2^31 - 1.
+    /// `None`: the size is not 1 to 100, or the page number is not 1 to 2^31 - 1.
     pub fn new(size: u32, number: u32) -> Option<Self> {
         let in_range = (1..=Self::MAX_SIZE).contains(&size) && (1..=i32::MAX.unsigned_abs()).contains(&number);
         in_range.then_some(PageRequest { size, number })
@@ -48,7 +48,7 @@ impl<T> Page<T> {
         self.total_items.div_ceil(u64::from(self.request.size))
     }
 
-    /// A page of a list in memory.
+    /// Returns a page of a list that is in memory.
     pub fn of_list(items: &[T], request: PageRequest) -> Self
     where
         T: Clone,

@@ -1,8 +1,9 @@
-//! Phone numbers in E.164 form, and addresses of SMS in operators' notations.
+//! Phone numbers in E.164 form, and sender and receiver addresses of SMS in operators' notations.
 //!
-//! Callers must send E.164: a `+`, an existing country code and a possible length for that country. Nothing is
-//! repaired, except that verifications take numbers as people write them ([`Msisdn::parse_written`]). Number ranges are not checked, since tables lag behind new ranges. Operators' notations of SMS senders are
-//! normalised by [`SmsAddress::to_msisdn`].
+//! Clients must send E.164: a `+`, an existing country code, and a length that is possible in that country. Other
+//! notations are rejected, not repaired. Only verifications also accept numbers as people write them
+//! ([`Msisdn::parse_written`]). Number ranges are not checked, because tables of ranges are always behind new
+//! assignments. [`SmsAddress::to_msisdn`] normalises operators' notations of SMS addresses.
 
 use std::{
     borrow::{Borrow, Cow},
@@ -16,16 +17,16 @@ use rlibphonenumber::{
 
 use crate::tenancy::Mode;
 
-/// Unassigned country code, used for the simulated numbers of sandbox projects.
+/// Prefix of the simulated numbers of sandbox projects. It is an unassigned country code.
 const SIMULATED_PREFIX: &str = "+990";
-/// Length with the `+`.
+/// Possible lengths of a number, including the `+`.
 const E164_LENGTHS: std::ops::RangeInclusive<usize> = 8..=16;
-/// Longest number with separators.
+/// Maximum length of a number with separators, as people write it.
 const MAX_WRITTEN_BYTES: usize = 64;
 
 /// A phone number in E.164 form.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Debug)]
-// Masked, so that numbers never appear in logs.
+// Hides most digits, so that phone numbers never appear in logs.
 #[debug("Msisdn({}…{})", &self.0[..3], self.tail())]
 pub struct Msisdn(Box<str>);
 
@@ -68,7 +69,7 @@ impl Msisdn {
             return Err(InvalidPhoneNumber::Shape);
         }
         let is_international = text.trim_start().starts_with('+');
-        // `+44 (0)7700 900123` shows the digit that is only dialed within the country.
+        // In `+44 (0)7700 900123`, the digit in parentheses is only dialled within the country.
         let text = if is_international { text.replacen("(0)", "", 1) } else { text.to_owned() };
         let compact: String = text.chars().filter(|character| !is_separator(*character)).collect();
         if is_international {
@@ -82,12 +83,12 @@ impl Msisdn {
         address.to_msisdn().ok_or(InvalidPhoneNumber::National)
     }
 
-    /// With the `+`.
+    /// The number with the `+`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Without the `+`.
+    /// The number without the `+`.
     pub fn digits(&self) -> &str {
         &self.0[1..]
     }
@@ -96,13 +97,14 @@ impl Msisdn {
         self.0.starts_with(SIMULATED_PREFIX)
     }
 
-    /// The part of the number that may be shown.
+    /// The last two digits, which may be shown and logged.
     pub fn tail(&self) -> NumberTail {
         let bytes = self.0.as_bytes();
         NumberTail([bytes[bytes.len() - 2] - b'0', bytes[bytes.len() - 1] - b'0'])
     }
 
-    /// The country of the number; the main country of a shared country code if the number is ambiguous.
+    /// Returns the country of the number. If several countries share the country code and the number is ambiguous,
+    /// returns the main country. `None`: the number belongs to no country.
     pub fn country(&self) -> Option<Country> {
         let number = PHONE_NUMBER_UTIL.parse(&self.0, None).ok()?;
         let exact = PHONE_NUMBER_UTIL.get_region_for_number(&number);
@@ -120,7 +122,8 @@ impl Borrow<str> for Msisdn {
 
 fn parse_real_number(text: &str) -> Result<Box<str>, InvalidPhoneNumber> {
     let number = PHONE_NUMBER_UTIL.parse(text, None).map_err(|_| InvalidPhoneNumber::CountryCode)?;
-    // The library repairs some numbers, for instance by dropping a national prefix. Repaired numbers are invalid.
+    // The library repairs some numbers, for example by dropping a national prefix. Numbers that it repairs are
+    // rejected.
     if format_e164(&number) != text {
         return Err(InvalidPhoneNumber::Length);
     }
@@ -165,13 +168,13 @@ impl FromStr for NumberTail {
     }
 }
 
-/// A country with a dialing code. Displayed as ISO 3166 code.
+/// A country that has a dialling code. Displayed as its ISO 3166 code.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, derive_more::Debug)]
 #[debug("Country({_0})")]
 pub struct Country(Region);
 
 impl Country {
-    /// Without the `+`.
+    /// Returns the dialling code without the `+`.
     pub fn dialing_code(self) -> Option<i32> {
         PHONE_NUMBER_UTIL.get_country_code_for_region(self.0)
     }
@@ -197,14 +200,14 @@ impl FromStr for Country {
     }
 }
 
-/// The notation of an address (type of number in SMPP).
+/// The notation of an SMS address (`ton`, type of number, in SMPP).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressKind {
     International,
     National,
-    /// Unspecified: any notation.
+    /// The operator does not specify the notation.
     Unknown,
-    /// Alphanumeric, short code, or another address that is not a subscriber's.
+    /// An alphanumeric sender, a short code, or another address that does not identify a subscriber.
     NoSubscriber,
 }
 
@@ -214,13 +217,13 @@ pub enum AddressKind {
 pub struct SmsAddress<'a> {
     pub text: &'a str,
     pub kind: AddressKind,
-    /// Country of national numbers.
+    /// Country to which national numbers belong.
     pub country: Option<Country>,
 }
 
 impl SmsAddress<'_> {
-    /// Normalises the address to E.164. `None` if it is ambiguous: a wrong number is worse than none. Separators
-    /// between digits are ignored.
+    /// Normalises the address to E.164, ignoring separators between digits. `None`: the address is ambiguous or is not
+    /// a number. A wrong number would be worse than none.
     pub fn to_msisdn(&self) -> Option<Msisdn> {
         let text: Cow<'_, str> = if self.text.contains(is_separator) {
             self.text.chars().filter(|character| !is_separator(*character)).collect::<String>().into()
@@ -238,7 +241,7 @@ impl SmsAddress<'_> {
             _ if has_plus => international(digits),
             AddressKind::International => international(digits.strip_prefix("00").unwrap_or(digits)),
             AddressKind::National => self.parse_national(digits),
-            // A leading zero is never part of an international number.
+            // An international number never begins with a zero.
             AddressKind::Unknown => match digits.strip_prefix("00") {
                 Some(digits) => international(digits),
                 None if digits.starts_with('0') => self.parse_national(digits),
@@ -251,7 +254,8 @@ impl SmsAddress<'_> {
         let country = self.country?;
         let parsed = PHONE_NUMBER_UTIL.parse(digits, Some(country.0)).ok()?;
         let number = Msisdn::parse(&format_e164(&parsed), Mode::Live).ok()?;
-        // After an international call prefix the full number follows. A number that the library repaired is uncertain.
+        // Digits that begin with an international call prefix must end with the full number. Otherwise the library has
+        // repaired them, and the result is uncertain.
         let is_certain = country.dialing_code() == Some(parsed.country_code) || digits.ends_with(number.digits());
         is_certain.then_some(number)
     }
@@ -261,7 +265,8 @@ fn is_separator(character: char) -> bool {
     character.is_whitespace() || matches!(character, '-' | '.' | '/' | '(' | ')' | '\u{2010}'..='\u{2015}')
 }
 
-/// Picks the interpretation that is a mobile number. `None` if both or neither are.
+/// Picks the interpretation that is a mobile number, if both are possible and differ. `None`: both or neither are
+/// mobile numbers.
 fn pick_unambiguous(international: Option<Msisdn>, national: Option<Msisdn>) -> Option<Msisdn> {
     let is_mobile = |number: &Msisdn| {
         let kind = PHONE_NUMBER_UTIL.parse(&number.0, None).map(|number| PHONE_NUMBER_UTIL.get_number_type(&number));

@@ -1,4 +1,4 @@
-//! Products with their data, and OAuth scopes.
+//! Products, their static properties, and OAuth scopes.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 use crate::parse_error::default_error;
 
-/// The names are part of the API: scopes, project settings, callbacks.
+/// A product of the API. The names are part of the API: they appear in scopes, project settings and callbacks.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Display, EnumString, IntoStaticStr, VariantArray,
 )]
@@ -24,7 +24,7 @@ pub enum Product {
 #[error("unknown product; use {}", join_names(Product::VARIANTS.iter().map(Product::into_str)))]
 pub struct InvalidProduct;
 
-/// Names in back quotes, for messages: "`a`, `b` or `c`".
+/// Joins names in backquotes, for messages: "`a`, `b` or `c`".
 pub fn join_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
     match names.split_last() {
@@ -33,41 +33,42 @@ pub fn join_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
-/// The data of a product. Code that only needs data reads it here; code that behaves differently matches on the product.
+/// Static properties of a product. Code that only needs a property reads it here. Code that behaves differently for
+/// each product matches on [`Product`].
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent columns of a table, not the states of something")]
 pub struct ProductFacts {
     /// Display name.
     pub title: &'static str,
-    /// Name of its commands.
+    /// Name of the product's commands in the command-line client.
     pub command: &'static str,
-    /// Path of its resources in the API, by segment.
+    /// Path segments of the product's resources in the API.
     pub api_path: &'static [&'static str],
-    /// Whether its checks are stored.
+    /// Whether checks of the product are stored.
     pub has_checks: bool,
-    /// Whether its checks end later than their request, and send a callback then.
+    /// Whether checks end after the response to their create request, and then send a callback.
     pub sends_callbacks: bool,
-    /// Whether its configuration has the URL to which devices return.
+    /// Whether the product's settings have a URL to which devices are redirected at the end.
     pub has_redirect_url: bool,
-    /// Whether an operator identifies the device, which has a redirect session while the check is open.
+    /// Whether an operator identifies the device. Open checks of such a product have a redirect session.
     pub is_silent: bool,
-    /// Whether it involves an operator. The steps of a verification do, by their own products.
+    /// Whether the product itself uses an operator. A verification does not: its steps do, through their own products.
     pub requires_operator: bool,
-    /// Whether a create request names the number.
+    /// Whether a create request contains the phone number.
     pub takes_number: bool,
     pub verdict: VerdictKind,
-    /// Members of a check that tables show, in order.
+    /// Members of a check that are shown in tables, in order.
     pub columns: &'static [&'static str],
 }
 
-/// What a completed check of a product says.
+/// The kind of result that a completed check has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VerdictKind {
     /// The product has no checks.
     None,
-    /// Whether the number is the claimed one.
+    /// Whether the number matches the claimed one.
     Match,
-    /// The number itself.
+    /// The phone number.
     Number,
     /// Whether the SIM was changed.
     SimChange,
@@ -169,7 +170,7 @@ const VERIFICATION: ProductFacts = ProductFacts {
     ],
 };
 
-/// In the order of lists and menus.
+/// All products, in the order of lists and menus.
 const MENU: [Product; Product::VARIANTS.len()] = [
     Product::Verification,
     Product::ReverseSms,
@@ -179,7 +180,7 @@ const MENU: [Product; Product::VARIANTS.len()] = [
     Product::Eligibility,
 ];
 
-/// The products of [`MENU`] for which a fact is true.
+/// Selects the products of [`MENU`] for which a boolean property is true, at compile time.
 macro_rules! products_where {
     ($fact:ident) => {{
         const COUNT: usize = {
@@ -210,7 +211,7 @@ impl Product {
     pub const WITH_CHECKS: &'static [Product] = products_where!(has_checks);
     /// Products whose checks send a callback, in the order of lists and menus.
     pub const WITH_CALLBACKS: &'static [Product] = products_where!(sends_callbacks);
-    /// Products that involve an operator, in the order of lists and menus.
+    /// Products that use an operator, in the order of lists and menus.
     pub const WITH_OPERATOR: &'static [Product] = products_where!(requires_operator);
 
     pub const fn facts(self) -> &'static ProductFacts {
@@ -229,7 +230,7 @@ impl Product {
         self.facts().title
     }
 
-    /// Path of its resources in the API, such as `/v1/verifications`.
+    /// Path of the product's resources in the API, such as `/v1/verifications`.
     pub fn api_path(self) -> String {
         format!("/{}", self.facts().api_path.join("/"))
     }

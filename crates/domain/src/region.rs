@@ -1,4 +1,4 @@
-//! Data residency regions.
+//! Regions in which data resides.
 
 use strum::{Display, EnumString, IntoStaticStr};
 
@@ -16,7 +16,7 @@ pub enum Region {
 pub struct InvalidRegion;
 
 impl Region {
-    /// The region in the first label of a host name.
+    /// Returns the region that is the first label of a host name. `None`: the label is not a region.
     pub fn from_host(host: &str) -> Option<Region> {
         let (first_label, rest) = host.split_once('.')?;
         if rest.is_empty() {
@@ -25,7 +25,7 @@ impl Region {
         first_label.to_ascii_lowercase().parse().ok()
     }
 
-    /// Fails if a workspace resides in another region than this one.
+    /// Fails if any workspace resides in another region than this one.
     pub fn check_residency(self, residences: impl IntoIterator<Item = Region>) -> Result<(), ResidencyViolation> {
         let elsewhere: Vec<Region> = residences.into_iter().filter(|residence| *residence != self).collect();
         match elsewhere.first() {
@@ -35,7 +35,7 @@ impl Region {
     }
 }
 
-/// A database contains workspaces of another region.
+/// The database contains workspaces that reside in another region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "this deployment is in the region `{here}`, but its database holds workspaces that reside in `{there}`: {workspaces}"
@@ -43,7 +43,7 @@ impl Region {
 pub struct ResidencyViolation {
     pub here: Region,
     pub there: Region,
-    /// Number of these workspaces.
+    /// Number of workspaces that reside in another region.
     pub workspaces: usize,
 }
 

@@ -1,7 +1,7 @@
-//! SIM Swap: whether the SIM of a number changed within a period.
+//! SIM Swap: whether the SIM of a number was changed within a period.
 //!
-//! The verdict is computed from the exact instant before it is put into a bucket, so that verdict and bucket never
-//! contradict each other.
+//! The verdict is computed from the exact time of the change. Only afterwards is the time rounded up to a bucket, so
+//! that the verdict and the bucket never contradict each other.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -10,8 +10,8 @@ use crate::{
     search::{Field, FieldKind},
 };
 
-/// Fields that lists of SIM Swap checks can be filtered by. `verified` is the stored name of a verdict, as in the lists
-/// of other products.
+/// Fields by which lists of SIM Swap checks can be filtered. `verified` is the name of the verdict in the lists of all
+/// products. Here it has the same value as `no_sim_change`.
 pub static SEARCH_FIELDS: [Field; 8] = [
     Field { name: "status", kind: FieldKind::Keyword(<CheckStatus as strum::VariantNames>::VARIANTS) },
     Field { name: "verified", kind: FieldKind::Boolean },
@@ -23,7 +23,7 @@ pub static SEARCH_FIELDS: [Field; 8] = [
     Field { name: "updated_at", kind: FieldKind::Instant },
 ];
 
-/// The period in which a SIM change counts, in whole minutes.
+/// The period before the check within which a SIM change counts, in whole minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SimSwapPeriod(u32);
 
@@ -57,14 +57,14 @@ impl TryFrom<i64> for SimSwapPeriod {
     }
 }
 
-/// The SIM history of a number, as an operator reports it.
+/// The SIM history of a number, as reported by an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SimHistory {
-    /// The last change, or the activation.
+    /// The last SIM change, or the activation of the SIM.
     ChangedAt(Timestamp),
-    /// No change within this duration. The operator does not monitor a longer one.
+    /// There was no change within this duration. The operator does not monitor a longer one.
     NoChangeFor(SignedDuration),
-    /// A change within this duration, at an unknown instant.
+    /// There was a change within this duration, at an unknown time.
     ChangedWithin(SignedDuration),
 }
 
@@ -72,9 +72,10 @@ pub enum SimHistory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SimSwapVerdict {
     pub no_sim_change: bool,
-    /// Period that the verdict covers.
+    /// Length of the period that the verdict covers.
     pub covered_minutes: u32,
-    /// Upper bound of the bucket of the last change. For [`SimHistory::ChangedWithin`], the bucket of that duration.
+    /// Upper bound of the bucket that contains the last change. For [`SimHistory::ChangedWithin`], the bucket of that
+    /// duration. `None`: no change is known, or the duration exceeds all buckets.
     pub changed_within_minutes: Option<u32>,
 }
 
@@ -103,17 +104,17 @@ impl Check<SimSwapVerdict> {
     }
 }
 
-/// Upper bounds of the buckets, in minutes.
+/// Upper bounds of the buckets for the age of a SIM change, in minutes.
 pub const CHANGE_BUCKETS_MINUTES: [u32; 11] =
     [60, 360, 720, 1_440, 2_880, 4_320, 10_080, 43_200, 129_600, 259_200, 525_600];
-/// Bucket of changes older than the last of [`CHANGE_BUCKETS_MINUTES`].
+/// Bucket for changes that are older than the last of [`CHANGE_BUCKETS_MINUTES`].
 pub const OLDER_CHANGE_BUCKET_MINUTES: u32 = 525_601;
 
 impl SimHistory {
     pub fn evaluate(self, period: SimSwapPeriod, now: Timestamp) -> SimSwapVerdict {
         match self {
             SimHistory::ChangedAt(at) => {
-                // The operator's clock may be ahead.
+                // The change may lie in the future if the operator's clock is ahead.
                 let age = now.duration_since(at).max(SignedDuration::ZERO);
                 let holds = |minutes: &u32| age <= SignedDuration::from_mins((*minutes).into());
                 SimSwapVerdict {
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn last_change_is_put_into_its_bucket() {
-        // Seconds ago, period, expected verdict.
+        // Columns: seconds since the change, period in minutes, whether it counts as no change, bucket in minutes.
         for (ago, period, no_change, within) in [
             (0, 60, false, 60),
             (3_600, 60, false, 60),

@@ -1,4 +1,4 @@
-//! Timestamps of the API: RFC 3339, UTC, milliseconds, `Z`.
+//! Timestamps in the API, written in RFC 3339 in UTC, with milliseconds and `Z`.
 
 use jiff::{Timestamp, fmt::temporal::DateTimePrinter};
 
@@ -12,7 +12,7 @@ pub fn format(instant: Timestamp) -> String {
     PRINTER.timestamp_to_string(&instant)
 }
 
-/// Truncates to milliseconds.
+/// Parses an RFC 3339 date-time, and truncates it to milliseconds.
 pub fn parse(text: &str) -> Option<Timestamp> {
     let millis = date_time::parse(text)?.as_microsecond().div_euclid(1_000);
     Timestamp::from_millisecond(millis).ok()

@@ -1,4 +1,4 @@
-//! Names of enums. They are part of the API, the database and callbacks: none may change.
+//! The names of enum variants. They are part of the API, the database and callbacks, so none may change.
 
 use std::{
     fmt::{Debug, Display},
@@ -22,7 +22,7 @@ fn assert_names<E: Copy + Into<&'static str>>(variants: &[E], names: &[&str]) {
     assert_eq!(variants.iter().map(|variant| (*variant).into()).collect::<Vec<&str>>(), names);
 }
 
-/// Only the exact name is parsed.
+/// Asserts that each variant has its name, and that only the exact name is parsed.
 fn assert_parsed_names<E>(variants: &[E], names: &[&str], error: &str)
 where
     E: Copy + Debug + PartialEq + Into<&'static str> + FromStr<Err: Display>,

@@ -1,6 +1,6 @@
 //! Compares E.164 validation with the Python library `phonenumbers`.
 //!
-//! docs/decisions/0010-e164-acceptance.md explains the differences.
+//! The differences are explained in docs/decisions/0010-e164-acceptance.md.
 
 #![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 
@@ -14,13 +14,13 @@ use ringtrue_domain::{phone::Msisdn, tenancy::Mode};
 
 const NUMBERS: usize = 100_000;
 
-/// The library's result for a number.
+/// The result of the Python library for a number.
 struct ReferenceResult {
     number: String,
     is_possible: bool,
-    /// Without area code, so not callable from abroad.
+    /// Whether the number lacks its area code, and so cannot be called from abroad.
     is_local_only: bool,
-    /// `false`: the library has repaired the number.
+    /// Whether the library returns the number unchanged. `false`: it has repaired the number.
     is_e164: bool,
 }
 
@@ -39,7 +39,7 @@ impl ReferenceResult {
         }
     }
 
-    /// The reason for a number that only the library accepts.
+    /// Returns why we reject a number that the library accepts. `None`: we accept it too.
     fn rejection_reason(&self) -> Option<&'static str> {
         let digits = self.number.len() - 1;
         match self {

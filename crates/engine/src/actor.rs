@@ -1,4 +1,4 @@
-//! Actors of use cases, authorised for a workspace or for the whole deployment.
+//! Who performs a management action: an actor that is authorised for a workspace, or for the whole deployment.
 
 use ringtrue_domain::{
     account::AccountId,
@@ -8,8 +8,8 @@ use ringtrue_domain::{
 
 use crate::context::Context;
 
-/// The actor of a management use case, by API or console, with the workspace that it is authorised for and the request
-/// id for the audit log.
+/// An actor that is authorised to manage a workspace by API, console or command line, with the request id for the audit
+/// log.
 #[derive(Clone, Debug)]
 pub struct ManagementActor {
     pub workspace: WorkspaceId,
@@ -18,7 +18,7 @@ pub struct ManagementActor {
 }
 
 impl ManagementActor {
-    /// The operator at the command line.
+    /// Creates the actor for commands of the operator at the command line.
     pub fn operator(workspace: WorkspaceId) -> Self {
         ManagementActor { workspace, actor: Actor::Operator, request_id: None }
     }
@@ -35,8 +35,9 @@ impl ManagementActor {
     }
 }
 
-/// An actor authorised for the whole deployment: an administrator account ([`ConsoleUser::authorize_admin`](crate::accounts::ConsoleUser::authorize_admin)), or the
-/// operator at the command line.
+/// An actor that is authorised for the whole deployment: an administrator account (see
+/// [`ConsoleUser::authorize_admin`](crate::accounts::ConsoleUser::authorize_admin)), or the operator at the command
+/// line.
 #[derive(Clone, Debug)]
 pub struct Administrator {
     actor: Actor,
@@ -44,12 +45,13 @@ pub struct Administrator {
 }
 
 impl Administrator {
-    /// The operator at the command line, who has access to the database.
+    /// Creates the actor for commands of the operator at the command line. The operator has access to the database, so
+    /// no authorisation is needed.
     pub fn operator() -> Self {
         Administrator { actor: Actor::Operator, request_id: None }
     }
 
-    /// The account must be an administrator.
+    /// Creates the actor for an administrator. The caller must have checked that the account is one.
     pub(crate) fn account(account: AccountId, request_id: Option<String>) -> Self {
         Administrator { actor: Actor::Account(account), request_id }
     }
@@ -59,7 +61,7 @@ impl Administrator {
         AuditEvent { request_id, ..context.new_account_audit_event(self.actor.clone(), action, account) }
     }
 
-    /// Actor and request id for the audit log.
+    /// Returns the actor and the request id for the audit log.
     pub(crate) fn actor_and_request_id(&self) -> (Actor, Option<String>) {
         (self.actor.clone(), self.request_id.clone())
     }

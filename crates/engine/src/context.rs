@@ -1,4 +1,4 @@
-//! Dependencies and helpers that all services share.
+//! Dependencies and helper functions that all services of the engine share.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::{
 
 const MIN_DERIVED_TOKEN_BYTES: usize = 16;
 
-/// Time, randomness, the control plane in memory, and the settings of the deployment.
+/// What all services need: the clock, random numbers, the control plane (with the keys), and the settings.
 pub(crate) struct Context {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
@@ -49,19 +49,20 @@ impl Context {
         self.control_plane.keys()
     }
 
-    /// Keyed hash, which reveals nothing without the master key.
+    /// Hashes `parts` with the hash key (HMAC). The hash reveals nothing to someone who does not have the master key.
     pub(crate) fn keyed_hash(&self, parts: &[&[u8]]) -> Result<[u8; 32], StoreError> {
         self.keys().hash(parts).ok_or_else(|| StoreError::Refused("no active hash key".to_owned()))
     }
 
-    /// A token that is not stored, such as that of a link. The link key derives it, and rotates.
+    /// Derives a token from `parts` with the active link key (HMAC), so that the token need not be stored. Used for
+    /// tokens in links and forms.
     pub(crate) fn derive_token(&self, parts: &[&[u8]]) -> Result<[u8; 32], StoreError> {
         let derived = self.keys().derive_token(parts, self.now());
         derived.ok_or_else(|| StoreError::Refused("no active link key".to_owned()))
     }
 
-    /// Whether `given` is a token of [`derive_token`](Self::derive_token), or its first half, by a link key that is
-    /// not gone.
+    /// Returns whether `given` is the token that [`derive_token`](Self::derive_token) derives from `parts` with any
+    /// valid link key. `given` may be truncated to no less than 16 bytes.
     pub(crate) fn is_derived_token(&self, parts: &[&[u8]], given: &[u8]) -> bool {
         let is_long_enough = given.len() >= MIN_DERIVED_TOKEN_BYTES;
         is_long_enough
@@ -74,13 +75,14 @@ impl Context {
         self.keyed_hash(&[b"number", number.as_str().as_bytes()]).map(NumberHash)
     }
 
-    /// A number as checks store it: its hash and its last digits.
+    /// Returns a number in the form that checks store: its hash and its last digits.
     pub(crate) fn claimed_number(&self, number: &Msisdn) -> Result<ClaimedNumber, StoreError> {
         Ok(ClaimedNumber { hash: self.hash_number(number)?, tail: number.tail() })
     }
 
-    /// Includes the receiver, so that a code matches only at its receiver, and the origin, so that a simulated SMS
-    /// matches neither a live check nor one of another project.
+    /// Hashes the code of an SMS. The hash includes the receiver, so that the code is valid only in an SMS to this
+    /// receiver. It includes the origin, so that a simulated SMS matches neither a live check nor a check of another
+    /// project.
     pub(crate) fn hash_code(
         &self,
         origin: SmsOrigin,
@@ -97,18 +99,18 @@ impl Context {
         hash.map(CodeHash)
     }
 
-    /// The project of a sandbox check has gone live since. Such a check neither completes nor can be read: its
-    /// simulated verdict could be mistaken for a real one.
+    /// Returns whether a check is a sandbox check whose project has gone live since. `mode` is that of the check. Such
+    /// a check neither completes nor can be read, because its simulated verdict could be mistaken for a real one.
     pub(crate) fn has_left_sandbox(&self, project: ProjectId, mode: Mode) -> bool {
         mode == Mode::Sandbox && self.control_plane.has_project_where(project, |project| project.mode == Mode::Live)
     }
 
-    /// `context` is required to unseal the result.
+    /// Encrypts and authenticates data with the active seal key. The same `context` is required to unseal it.
     pub(crate) fn seal(&self, context: &[u8], plain: &[u8]) -> Result<Vec<u8>, StoreError> {
         self.keys().seal(&*self.entropy, context, plain, self.now()).ok_or_else(missing_seal_key)
     }
 
-    /// `None`: no seal key opens it in this context.
+    /// Decrypts sealed data. `None`: the seal key is missing, the `context` is another one, or the data was altered.
     pub(crate) fn unseal(&self, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         self.keys().unseal(context, sealed)
     }
@@ -117,7 +119,7 @@ impl Context {
         self.keys().active_seal_key(self.now())
     }
 
-    /// Seals data of a check. The purpose is part of stored data.
+    /// Seals data of a check. The same purpose and check are required to unseal it, so a purpose must never be renamed.
     pub(crate) fn seal_for_check(&self, purpose: &str, check: CheckId, plain: &[u8]) -> Result<Sealed, StoreError> {
         self.seal(format!("{purpose}:{check}").as_bytes(), plain).map(Sealed)
     }
@@ -126,7 +128,7 @@ impl Context {
         self.unseal(format!("{purpose}:{check}").as_bytes(), &sealed.0)
     }
 
-    /// An audit event without changes and request id.
+    /// Creates an audit event without changes and without a request id.
     pub(crate) fn new_audit_event(
         &self,
         actor: Actor,
@@ -138,12 +140,12 @@ impl Context {
         AuditEvent { id: self.new_uuid(at), workspace, at, actor, action, target, changes: vec![], request_id: None }
     }
 
-    /// Account events belong to the deployment, not to a workspace.
+    /// Creates an audit event about an account. It belongs to the deployment, not to a workspace.
     pub(crate) fn new_account_audit_event(&self, actor: Actor, action: Action, account: AccountId) -> AuditEvent {
         self.new_audit_event(actor, action, None, account.to_string())
     }
 
-    /// Loads the control-plane changes made since the last refresh.
+    /// Loads the changes of the control plane since the last refresh.
     pub(crate) async fn refresh(&self) -> Result<(), RefreshError> {
         self.control_plane.refresh(&*self.control_plane_store, self.now()).await
     }

@@ -1,7 +1,7 @@
-//! In-memory replica of the control plane: workspaces, projects, credentials, keys and revocations.
+//! In-memory replica of the control plane: workspaces, projects, credentials, keys and token revocations.
 //!
-//! It lets a node mint and verify tokens without a database round trip. A node refreshes it by the database's change
-//! counter: immediately after its own writes, and by notification or poll after writes of other nodes.
+//! It lets a node issue and verify access tokens without a query. A node loads all changes since the last version that
+//! it knows: immediately after its own writes, and after a notification or a poll for the writes of other nodes.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -32,11 +32,11 @@ use crate::{
     },
 };
 
-/// Half of the second within which a revocation must reach every node.
+/// Time between two polls. Half a second, because a revocation must reach every node within one second.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Deleted and expired credentials kept per workspace, newest first, so that their use gets a specific error. Every
-/// node holds them in memory.
+/// Maximum number of deleted and expired credentials per workspace that nodes keep in memory, so that requests with
+/// them get a specific error. The newest are kept.
 pub const MAX_DEAD_CREDENTIALS: u32 = 5_000;
 
 #[derive(Debug, thiserror::Error)]
@@ -47,11 +47,12 @@ pub enum RefreshError {
     Key(#[from] KeyUnsealError),
 }
 
-/// Concurrent map with a faster hash than the standard one. Clients cannot choose its keys, so they cannot force
-/// collisions.
+/// Concurrent map with a faster hash function than the standard one. Clients cannot choose the keys in the map, so they
+/// cannot cause collisions.
 pub type ConcurrentMap<K, V> = papaya::HashMap<K, V, quick_cache::DefaultHashBuilder>;
 
-/// Separates the credentials that Ringtrue wrote from the ids of altered ones.
+/// Verifies the MACs of credentials. Returns the valid credentials, and the ids of those that were written or altered
+/// outside Ringtrue.
 fn verify_credentials(
     credentials: Vec<Credential>,
     macs: &HashMap<ClientId, RowMac>,
@@ -73,12 +74,12 @@ pub struct ControlPlane {
     revoked: ConcurrentMap<TokenId, Timestamp>,
     keys: ArcSwap<KeyRing>,
     version: AtomicI64,
-    /// Held during a refresh, so that changes are applied in order.
+    /// Held during a refresh, so that concurrent refreshes apply changes in order.
     refreshing: Mutex<()>,
     master: MasterKey,
 }
 
-/// Signs rows with the current hash key.
+/// Signs database rows with the current hash key.
 impl RowSigner for ControlPlane {
     fn sign(&self, fields: &RowFields) -> Result<RowMac, StoreError> {
         self.keys().sign(fields)
@@ -103,12 +104,12 @@ impl ControlPlane {
         self.workspaces.pin().get(&id).cloned()
     }
 
-    /// A workspace's rate-limit overrides.
+    /// Returns the rate limits of a workspace that replace the defaults.
     pub fn rate_limit_overrides(&self, id: WorkspaceId) -> RateLimits {
         self.workspaces.pin().get(&id).map(|workspace| workspace.rate_limits).unwrap_or_default()
     }
 
-    /// Data residency of each workspace.
+    /// Returns the data residency of each workspace.
     pub fn data_residencies(&self) -> Vec<Region> {
         self.workspaces.pin().values().map(|workspace| workspace.data_residency).collect()
     }
@@ -117,7 +118,7 @@ impl ControlPlane {
         self.projects.pin().get(&id).cloned()
     }
 
-    /// The first projects of a workspace by name.
+    /// Returns up to `limit` projects of a workspace, sorted by name.
     pub fn projects_of(&self, workspace: WorkspaceId, limit: usize) -> Vec<Arc<Project>> {
         let all = self.projects.pin();
         let mut found: Vec<_> = all.values().filter(|project| project.workspace == workspace).cloned().collect();
@@ -130,8 +131,8 @@ impl ControlPlane {
         self.projects.pin().get(&id).map(|project| project.workspace)
     }
 
-    /// Whether the project exists and satisfies `predicate`. Avoids cloning the `Arc`, whose reference count all
-    /// threads would contend for.
+    /// Returns whether the project exists and satisfies `predicate`. Does not clone the `Arc` of the project, because
+    /// all threads would contend for its reference count.
     pub fn has_project_where(&self, id: ProjectId, predicate: impl FnOnce(&Project) -> bool) -> bool {
         self.projects.pin().get(&id).is_some_and(|project| predicate(project))
     }
@@ -152,12 +153,12 @@ impl ControlPlane {
         &self.master
     }
 
-    /// Applies a revocation on this node before the next refresh.
+    /// Applies the revocation of a token on this node at once, before the next refresh.
     pub fn apply_revocation(&self, revocation: Revocation) {
         self.revoked.pin().insert(revocation.token, revocation.expires_at);
     }
 
-    /// Loads the changes since the last refresh.
+    /// Loads and applies the changes since the last refresh.
     pub async fn refresh(&self, store: &dyn ControlPlaneStore, now: Timestamp) -> Result<(), RefreshError> {
         let _guard = self.refreshing.lock().await;
         let changes = store.changes_since(ControlPlaneVersion(self.version.load(Ordering::Acquire)), now).await?;
@@ -165,7 +166,8 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// A key that cannot be unsealed must not keep a deleted credential valid.
+    /// Applies changes. If a key cannot be unsealed, keeps the current keys and returns the error, but applies all
+    /// other changes: a deleted credential must not stay valid.
     fn apply(&self, changes: ControlPlaneChanges) -> Result<(), KeyUnsealError> {
         let all = changes.is_full_snapshot;
         let current = self.keys.load_full();
@@ -194,7 +196,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Refreshes on notifications and by polling until the future is dropped.
+    /// Refreshes after each notification and each poll interval, until the future is dropped.
     pub async fn run_refresh(&self, store: &dyn ControlPlaneStore, clock: &dyn Clock) {
         let hint = store.change_notification();
         let mut is_healthy = true;
@@ -211,7 +213,8 @@ impl ControlPlane {
         }
     }
 
-    /// Removes expired revocations, and the oldest dead credentials of workspaces above [`MAX_DEAD_CREDENTIALS`].
+    /// Removes the revocations of expired tokens. Removes the oldest deleted and expired credentials of workspaces that
+    /// have more than [`MAX_DEAD_CREDENTIALS`].
     pub fn drop_expired(&self, now: Timestamp) {
         self.revoked.pin().retain(|_, expires_at| now < *expires_at);
         let credentials = self.credentials.pin();
@@ -234,7 +237,7 @@ impl ControlPlane {
     }
 }
 
-/// Inserts entries. If they are complete, removes all others.
+/// Inserts entries into a map. `are_complete`: also removes all other entries.
 fn insert_entries<K: Clone + Eq + Hash, V>(
     map: &ConcurrentMap<K, V>,
     entries: impl Iterator<Item = (K, V)>,

@@ -1,7 +1,7 @@
-//! Idempotency keys.
+//! Idempotency keys: a request that is repeated with the same key gets the stored response of the first one.
 //!
-//! A request with a key first claims the key for a short lease. The transaction that writes its effect also stores its
-//! sealed response, so both exist or neither does. A claim of a crashed node expires.
+//! A request with a key first claims the key for a short time (lease). The transaction that writes the request's effect
+//! also stores its encrypted response, so both exist or neither does. The claim of a crashed node expires.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use crate::{
     tokens::TokenBearer,
 };
 
-/// Longer than any request runs.
+/// How long a claim blocks other requests with the same key. Longer than requests run.
 const CLAIM_LEASE_DURATION: SignedDuration = SignedDuration::from_secs(60);
 const RESPONSE_RETENTION: SignedDuration = SignedDuration::from_hours(24);
 
-/// The first response to an idempotency key. Its body may contain a secret.
+/// The response to the first request with an idempotency key. The body may contain a secret.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 pub struct StoredResponse {
     pub status: u16,
@@ -31,42 +31,43 @@ pub struct StoredResponse {
     pub body: Vec<u8>,
 }
 
-/// Owner of the idempotency keys of a request: a project, or a workspace if the path names no project.
+/// Scope in which idempotency keys are unique: a project, or a workspace if the request path names no project.
 ///
-/// Only authorisation creates a scope, so a key is never looked up or claimed for an unauthorised caller.
+/// A scope is created only after authorisation, so a key is never looked up or claimed for an unauthorised caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdempotencyScope {
     owner: CredentialOwner,
-    /// Separates live from sandbox keys: a project that has gone live must not replay a sandbox response.
+    /// Separates keys of live calls from keys of sandbox calls, because a project that has gone live must not replay a
+    /// sandbox response. `None`: a management call, which has no mode.
     mode: Option<Mode>,
 }
 
 impl IdempotencyScope {
-    /// The caller must be authorised for `owner`.
+    /// Creates the scope of `owner`. The caller must be authorised for it.
     pub(crate) fn authorized(owner: CredentialOwner) -> Self {
         IdempotencyScope { owner, mode: None }
     }
 
-    /// Domain separator of the key's hash.
+    /// Returns the prefix of the hash input, which makes the same key hash differently in live calls.
     fn key_purpose(self) -> &'static [u8] {
         if self.mode == Some(Mode::Live) { b"idempotency-key of a live call" } else { b"idempotency-key" }
     }
 
-    /// A project's id is unique across workspaces.
+    /// Returns the id of the project, which is unique across workspaces, or else that of the workspace.
     fn tenant(self) -> Uuid {
         self.owner.project().map_or(self.owner.workspace().0, |project| project.0)
     }
 }
 
 impl TokenBearer {
-    /// The scope of the token's project; `None` for a token of a workspace credential.
+    /// Returns the scope of the token's project. `None`: the token belongs to a workspace credential.
     pub fn idempotency_scope(&self) -> Option<IdempotencyScope> {
         let Project { workspace, id, mode, .. } = **self.project.as_ref()?;
         Some(IdempotencyScope { owner: CredentialOwner::Project(workspace, id), mode: Some(mode) })
     }
 }
 
-/// Exclusive right to process the request of an idempotency key.
+/// Exclusive right to process the request with an idempotency key, until its lease expires.
 #[derive(Debug)]
 #[must_use = "complete or release a claim; otherwise the key is blocked until its lease expires"]
 pub struct ClaimedKey {
@@ -107,7 +108,8 @@ pub struct Idempotency {
 }
 
 impl Idempotency {
-    /// Claims a key for a request with this fingerprint, or returns the stored response.
+    /// Claims a key for a request, or returns the stored response of an earlier request with the same key and
+    /// `fingerprint` (see [`request_fingerprint`]).
     pub async fn claim(
         &self,
         scope: IdempotencyScope,
@@ -116,7 +118,7 @@ impl Idempotency {
     ) -> Result<IdempotencyState, IdempotencyError> {
         let tenant = scope.tenant();
         let now = self.context.now();
-        // Keyed hashes, because a body contains a phone number, which could be found by brute force.
+        // Stores keyed hashes only. A plain hash of a body would reveal the phone number in it to a brute-force search.
         let claim = ClaimedKey {
             tenant,
             key_digest: self.context.keyed_hash(&[scope.key_purpose(), key.as_bytes()])?,
@@ -145,14 +147,15 @@ impl Idempotency {
         }
     }
 
-    /// Releases the key of a request that had no effect.
+    /// Releases the key of a request that failed without effect, so that the client can repeat it.
     pub async fn release(&self, claim: ClaimedKey) {
         if let Err(error) = self.store.release_idempotency_key(claim.tenant, claim.key_digest, claim.claim_id).await {
             tracing::warn!(%error, "failed to release idempotency key; it stays claimed until its lease expires");
         }
     }
 
-    /// Seals the response to a request with a key, for the store to write with the effect of the request.
+    /// Renders and seals the response to a request with a key. The store writes it in the transaction of the request's
+    /// effect. `None`: the request has no key.
     pub(crate) fn seal_response<T>(
         &self,
         request: Option<&IdempotentRequest<'_, T>>,
@@ -169,7 +172,8 @@ impl Idempotency {
         }))
     }
 
-    /// Stores the response to a request with a key that succeeded without changes.
+    /// Stores the response to a request with a key that succeeded and had nothing to change. Does nothing for a request
+    /// without a key.
     pub(crate) async fn complete<T>(
         &self,
         request: Option<&IdempotentRequest<'_, T>>,
@@ -194,7 +198,7 @@ impl ClaimedKey {
     }
 }
 
-/// Digest of method, path and body, which identifies equal requests.
+/// Hashes method, path and body. Requests with the same fingerprint are repetitions of each other.
 pub fn request_fingerprint(method: &str, path: &str, body: &[u8]) -> [u8; 32] {
     sha256(&[method.as_bytes(), b"\0", path.as_bytes(), b"\0", body])
 }

@@ -1,8 +1,9 @@
-//! The use cases of the service, and the ports (traits) that they need.
+//! The use cases of Ringtrue, and the ports (traits) through which they reach databases, operators and receivers.
 //!
 //! This crate has no HTTP server and no SQL: requests arrive as values, and a [`Store`] persists state.
 //!
-//! The use cases are methods of services, each with the ports that it needs. An [`Engine`] is their assembly.
+//! The use cases are methods of services, such as [`Checks`] and [`Accounts`]. An [`Engine`] contains all services of a
+//! node.
 
 pub mod accounts;
 pub mod activity;
@@ -70,16 +71,16 @@ pub struct EngineSettings {
     /// Public URL of the API and issuer of its tokens, without a trailing slash.
     pub base_url: String,
     pub rate_limits: DefaultRateLimits,
-    /// Policy for callback and redirect URLs.
+    /// Which callback and redirect URLs customers may use.
     pub url_policy: UrlPolicy,
     pub number_limit: NumberLimit,
     pub tenant_limits: TenantLimits,
-    /// Limits on callbacks in flight and in memory.
+    /// Bounds on callback attempts in flight, and on callbacks queued in memory.
     pub courier: CourierLimits,
     pub retention: RetentionSettings,
-    /// Capacity, in numbers, of the cache of number lookups.
+    /// How many phone numbers the cache of the number lookup can hold.
     pub number_lookup_cache_capacity: usize,
-    /// Limit on the members and pending invitations of a workspace.
+    /// Maximum number of members and pending invitations of a workspace, together.
     pub max_members: u32,
     /// Whether accounts that sign in to the console by password must have a second factor.
     pub require_second_factor: bool,
@@ -88,14 +89,14 @@ pub struct EngineSettings {
 /// How long a deployment keeps its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetentionSettings {
-    /// Checks with their callbacks and attempts. `None`: for ever.
+    /// How long checks are kept, with their callbacks and attempts. `None`: for ever.
     pub checks: Option<SignedDuration>,
-    /// Numbers and callback bodies, after their check has concluded.
+    /// How long phone numbers and callback bodies are kept after their check has concluded.
     pub numbers: SignedDuration,
-    /// The same for Discovery checks.
+    /// Like `numbers`, for Discovery checks.
     pub discovered_numbers: SignedDuration,
     pub audit_events: SignedDuration,
-    /// `None` disables the request log.
+    /// How long entries of the request log are kept. `None` disables the request log.
     pub request_log: Option<SignedDuration>,
 }
 
@@ -122,7 +123,7 @@ pub enum StartError {
     Misplaced(#[from] ResidencyViolation),
 }
 
-/// The services of a node. Cheap to clone.
+/// All services of a node. Cheap to clone.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Engine({:?})", node.id())]
 pub struct Engine {
@@ -149,10 +150,10 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Loads the control plane, creates missing keys, and registers this node.
+    /// Loads the control plane, creates missing keys, and registers this node in the database.
     pub async fn start(dependencies: EngineDependencies, settings: EngineSettings) -> Result<Self, StartError> {
         let EngineDependencies { store, clock, entropy, transport, master_key, sandbox } = dependencies;
-        // Must come before anything that uses the clock.
+        // Sets the clock by the time of the database. Must come before anything that uses the clock.
         node::sample_database_time(&*store, &*clock).await?;
         let context = Arc::new(Context {
             clock,
@@ -162,9 +163,10 @@ impl Engine {
             settings,
         });
         store.set_row_signer(context.control_plane.clone());
-        // Unseals the existing keys first: a wrong master key must not add new keys.
+        // Unseals the existing keys. Comes before new keys are created, because none may be created with a wrong master
+        // key.
         context.refresh().await?;
-        // A database of another region, or a copy of one, is rejected before anything is written to it.
+        // Rejects a database of another region, or a copy of one, before anything is written to it.
         context.settings.region.check_residency(context.control_plane.data_residencies())?;
         let master_key = context.control_plane.master_key();
         keys::create_missing_keys(&*store, master_key, &*context.clock, &*context.entropy).await?;

@@ -1,7 +1,7 @@
-//! SIM swaps that users make at the simulated operator, on any node.
+//! SIM swaps that users simulate in the sandbox. Nodes share them through the database.
 //!
-//! Projects share the simulated numbers, so each project sees only its own swaps. A project keeps its newest
-//! [`MAX_SWAPS_PER_PROJECT`].
+//! All projects use the same simulated numbers, but each project sees only its own swaps. A project keeps its newest
+//! [`MAX_SWAPS_PER_PROJECT`] swaps.
 
 use std::sync::{
     Arc,
@@ -22,7 +22,7 @@ use crate::{
 };
 
 const MAX_SWAPS_PER_PROJECT: u32 = 20;
-/// Projects whose concurrent checks share reads.
+/// Maximum number of projects for which concurrent checks share one database read.
 const MAX_SHARED_READS: usize = 256;
 
 #[derive(derive_more::Debug)]
@@ -33,8 +33,8 @@ pub struct SimulatedSims {
     reads: Cache<ProjectId, Arc<SharedRead>>,
 }
 
-/// Concurrent checks of a project share a read of its swaps. A check never uses a read that began before it, which
-/// could miss a swap that the caller has just made.
+/// Lets concurrent checks of a project share one read of its swaps. A check never uses a read that began before the
+/// check, because that read could miss a swap that the caller has just made.
 #[derive(Default)]
 struct SharedRead {
     requests: AtomicU64,
@@ -43,7 +43,7 @@ struct SharedRead {
 
 #[derive(Default)]
 struct LastRead {
-    /// Requests that preceded the read.
+    /// Number of the last request that arrived before the read began.
     requests: u64,
     swaps: Arc<[SimulatedSimSwap]>,
 }
@@ -54,7 +54,7 @@ impl SharedRead {
         read: impl AsyncFnOnce() -> Result<Vec<SimulatedSimSwap>, StoreError>,
     ) -> Result<Arc<[SimulatedSimSwap]>, StoreError> {
         let request = self.requests.fetch_add(1, Ordering::SeqCst) + 1;
-        // Waits for a read that is under way.
+        // If a read is in progress, this waits until it ends.
         let mut last = self.last.lock().await;
         if last.requests < request {
             let requests = self.requests.load(Ordering::SeqCst);
@@ -77,7 +77,7 @@ impl SimulatedSims {
         self.store.record_simulated_sim_swap(project, &swap, MAX_SWAPS_PER_PROJECT, self.context.now()).await
     }
 
-    /// Undoes the swap of a number.
+    /// Removes the simulated swap of a number.
     pub async fn undo_swap(&self, project: ProjectId, number: &Msisdn) -> Result<(), StoreError> {
         self.store.delete_simulated_sim_swap(project, self.context.hash_number(number)?).await
     }
@@ -89,19 +89,19 @@ impl SimulatedSims {
         Ok(swaps.iter().find(|swap| swap.number_hash == number_hash).map(|swap| swap.swapped_at))
     }
 
-    /// Swapped numbers of a project, with the times of the swaps.
+    /// Lists the swapped numbers of a project, with the times of the swaps.
     pub async fn swapped_numbers(&self, project: ProjectId) -> Result<Vec<(String, Timestamp)>, StoreError> {
         let swaps = self.store.list_simulated_sim_swaps(project).await?;
         let unseal = |SimulatedSimSwap { number, swapped_at, .. }: SimulatedSimSwap| {
             let number = self.context.unseal(&seal_context(project), &number.0)?;
             Some((String::from_utf8(number).ok()?, swapped_at))
         };
-        // Swaps sealed by a key that is gone are older than any check.
+        // Omits swaps whose seal key is deleted. They are older than any stored check.
         Ok(swaps.into_iter().filter_map(unseal).collect())
     }
 }
 
-/// Part of stored data.
+/// Returns the context to which an encrypted number is bound. It must not change, because stored data depends on it.
 fn seal_context(project: ProjectId) -> Vec<u8> {
     format!("simulated sim:{project}").into_bytes()
 }
@@ -129,7 +129,7 @@ mod tests {
             Ok(vec![swap(u8::try_from(read).unwrap())])
         };
         let swaps = join_all((0..100).map(|_| shared.get(read))).await;
-        // The first read began with the first check, before the others.
+        // The first read began with the first check, before the other checks.
         assert_eq!(**swaps[0].as_ref().unwrap(), [swap(0)]);
         for shared in &swaps[1..] {
             assert_eq!(**shared.as_ref().unwrap(), [swap(1)]);

@@ -1,4 +1,4 @@
-//! Repeated key rotation on a SQLite store.
+//! Creates and rotates keys on a SQLite store.
 
 #![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 
@@ -22,7 +22,7 @@ async fn count_active(store: &dyn Store, clock: &ManualClock, purpose: KeyPurpos
     keys.iter().filter(|key| key.purpose == purpose && key.state == KeyState::Active).count()
 }
 
-/// Planned and emergency rotations in any order, including an emergency during a planned rotation.
+/// Mixes planned and emergency rotations, including an emergency while a planned successor is not active yet.
 #[tokio::test]
 async fn key_can_be_rotated_repeatedly() {
     let folder = tempfile::tempdir().unwrap();
@@ -56,7 +56,7 @@ async fn key_can_be_rotated_repeatedly() {
     assert!(matches!(hash, Err(RotateError::NotRotatable(KeyPurpose::Hash))), "{hash:?}");
 }
 
-/// A release that adds a purpose finds databases without its key.
+/// A new release may introduce a key purpose. Databases of earlier releases have no key for it.
 #[tokio::test]
 async fn missing_key_is_added_at_startup() {
     let folder = tempfile::tempdir().unwrap();

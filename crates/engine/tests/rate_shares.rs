@@ -1,6 +1,7 @@
-//! Division of rate limits among nodes, with a manual clock and scripted load.
+//! Tests how nodes divide a rate limit among themselves, with a manual clock and scripted load.
 //!
-//! Nodes exchange their calls at different phases of the second. Each case runs with several phases.
+//! Nodes tell each other several times a second how many calls they got. Each node does so at its own offset (phase)
+//! from the full second. Each case runs with several combinations of phases.
 
 #![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 
@@ -36,11 +37,11 @@ use uuid::Uuid;
 
 const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
 const NODES: usize = 3;
-/// Limit of the workspace, in calls per second.
+/// Rate limit of the workspace, in calls per second.
 const LIMIT: u32 = 60;
-/// The contract's bound for busy nodes: 1.2 times the limit.
+/// Maximum number of calls per second that several busy nodes may admit together by the contract: 1.2 times the limit.
 const BOUND: u32 = 72;
-/// In the first second of a burst, each node may admit the limit.
+/// Maximum number of calls that all nodes may admit in the first second of a burst, when each may admit the full limit.
 const BURST: u32 = 180;
 /// More calls per second than all nodes together may admit.
 const FLOOD: u32 = 500;
@@ -48,22 +49,22 @@ const FLOOD: u32 = 500;
 const STEP_MILLIS: u32 = 10;
 const EXCHANGE_MILLIS: u32 = 250;
 const HEARTBEAT_MILLIS: u32 = 1_000;
-/// Milliseconds by which the exchanges of each node follow the whole second.
+/// Offsets in milliseconds from the full second at which each node begins its exchanges. One row per run.
 const PHASES: [[u32; NODES]; 4] = [[0, 0, 0], [0, 170, 340], [490, 10, 250], [120, 130, 110]];
 
 struct Case {
     name: &'static str,
-    /// Calls per second on each node, from a time in milliseconds.
+    /// Start time in milliseconds, and the calls per second on each node from then on.
     load: &'static [(u32, [u32; NODES])],
-    /// What happens to a node, and when.
+    /// Time in milliseconds, index of the node, and what happens to it.
     events: &'static [(u32, usize, Event)],
-    /// Calls admitted by all nodes together in each of these seconds.
+    /// Range of seconds, and how many calls all nodes together must admit in each of them.
     admitted: &'static [(Range<u32>, RangeInclusive<u32>)],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
-    /// Dies without deregistering.
+    /// The node dies without deregistering.
     Kill,
     Stop,
     Start,
@@ -87,7 +88,7 @@ const CASES: &[Case] = &[
         name: "three busy nodes",
         load: &[(0, [FLOOD, FLOOD, FLOOD])],
         events: &[],
-        // In the first second no node knows of the others.
+        // In the first second, no node knows about the calls of the others.
         admitted: &[(0..1, LIMIT..=BURST), (1..8, LIMIT..=BOUND)],
     },
     Case {
@@ -126,7 +127,7 @@ const CASES: &[Case] = &[
             (6_000, [FLOOD, 0, 0]),
         ],
         events: &[],
-        // Both seconds together: the limit.
+        // A single second may be below or above the limit. Over two seconds, the nodes admit about the limit.
         admitted: &[(1..7, 30..=LIMIT * 8 / 5)],
     },
     Case {
@@ -145,7 +146,7 @@ const CASES: &[Case] = &[
         name: "busy node dies at the start of a second",
         load: &[(0, [FLOOD, FLOOD, FLOOD])],
         events: &[(4_000, 2, Event::Kill)],
-        // The other two have the whole limit from two seconds after its death.
+        // Two seconds after its death, the other two nodes share the whole limit.
         admitted: &[(1..4, LIMIT..=BOUND), (4..6, 40..=BOUND), (6..9, LIMIT..=BOUND)],
     },
     Case {
@@ -206,7 +207,7 @@ async fn limit_follows_demand() {
     }
 }
 
-/// A client below its limit is not refused on any node, wherever it moves and however late nodes learn of it.
+/// No node refuses a client below its limit, even if the client moves between nodes and they learn about it late.
 #[test]
 fn client_below_its_limit_is_never_refused() {
     let kinds: [(&str, Call); 3] =
@@ -215,7 +216,7 @@ fn client_below_its_limit_is_never_refused() {
         for rate in [LIMIT * 45 / 100, LIMIT * 8 / 10, LIMIT * 99 / 100] {
             for move_millis in [130, 310, 500, 730, 1_000, 1_430, 2_500, 4_330] {
                 for phases in PHASES {
-                    // Exchanges, and the age of what they read of other nodes.
+                    // Time between two exchanges, and the age of the data that an exchange reads about other nodes.
                     for (exchange_millis, lag_millis) in [(250, 0), (250, 400), (1_000, 200), (3_000, 0)] {
                         let mut nodes = MemoryNodes::new(phases, exchange_millis, lag_millis);
                         let refused = nodes.count_refused(20_000, call, |millis| {
@@ -235,7 +236,7 @@ fn client_below_its_limit_is_never_refused() {
     }
 }
 
-/// Load of several nodes that comes together on one, and spreads again, is within the limit all the time.
+/// The total load stays below the limit while it moves from several nodes to one and back.
 #[test]
 fn clients_below_the_limit_that_meet_on_a_node_are_not_refused() {
     for phases in PHASES {
@@ -250,7 +251,7 @@ fn clients_below_the_limit_that_meet_on_a_node_are_not_refused() {
     }
 }
 
-/// The limits of clients and addresses are divided like that of a workspace.
+/// Nodes divide the limits of clients and of addresses in the same way as the limit of a workspace.
 #[test]
 fn busy_nodes_divide_each_kind_of_limit() {
     for call in [count_workspace_call, count_token_call, count_address_call] {
@@ -264,7 +265,7 @@ fn busy_nodes_divide_each_kind_of_limit() {
     }
 }
 
-/// Failed logins of all nodes count, and only those.
+/// The failed logins on all nodes count together towards the delay of further logins.
 #[test]
 fn failed_logins_of_all_nodes_are_counted() {
     let mut nodes = MemoryNodes::new(PHASES[1], EXCHANGE_MILLIS, 0);
@@ -285,7 +286,7 @@ fn failed_logins_of_all_nodes_are_counted() {
     assert!(nodes.limiters.iter().all(|limiter| !delayed(limiter, nodes.now())), "in the next minute");
 }
 
-/// The token limit of a client is divided like that of a workspace.
+/// Nodes divide a client's limit of token requests in the same way as the limit of a workspace.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn client_on_one_node_has_its_whole_token_limit() {
     let case = &CASES[0];
@@ -295,7 +296,8 @@ async fn client_on_one_node_has_its_whole_token_limit() {
     assert!(admitted[1..].iter().all(|calls| (LIMIT..=BOUND).contains(calls)), "{admitted:?}");
 }
 
-/// While no exchange succeeds, nodes keep their parts and decide on every call.
+/// While the database is unavailable and no exchange succeeds, each node keeps its part of the limit and still decides
+/// on every call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn parts_are_kept_without_the_database() {
     let mut simulation = Simulation::start(PHASES[1]).await;
@@ -335,14 +337,14 @@ fn rate_limits() -> DefaultRateLimits {
     DefaultRateLimits { create: LIMIT, token: LIMIT, console: LIMIT, ..DefaultRateLimits::default() }
 }
 
-/// Rate limiters that exchange their calls in memory. Their clocks differ by a few milliseconds.
+/// Rate limiters that exchange the numbers of their calls in memory. Their clocks differ by a few milliseconds.
 struct MemoryNodes {
     limiters: Vec<RateLimiter>,
     phases: [u32; NODES],
     exchange_millis: u32,
-    /// Age of what an exchange reads of other nodes, at least.
+    /// Minimum age of the data that an exchange reads about other nodes.
     lag_millis: u32,
-    /// Publications of each node, latest last.
+    /// What each node has published, with the time in milliseconds, latest last.
     published: [Vec<(u32, PublishedDemand)>; NODES],
     millis: u32,
     due: [u32; NODES],
@@ -365,7 +367,8 @@ impl MemoryNodes {
         START + SignedDuration::from_millis(self.millis.into())
     }
 
-    /// Runs for some time, with a load in calls per second on each node. Returns the number of refused calls.
+    /// Runs for `millis` milliseconds. `load` returns the calls per second on each node at a time. Returns the number
+    /// of refused calls.
     fn count_refused(&mut self, millis: u32, call: Call, load: impl Fn(u32) -> [u32; NODES]) -> u32 {
         let mut refused = 0;
         for _ in 0..millis / STEP_MILLIS {
@@ -408,7 +411,7 @@ impl MemoryNodes {
     }
 }
 
-/// Admitted calls in each second.
+/// Runs a case. Returns the number of admitted calls in each second.
 async fn simulate(case: &Case, phases: [u32; NODES], seconds: u32, call: Call) -> Vec<u32> {
     let mut simulation = Simulation::start(phases).await;
     let mut admitted = vec![];
@@ -427,16 +430,16 @@ async fn simulate(case: &Case, phases: [u32; NODES], seconds: u32, call: Call) -
 }
 
 struct Simulation {
-    /// `None` while a node does not run.
+    /// `None`: the node does not run.
     nodes: Vec<Option<Engine>>,
     store: Arc<dyn Store>,
     master_key: String,
     clock: Arc<ManualClock>,
     phases: [u32; NODES],
     can_exchange: bool,
-    /// Since the start.
+    /// Time since the start, in milliseconds.
     millis: u32,
-    /// Hundredths of calls that are due on each node.
+    /// Calls that are due on each node, in thousandths of a call.
     due: [u32; NODES],
     _database: Database,
 }
@@ -451,7 +454,7 @@ impl Simulation {
         for _ in 0..NODES {
             nodes.push(start_node(&store, &clock, &master).await);
         }
-        // Nodes that start together find each other with the next heartbeat.
+        // Nodes that start at the same time find each other only with their next heartbeats.
         for node in nodes.iter().chain(&nodes) {
             node.node.send_heartbeat().await.unwrap();
         }
@@ -496,7 +499,7 @@ impl Simulation {
                 continue;
             };
             if self.can_exchange {
-                // A phase lies between two steps of other nodes at most.
+                // Milliseconds since this node's last heartbeat was due.
                 let since_phase = (self.millis + HEARTBEAT_MILLIS - self.phases[index]) % HEARTBEAT_MILLIS;
                 match since_phase {
                     0 => node.node.send_heartbeat().await.unwrap(),

@@ -1,7 +1,8 @@
-//! Circuit breaker for calls to operators, and health of connectors.
+//! Circuit breaker for calls to operators, and the recorder of a connector's health.
 //!
-//! Every call to an unreachable operator costs a device a full timeout. Consecutive failures open the breaker; after a
-//! pause one probe decides whether it closes. A rejected client or a `Retry-After` opens it immediately.
+//! Without a breaker, every device would wait for the full timeout of an unreachable operator. Consecutive failures
+//! open the breaker, which then refuses calls. After a pause it allows one probe call, whose success closes it. The
+//! breaker opens immediately if the operator rejects our client or throttles us.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -39,10 +40,10 @@ pub enum CallOutcome {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakerSettings {
-    /// Consecutive failures that open the breaker.
+    /// Number of consecutive failures after which the breaker opens.
     pub failures: u32,
     pub open_for: SignedDuration,
-    /// Limit for pauses requested by `Retry-After`.
+    /// Upper limit for the pause that an operator requests by `Retry-After`.
     pub max_open_for: SignedDuration,
 }
 
@@ -69,7 +70,8 @@ enum StoredState {
         until: Timestamp,
         code: ErrorCode,
     },
-    /// The probe's device may never return, so another probe is allowed at `next_probe_at`.
+    /// A probe call is pending. Its outcome may never arrive, for example because the device does not return from the
+    /// redirect. Another probe is therefore allowed at `next_probe_at`.
     HalfOpen {
         next_probe_at: Timestamp,
         code: ErrorCode,
@@ -81,7 +83,7 @@ impl Breaker {
         Breaker { settings, stored: Mutex::new(StoredState::Closed { failures: 0 }), call_counts: Default::default() }
     }
 
-    /// Returns the error code for the check if the breaker is open.
+    /// Permits a call, or returns the error code for the check while the breaker is open or a probe is pending.
     pub fn allow_call(&self, now: Timestamp) -> Result<(), ErrorCode> {
         let mut state = self.stored.lock();
         match *state {
@@ -105,7 +107,7 @@ impl Breaker {
                 StoredState::Closed { failures: failures + 1 }
             }
             StoredState::Closed { .. } | StoredState::HalfOpen { .. } => open(code),
-            // Result of a call from before the breaker opened.
+            // The call began before the breaker opened.
             StoredState::Open { .. } => state,
         };
         *state = match (outcome, *state) {
@@ -149,7 +151,7 @@ fn saturating_add(now: Timestamp, by: SignedDuration) -> Timestamp {
     now.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
-/// Health of a connector, for the console and metrics. Never holds text that an operator or a device sent.
+/// Records the health of a connector, for the console and metrics. Never holds text that an operator or a device sent.
 #[derive(Debug, Default)]
 pub(crate) struct HealthRecorder(Mutex<ConnectorHealth>);
 
@@ -163,7 +165,7 @@ impl HealthRecorder {
         self.0.lock().last_error = Some(LastError { message: message.into(), at });
     }
 
-    /// An SMS concluded a check; stores the delay.
+    /// Records how long after its receipt an SMS concluded a check.
     pub(crate) fn record_conclusion(&self, received_at: Timestamp, now: Timestamp) {
         self.0.lock().conclusion_lag = Some(received_at.duration_until(now));
     }

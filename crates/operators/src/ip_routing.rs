@@ -36,13 +36,13 @@ pub struct IpRoutingConfig {
     pub address_ranges: BTreeMap<NetworkId, Vec<IpNet>>,
     /// Files with further ranges: one network id and range per line.
     pub range_files: Vec<PathBuf>,
-    /// `GeoIP2-ISP`.
+    /// MaxMind's database `GeoIP2-ISP`.
     pub isp_database: Option<PathBuf>,
-    /// `GeoIP2-Connection-Type`.
+    /// MaxMind's database `GeoIP2-Connection-Type`.
     pub connection_type_database: Option<PathBuf>,
-    /// `GeoLite2-ASN`: used without an ISP database.
+    /// MaxMind's database `GeoLite2-ASN`. Used for addresses whose autonomous system is not in the ISP database.
     pub asn_database: Option<PathBuf>,
-    /// ISP names, as in the ISP database.
+    /// Networks by ISP name, as spelled in the ISP database.
     pub isps: BTreeMap<String, NetworkId>,
     pub autonomous_systems: BTreeMap<u32, NetworkId>,
 }
@@ -77,7 +77,7 @@ pub struct IpRouting {
 enum ConnectionType {
     Cellular,
     Other,
-    /// Not in the database.
+    /// The database does not contain the address.
     Unknown,
     NoDatabase,
 }
@@ -108,7 +108,7 @@ impl IpRouting {
         self.ranges.is_empty() && self.isp.is_none() && self.connection_type.is_none() && self.asn.is_none()
     }
 
-    /// Uses the databases and the maps.
+    /// Locates an address by the MaxMind databases and the maps from ISPs and autonomous systems to networks.
     fn locate_by_database(&self, address: IpAddr) -> IpLocation {
         let connection_type = self.connection_type(address);
         if connection_type == ConnectionType::Other {
@@ -173,7 +173,7 @@ impl RangeTable {
             }
         }
         let mut networks: Vec<_> = networks.into_iter().collect();
-        // A later range replaces the part of an earlier one that it covers.
+        // From the largest range to the smallest: a later range replaces the part of an earlier one that it covers.
         networks.sort_by_key(|(range, _)| range.prefix_len());
         let mut table = RangeTable::default();
         for (range, network) in networks {
@@ -218,7 +218,7 @@ pub enum RangeLineError {
     Range(String),
 }
 
-/// Each line holds a network id and an address range.
+/// Reads a file in which each line holds a network id and an address range. `#` begins a comment.
 fn read_range_file(path: &Path) -> Result<Vec<(NetworkId, IpNet)>, IpRoutingError> {
     let text =
         fs::read_to_string(path).map_err(|problem| IpRoutingError::Unreadable { path: path.to_owned(), problem })?;
@@ -275,7 +275,7 @@ struct Database {
     reader: Reader<Vec<u8>>,
 }
 
-/// Provider of an address.
+/// What the ISP or ASN database contains about an address.
 #[derive(Clone, Copy, Debug, Default)]
 struct ProviderRecord<'a> {
     /// MCC and MNC.
@@ -309,7 +309,7 @@ impl Database {
         Ok(Database { reader })
     }
 
-    /// Unreadable records are treated as missing.
+    /// Looks up the provider of an address. Unreadable records are treated as missing.
     fn provider(&self, address: IpAddr) -> ProviderRecord<'_> {
         let found = self.reader.lookup(address).and_then(|found| found.decode::<geoip2::Isp<'_>>());
         let Ok(Some(found)) = found else { return ProviderRecord::default() };

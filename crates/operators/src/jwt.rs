@@ -9,7 +9,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use tokio_rustls::rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject};
 
-/// Algorithms of our signatures and of operators' ID tokens.
+/// Algorithms that we sign with, and accept in operators' ID tokens.
 pub const SIGNING_ALGORITHMS: [Algorithm; 4] = [Algorithm::ES256, Algorithm::RS256, Algorithm::PS256, Algorithm::EdDSA];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -105,8 +105,8 @@ fn may_verify(Jwk { common, algorithm }: &Jwk, header: &Header) -> bool {
         && (header.kid.is_none() || common.key_id == header.kid)
 }
 
-/// Returns the claims, which are not validated: callers have their own clock. `None`: malformed, or not signed with the
-/// key by one of the algorithms.
+/// Verifies the signature of a token and returns its claims. The caller validates the claims, by its own clock. `None`:
+/// the token is malformed, or not signed with this key and one of these algorithms.
 pub fn verify_signature<T: DeserializeOwned>(token: &str, key: &DecodingKey, algorithms: &[Algorithm]) -> Option<T> {
     let mut validation = Validation::new(*algorithms.first()?);
     validation.algorithms = algorithms.to_vec();
@@ -114,7 +114,7 @@ pub fn verify_signature<T: DeserializeOwned>(token: &str, key: &DecodingKey, alg
     validation.validate_aud = false;
     validation.required_spec_claims.clear();
     let token = decode(token, key, &validation).ok()?;
-    // No critical extensions are supported.
+    // A token with critical extensions (`crit`) is rejected, because none is supported.
     token.header.crit.is_none().then_some(token.claims)
 }
 

@@ -31,7 +31,7 @@ pub struct RelyingPartyConfig {
     pub client_id: String,
     /// `None`: a public client.
     pub client_secret: Option<ClientSecret>,
-    /// `openid` is added.
+    /// Requested scopes. `openid` is always added.
     pub scopes: Vec<String>,
     pub redirect_uri: Url,
 }
@@ -48,7 +48,7 @@ pub struct RelyingParty {
     entropy: Arc<dyn Entropy>,
 }
 
-/// URL to which the browser is sent, and the state that is needed when it returns.
+/// URL to which the browser is sent, and the data that is needed when it returns.
 #[derive(derive_more::Debug)]
 #[debug("AuthorizationRedirect(…)")]
 pub struct AuthorizationRedirect {
@@ -57,7 +57,7 @@ pub struct AuthorizationRedirect {
     pub flow: Vec<u8>,
 }
 
-/// Claims of one document.
+/// Claims of one document: the ID token or the userinfo response.
 pub type Claims = Map<String, Value>;
 
 /// The claims of a subject, by document. They are not merged: claims that belong together, such as `email` and
@@ -66,18 +66,18 @@ pub type Claims = Map<String, Value>;
 #[debug("SubjectClaims(…)")]
 pub struct SubjectClaims {
     pub id_token: Claims,
-    /// `None`: the endpoint does not exist or was not needed.
+    /// `None`: the provider has no userinfo endpoint, or the claims of the ID token were sufficient.
     pub userinfo: Option<Claims>,
 }
 
 impl SubjectClaims {
-    /// The first document that satisfies the condition: the ID token, then userinfo.
+    /// Returns the first document that satisfies the condition: the ID token, then userinfo.
     pub fn find_document(&self, condition: impl Fn(&Claims) -> bool) -> Option<&Claims> {
         [Some(&self.id_token), self.userinfo.as_ref()].into_iter().flatten().find(|claims| condition(claims))
     }
 }
 
-/// Reason why a sign-in failed, without text of the provider.
+/// Why a sign-in failed. Contains no text from the provider.
 #[derive(Debug, thiserror::Error)]
 pub enum RelyingPartyError {
     #[error("the user or the provider denied the sign-in")]
@@ -168,8 +168,8 @@ impl RelyingParty {
         Ok(AuthorizationRedirect { url: append_query(endpoint, &parameters), flow: pkce.to_octets() })
     }
 
-    /// Validates an authorization response whose `state` the caller has verified, and returns the claims of the subject.
-    /// The userinfo endpoint is queried unless the claims of the ID token are complete.
+    /// Validates an authorization response and returns the claims of the subject. The caller has already verified its
+    /// `state`. The userinfo endpoint is queried unless `is_complete` accepts the claims of the ID token.
     pub async fn handle_authorization_response(
         &self,
         query: &[(String, String)],
@@ -205,7 +205,7 @@ impl RelyingParty {
         parse_tokens(&response.body)
     }
 
-    /// Headers and form of a token request with client authentication.
+    /// Builds headers and form of a token request with client authentication.
     fn token_request(
         &self,
         code: &str,
@@ -283,7 +283,7 @@ impl ProviderMetadata {
             Some(text) => Some(Url::parse(&text).ok().filter(is_allowed).ok_or(InvalidResponse::Body)?),
             None => None,
         };
-        // The default is `client_secret_basic`.
+        // Providers that list no methods support `client_secret_basic`.
         let methods = further.token_endpoint_auth_methods_supported.unwrap_or_default();
         let supports = |method: &str| methods.iter().any(|known| known == method);
         let requires_secret_post = supports("client_secret_post") && !supports("client_secret_basic");

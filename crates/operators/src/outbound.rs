@@ -6,7 +6,8 @@
 //! The status alone decides the outcome. The body is for the delivery log: a body that is too long or too slow is cut
 //! off and does not fail the request. Redirects, content encodings and proxies are not supported.
 //!
-//! The request is sent exactly as signed: the target unchanged, and `host` with its port unless it is the default.
+//! The request is sent exactly as signed: the target is unchanged, and `host` contains the port unless it is the
+//! default.
 
 use std::{error::Error, io, path::PathBuf, sync::Arc, time::Duration};
 
@@ -38,7 +39,7 @@ pub struct OutboundSettings {
     /// Certificates (PEM) trusted in addition to the system's.
     pub ca_file: Option<PathBuf>,
     pub certificate_clock: CertificateClock,
-    /// Includes the TLS handshake.
+    /// Limit for opening a connection, including the TLS handshake.
     pub connect_timeout: Duration,
     pub total_timeout: Duration,
 }
@@ -58,7 +59,7 @@ impl Default for OutboundSettings {
 #[derive(Debug)]
 pub struct Outbound {
     pool: ConnectionPool,
-    /// Opens a connection for every request.
+    /// Opens a new connection for every request.
     unpooled: ConnectionPool,
     total_timeout: Duration,
 }
@@ -79,7 +80,7 @@ impl Outbound {
 
     async fn send(&self, request: &OutboundRequest) -> Result<Response<Incoming>, TransportError> {
         let mut response = self.pool.request(build_request(request)?).await;
-        // The peer may close a pooled connection at any time; then the request goes out once on a new one.
+        // The peer may close a pooled connection at any time. The request is then sent once more, on a new connection.
         if response.as_ref().is_err_and(is_stale_connection) {
             response = self.unpooled.request(build_request(request)?).await;
         }
@@ -118,7 +119,7 @@ fn build_request(outgoing: &OutboundRequest) -> Result<Request<Full<Bytes>>, Tra
     build().map_err(|_| TransportError::Protocol)
 }
 
-/// Reads a body up to the limits.
+/// Reads a body up to the read limit, and keeps its beginning for the log.
 async fn read_body(mut body: Incoming, kept: &mut Vec<u8>) {
     let mut read = 0;
     while read <= MAX_BODY_READ_BYTES {

@@ -1,4 +1,5 @@
-//! Contents of SMS parts, as connectors store them: the `data_coding` octet and the user data without its header.
+//! Encodes and decodes SMS parts as connectors store them: the `data_coding` octet and the user data without its
+//! header.
 
 use ringtrue_engine::ports::sms::CompleteSms;
 use ringtrue_smpp::{
@@ -7,7 +8,8 @@ use ringtrue_smpp::{
     udh::Segment,
 };
 
-/// More than an SMS part contains in any coding. A larger message is not a part, whatever its header says.
+/// Maximum size of a part: more than an SMS part contains in any coding. A larger message is not a part, whatever its
+/// header says.
 const MAX_PART_OCTETS: usize = 1_024;
 
 /// Whether a message is a part of a concatenated SMS. Messages with invalid part numbers are complete by themselves.

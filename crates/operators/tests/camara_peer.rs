@@ -41,7 +41,7 @@ use url::Url;
 
 const TIMEOUT: Duration = Duration::from_mins(1);
 const REDIRECT_URI: &str = "https://ringtrue.example/southbound/camara/op/callback";
-/// A subscriber, one without consent, and a device on Wi-Fi.
+/// A subscriber, a subscriber who has not consented, and a device on Wi-Fi.
 const SUBSCRIBER: &str = "+447700900123";
 const WITHOUT_CONSENT: &str = "+447700900124";
 const ON_WIFI: &str = "none";
@@ -80,13 +80,13 @@ impl Peer {
         self.input.write_all(format!("{message}\n").as_bytes()).await.unwrap();
     }
 
-    /// The next event.
+    /// Waits for the next event that the peer prints.
     async fn next_event(&mut self) -> Value {
         let line = timeout(TIMEOUT, self.output.next_line()).await.expect("the peer responds in time").unwrap();
         serde_json::from_str(&line.expect("the peer is running; `make setup` installs its packages")).unwrap()
     }
 
-    /// Sets the fault of later requests to this path.
+    /// Makes the peer simulate a fault in later requests to this path.
     async fn inject_fault(&mut self, path: &str, fault: &str) {
         let message = json!({ "path": path, "fault": fault });
         self.send(&message).await;
@@ -99,7 +99,7 @@ impl Peer {
         CamaraConfig::new("op", provider, root, id, authentication, Url::parse(REDIRECT_URI).unwrap())
     }
 
-    /// CAMARA profile, with everything signed.
+    /// Returns a configuration that follows the CAMARA profile and signs client assertions and request objects.
     fn signing(&self) -> CamaraConfig {
         let authentication =
             ClientAuthentication::PrivateKeyJwt { key: self.key.clone(), audience: Audience::Endpoint };
@@ -112,7 +112,7 @@ impl Peer {
         self.config(&id, ClientAuthentication::SecretBasic("s3cret: of/ours+".into()))
     }
 
-    /// SIM Swap only.
+    /// Returns a configuration with SIM Swap only.
     fn sim_swap_config(&self, flow: SimSwapFlow, operations: &[SimSwapOperation], with_secret: bool) -> CamaraConfig {
         let mut config = if with_secret {
             self.config("sim secret", ClientAuthentication::SecretBasic("s3cret: of/ours+".into()))
@@ -397,7 +397,7 @@ async fn external_operator_ciba_is_polled() {
     let peer = Peer::start().await;
     let date = &[SimSwapOperation::RetrieveDate];
     let route = peer.route(peer.sim_swap_config(SimSwapFlow::Ciba, date, false));
-    // The response has no interval.
+    // The backchannel response contains no polling interval.
     let month = SimHistory::NoChangeFor(SignedDuration::from_hours(30 * 24));
     let (slow, silent) = tokio::join!(route.sim_history(SLOW, 10_080), route.sim_history(SILENT, 10_080));
     assert_eq!((slow, silent), (Ok(month), Err(ErrorCode::MnoTimeout)));

@@ -68,7 +68,7 @@ fn network(id: &str) -> Result<LookupResult, LookupError> {
     id.parse().map(LookupResult::Network).map_err(|_| LookupError::InvalidResponse)
 }
 
-/// A loopback address unique to this process.
+/// Returns a loopback address that only this process uses.
 fn own_address() -> String {
     let id = process::id();
     format!("127.53.{}.{}", id / 250 % 250 + 1, id % 250 + 1)
@@ -81,7 +81,8 @@ struct Knot {
 }
 
 impl Knot {
-    /// Records by the last digit of the number. Zone files double backslashes.
+    /// Starts a name server with these records. Their index is the last digit of the number. Zone files double
+    /// backslashes.
     async fn serving(records: &[&[&str]]) -> Self {
         let (folder, address) = (tempfile::tempdir().unwrap(), own_address());
         let mut zone = "$ORIGIN e164.arpa.\n$TTL 60\n\

@@ -62,7 +62,7 @@ impl Peer {
         peer
     }
 
-    /// The next event.
+    /// Waits for the next event that the peer prints.
     async fn next_event(&mut self) -> Value {
         let line = timeout(TIMEOUT, self.output.next_line()).await.expect("the peer responds in time").unwrap();
         serde_json::from_str(&line.expect("the peer is running; `make setup` installs its packages")).unwrap()
@@ -73,7 +73,7 @@ impl Peer {
         assert_eq!(self.next_event().await, expected);
     }
 
-    /// Expects these responses, in any order.
+    /// Waits for these responses, in any order.
     async fn expect_responses(&mut self, mut labels: Vec<&str>) {
         while !labels.is_empty() {
             let answer = self.next_event().await;

@@ -73,7 +73,7 @@ fn driver(request: &SignedRequest, key: &str) -> WebhookDriver {
     }
 }
 
-/// Response status, and the texts that reach the inbox.
+/// Passes a request to a webhook. Returns the response status, and the texts that reach the inbox.
 async fn deliver(request: &SignedRequest, key: &str) -> (StatusCode, Vec<String>) {
     let config = WebhookConfig {
         name: "door".into(),

@@ -1,7 +1,8 @@
 //! Operator access of sandbox projects: the networks, receivers and connectors of the simulated operator.
 //!
 //! Every number and address is simulated. The last two digits of a number select its behaviour: some suffixes are
-//! special, other even numbers match and odd ones do not. Documentation addresses select the location of a device.
+//! special, other even numbers match and odd ones do not. Addresses reserved for documentation select the simulated
+//! location of a device.
 
 use std::{
     net::IpAddr,
@@ -37,14 +38,14 @@ use ringtrue_engine::{
 
 use crate::smsc::{FaultScript, QueueAccount, Sms, Smsc};
 
-/// Delay of automatic replies.
+/// Time after which a simulated handset replies automatically.
 const AUTOMATIC_REPLY_DELAY: Duration = Duration::from_secs(2);
 
 /// Network of the simulated operator: the test network of ITU-T E.212.
 pub const NETWORK_ID: &str = "00101";
-/// Receivers of the simulated operator.
+/// Numbers of the simulated operator that receive SMS.
 pub const RECEIVERS: [&str; 2] = ["+99000000001", "+99000000002"];
-/// Number of the SIM in a simulated device by default.
+/// Number of the SIM in a simulated device, unless another one is chosen.
 pub const DEFAULT_SIM: &str = "+99000000010";
 
 /// Behaviour of a simulated number.
@@ -84,7 +85,7 @@ impl NumberScript {
     }
 }
 
-/// Behaviour of the documentation address ranges (RFC 5737).
+/// Simulated location of a device, by its documentation address (RFC 5737).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AddressScript {
     /// `203.0.113.0/25`
@@ -116,7 +117,7 @@ impl AddressScript {
 pub struct SandboxAccess {
     silent_connector: ArcSwapOption<Arc<dyn SilentConnector>>,
     sim_swap_connector: ArcSwapOption<Arc<dyn SimSwapConnector>>,
-    /// Of the simulated handsets. Not owned, because it stops with its owner.
+    /// SMSC of the simulated handsets. A weak reference, so that the SMSC stops when its owner drops it.
     smsc: RwLock<Weak<Smsc>>,
     next_receiver: AtomicUsize,
 }
@@ -135,12 +136,13 @@ impl SandboxAccess {
     }
 }
 
-/// A simulated SMS only reaches checks of the project that sent it. Projects of a workspace share a part of the queue.
+/// Returns the queue account of a project. A simulated SMS reaches only checks of the project that sent it. The
+/// projects of a workspace share a limit in the queue.
 pub fn queue_account(project: &Project) -> QueueAccount {
     QueueAccount { id: project.id.0.as_u128(), group: project.workspace.0.as_u128() }
 }
 
-/// Sends the SMS that a check expects, after a moment. Must be called within a Tokio runtime.
+/// Sends the SMS that a check expects, after a short delay. Must be called within a Tokio runtime.
 pub fn send_automatic_reply(smsc: &Smsc, project: &Project, expected: &ExpectedSms<'_>) {
     let ExpectedSms { from, to, body } = expected;
     let faults = FaultScript::new().delayed_by(AUTOMATIC_REPLY_DELAY);
@@ -152,7 +154,7 @@ pub fn send_automatic_reply(smsc: &Smsc, project: &Project, expected: &ExpectedS
 
 #[async_trait]
 impl OperatorAccess for SandboxAccess {
-    /// Simulated numbers have no owner to protect.
+    /// There is no limit, because simulated numbers have no owner to protect.
     fn number_limit(&self) -> Option<NumberLimit> {
         None
     }
@@ -165,7 +167,7 @@ impl OperatorAccess for SandboxAccess {
         Ok(SmsRoute { network: network().id.clone(), receiver })
     }
 
-    /// The end-user's handset replies by itself if the project wants it.
+    /// Sends the expected SMS from the simulated handset, if the project has automatic replies enabled.
     fn on_sms_step_begun(&self, project: &Project, sms: &ExpectedSms<'_>) {
         let smsc = self.smsc.read().upgrade();
         if let Some(smsc) = smsc.filter(|_| project.configuration.reverse_sms.auto_reply) {
@@ -197,8 +199,8 @@ impl OperatorAccess for SandboxAccess {
         Ok(network().id.clone())
     }
 
-    /// Devices may use any address. An announced documentation address simulates the location; any other announced
-    /// address must equal the device's.
+    /// Devices may use any address. A documentation address that was announced for the device determines its simulated
+    /// location. Any other announced address must equal the device's.
     fn silent_route(&self, visit: DeviceVisit<'_>) -> Result<SilentRoute, SilentRouteError> {
         let sim = visit.sim.map(|sim| Msisdn::parse(sim, Mode::Sandbox)).transpose();
         let sim = sim.map_err(SilentRouteError::InvalidSim)?;
@@ -253,7 +255,7 @@ impl OperatorAccess for SandboxAccess {
             Ok(supported) => supported,
             Err(problem) => return EligibilityExplanation::failed(problem.to_string()),
         };
-        // Every network is allowed.
+        // Sandbox projects may use every network.
         let evaluate = |product| {
             if project.is_some_and(|project| !project.products.contains(&product)) {
                 Err(EligibilityGate::Authorisation)
@@ -286,7 +288,7 @@ fn network() -> Arc<NetworkInfo> {
     Arc::clone(&NETWORK)
 }
 
-/// Products that the operator supports for a number.
+/// Returns the products that the operator supports for a number.
 fn products_of_number(number: &Msisdn) -> Result<Vec<Product>, EligibilityError> {
     match NumberScript::of(number.tail()) {
         NumberScript::NoSubscriber => Err(EligibilityError::NoSubscriber),
@@ -303,7 +305,7 @@ fn products_of_number(number: &Msisdn) -> Result<Vec<Product>, EligibilityError>
     }
 }
 
-/// Products that the operator supports at an address.
+/// Returns the products that the operator supports at an address.
 fn products_of_address(address: IpAddr) -> Result<Vec<Product>, EligibilityError> {
     match AddressScript::of(address) {
         Some(AddressScript::Mobile) => Ok(PRODUCTS.to_vec()),

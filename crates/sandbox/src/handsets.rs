@@ -16,16 +16,16 @@ use crate::{
 /// Maximum time to wait for delivery. Later deliveries continue in the background.
 const DELIVERY_WAIT: Duration = Duration::from_secs(2);
 
-/// Cheap to clone. Sending fails without a sandbox operator.
+/// Sends SMS from simulated handsets. Cheap to clone. Sending fails if the deployment has no sandbox operator.
 #[derive(Clone, Debug, Default)]
 pub struct Handsets(Option<Arc<Smsc>>);
 
-/// Sender of a simulated SMS: a number, or what cannot be attributed to a subscriber.
+/// Sender of a simulated SMS: a number, or an address that cannot be attributed to a subscriber.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmsSender(SmsAddress);
 
 impl SmsSender {
-    /// A number, or a sender of [`SmsAddress::of_no_subscriber`].
+    /// Parses a number, or a sender that [`SmsAddress::of_no_subscriber`] accepts.
     pub fn parse(text: &str) -> Result<Self, InvalidPhoneNumber> {
         match SmsAddress::of_no_subscriber(text) {
             Some(address) => Ok(SmsSender(address)),
@@ -40,7 +40,7 @@ impl From<&Msisdn> for SmsSender {
     }
 }
 
-/// Simulated delivery faults of an SMS. None by default.
+/// Delivery faults of a simulated SMS. None by default.
 #[derive(Clone, Debug, Default)]
 pub struct SmsFaults {
     pub late_seconds: Option<i64>,
@@ -75,7 +75,7 @@ impl SmsFaults {
         let mut faults = FaultScript::new()
             .delayed_by(Duration::from_secs(count(self.late_seconds).into()))
             .duplicated(count(self.extra_copies))
-            // Limited to this message, as all projects share the connection.
+            // Affects only this message. Dropping the connection would affect all projects, because they share it.
             .losing_responses(count(self.link_drops));
         if let Some(parts) = self.parts.and_then(|parts| u8::try_from(parts).ok()) {
             faults = faults.split_into(parts);

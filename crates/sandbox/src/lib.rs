@@ -6,9 +6,10 @@
 //! - [`access`]: the operator as sandbox projects reach it, for the engine.
 //! - [`handsets`]: handsets of sandbox projects, for the API and the console.
 //!
-//! Only [`access`] and [`handsets`] depend on the service. The peers share no code with it, so that they cannot share its
-//! misunderstandings. Faults are set for each message or response, and are deterministic for a seed. Timers use Tokio's
-//! clock and dates an injected clock, so that tests can control both.
+//! Only [`access`] and [`handsets`] depend on the domain and the engine of the service. The simulated servers share no
+//! code with the service except `ringtrue_smpp`, so that they do not repeat its misunderstandings. Faults are set for
+//! each message or response, and are deterministic for a seed. Timers use Tokio's clock and dates an injected clock, so
+//! that tests can control both.
 //!
 //! `Debug` masks numbers, texts and passwords; none of them is logged.
 

@@ -39,7 +39,7 @@ impl OpenidClient {
         self.process.stdin = Some(stdin);
     }
 
-    /// The next line of the client's output.
+    /// Waits for the next line of the client's output.
     async fn receive(&mut self) -> Value {
         let line =
             timeout(OUTPUT_TIMEOUT, self.output.next_line()).await.expect("timed out waiting for the client").unwrap();

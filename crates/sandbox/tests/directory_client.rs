@@ -9,7 +9,7 @@ use ringtrue_sandbox::directory::{Directory, DirectoryConfig, DirectoryFault, En
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-/// Resolves numbers over UDP and TCP.
+/// Resolves numbers over UDP and TCP, with the Python client.
 async fn resolve(directory: &Directory, numbers: &[&str]) -> Value {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut command = Command::new(root.join("target/python/bin/python"));

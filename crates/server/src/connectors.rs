@@ -1,6 +1,6 @@
-//! Connectors of a node, according to the current configuration.
+//! The running connectors of a node, as the current configuration defines them.
 //!
-//! A reload keeps connectors with unchanged settings: unrelated changes never interrupt an SMPP bind.
+//! A reload keeps connectors with unchanged settings, so unrelated changes never interrupt an SMPP bind.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -40,7 +40,7 @@ use crate::config::{CamaraSection, Config, Connector, ConnectorFingerprint, Conn
 pub struct ConnectorFactory {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
-    /// Base of the redirect URIs for operators.
+    /// Public base URL, from which the redirect URIs for operators are built.
     base_url: String,
     /// Public URL of the header enrichment listener.
     enrichment_url: Option<Url>,
@@ -52,10 +52,10 @@ pub struct Connectors {
     factory: ConnectorFactory,
     running: Mutex<BTreeMap<Arc<str>, RunningConnector>>,
     webhooks: ArcSwap<HashMap<Arc<str>, Arc<Webhook>>>,
-    /// SMPP counters. They outlive their connectors, as a decreasing counter looks like a restart. Counters of replaced
-    /// webhooks start again.
+    /// SMPP counters by connector. They outlive their connectors, because monitoring would take a decreasing counter
+    /// for a restart. Counters of replaced webhooks do start again.
     counters: Mutex<BTreeMap<Arc<str>, Arc<SmppCounters>>>,
-    /// Connectors of the sandbox operator, which are not in the configuration.
+    /// Connectors to the sandbox operator, which are not configured.
     sandbox: OnceLock<Vec<Arc<dyn MonitoredConnector>>>,
 }
 
@@ -86,7 +86,7 @@ enum PreparedConnector {
     OperatorApi(OperatorRoutes),
 }
 
-/// Validated connectors. `Debug` shows only their names.
+/// Validated connectors that are not started yet. `Debug` shows only their names.
 #[derive(derive_more::Debug)]
 #[debug("PreparedConnectors({:?})", _0.keys())]
 pub struct PreparedConnectors(BTreeMap<Arc<str>, (ConnectorFingerprint, PreparedConnector)>);
@@ -107,13 +107,13 @@ impl Connectors {
         &self.factory
     }
 
-    /// Adds the sandbox operator's connectors to the reports.
+    /// Adds the sandbox operator's connectors to the status reports.
     pub fn set_sandbox_connectors(&self, connectors: Vec<Arc<dyn MonitoredConnector>>) {
-        // Set once at startup.
+        // The value is set only once, at startup.
         let _ = self.sandbox.set(connectors);
     }
 
-    /// Inbound SMS by connector and outcome.
+    /// Returns the number of inbound SMS by connector and outcome.
     pub fn inbound_counts(&self) -> Vec<(Arc<str>, &'static str, u64)> {
         let counters = self.counters.lock();
         let smpp_counts = counters
@@ -160,8 +160,8 @@ impl Connectors {
         self.set_routes(routes);
     }
 
-    /// Registers routes of connectors with the engine without starting them. Receivers count as in service: only a
-    /// running node knows their actual state.
+    /// Registers the connectors' routes with the engine without starting the connectors. All receivers count as in
+    /// service, because only a running node knows their actual state.
     pub fn register_without_starting(&self, PreparedConnectors(prepared): &PreparedConnectors) {
         self.set_routes(prepared.values().filter_map(|(_, prepared)| match prepared {
             PreparedConnector::OperatorApi(routes) => Some(routes),
@@ -229,7 +229,7 @@ impl Webhooks for Connectors {
 }
 
 impl ConnectorFactory {
-    /// `enriched` is the address of the header enrichment listener.
+    /// Creates a factory. `enriched` is the address of the header enrichment listener.
     pub fn new(
         config: &Config,
         base_url: String,
@@ -240,7 +240,7 @@ impl ConnectorFactory {
         Ok(ConnectorFactory { clock, entropy, base_url, enrichment_url })
     }
 
-    /// Validates all connectors before any of them is changed.
+    /// Validates all connectors, so that an invalid one is reported before any running connector is changed.
     pub fn prepare_all(&self, sections: Vec<ConnectorSection>) -> anyhow::Result<PreparedConnectors> {
         let prepared = sections.into_iter().map(|section| {
             let name: Arc<str> = section.name().into();
@@ -299,7 +299,7 @@ impl ConnectorFactory {
 }
 
 impl RunningConnector {
-    /// Closes the connections; only SMPP connectors hold any.
+    /// Closes the connector's connections. Only SMPP connectors have any.
     async fn stop(&self) {
         match &self.kind {
             ConnectorKind::Smpp(connector) => connector.shutdown().await,
@@ -308,13 +308,13 @@ impl RunningConnector {
     }
 }
 
-/// Redirect URI to register with the operator.
+/// Returns the redirect URI that must be registered with the operator.
 pub fn camara_redirect_uri(base_url: &str, connector: &str) -> anyhow::Result<Url> {
     let uri = format!("{base_url}/southbound/camara/{connector}/callback");
     Url::parse(&uri).context("`base_url` is not valid as a redirect target for devices")
 }
 
-/// Public URL of the header enrichment listener.
+/// Returns the public URL of the header enrichment listener.
 fn enrichment_url(config: &Config, address: SocketAddr) -> anyhow::Result<Url> {
     let public = config.header_enrichment.as_ref().and_then(|enrichment| enrichment.public_url.as_ref());
     let url = public.map_or_else(|| format!("http://{address}"), ToString::to_string);

@@ -1,7 +1,7 @@
 //! Validates a configuration and builds everything that needs neither the network nor the database.
 //!
-//! Finds errors beyond syntax, such as invalid files or conflicting settings, so that `config check` reports what
-//! `serve` would reject.
+//! This finds errors beyond syntax, such as invalid files or conflicting settings, so that `config check` reports the
+//! same errors as `serve`.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
@@ -33,7 +33,7 @@ use crate::{
     number_sources,
 };
 
-/// Validated parts of a node.
+/// Validated parts of a node that has not started yet.
 pub struct PreparedNode {
     pub tls: Option<Arc<Tls>>,
     pub ingress_tls: Option<Arc<Tls>>,
@@ -57,7 +57,7 @@ pub struct Routing {
 pub struct InvalidConfig(pub anyhow::Error);
 
 impl PreparedNode {
-    /// Fails if any part of the configuration is invalid.
+    /// Builds all parts. Fails if any part of the configuration is invalid.
     pub fn prepare(
         config: &Config,
         address: SocketAddr,
@@ -114,7 +114,7 @@ impl Routing {
     }
 }
 
-/// Engine settings from the configuration.
+/// Derives the engine's settings from the configuration.
 pub fn engine_settings(config: &Config, base_url: String, own: OwnEndpoints) -> EngineSettings {
     EngineSettings {
         region: config.region,
@@ -131,7 +131,7 @@ pub fn engine_settings(config: &Config, base_url: String, own: OwnEndpoints) -> 
     }
 }
 
-/// Reports what `serve` would reject, without opening listeners, connections or the database.
+/// Reports the errors with which `serve` would fail, without opening listeners, connections or the database.
 pub fn validate(config: &Config) -> Result<(), InvalidConfig> {
     let (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>) =
         (Arc::new(SystemClock), Arc::new(SystemEntropy::default()));
@@ -146,7 +146,7 @@ fn load_tls(files: Option<&TlsFiles>) -> anyhow::Result<Option<Arc<Tls>>> {
     files.map(|files| Ok(Arc::new(Tls::load(&files.certificate, &files.key)?))).transpose()
 }
 
-/// Addresses of this deployment. Callbacks to them are rejected, as they would bypass access rules.
+/// Hosts and addresses of this deployment. Callbacks to them are rejected, because they would bypass access rules.
 #[derive(Debug, Default)]
 pub struct OwnEndpoints {
     pub hosts: Vec<Host>,
@@ -175,7 +175,8 @@ fn listener_addresses(config: &Config, public: SocketAddr, enrichment: Option<So
     [Some(public), enrichment, ingress, config.metrics.listen].into_iter().flatten().collect()
 }
 
-/// Outbound addresses of this machine. Connecting a UDP socket sends no packets.
+/// Returns the addresses from which this machine connects to others. Connecting a UDP socket reveals them without
+/// sending packets.
 fn machine_addresses() -> Vec<IpAddr> {
     let outside: [(SocketAddr, SocketAddr); 2] = [
         ((Ipv4Addr::UNSPECIFIED, 0).into(), (Ipv4Addr::new(192, 0, 2, 1), 9).into()),
@@ -189,7 +190,7 @@ fn machine_addresses() -> Vec<IpAddr> {
     outside.into_iter().filter_map(address).collect()
 }
 
-/// Hosts of the URLs at which others reach this deployment.
+/// Returns the hosts of the URLs at which others reach this deployment.
 pub(crate) fn own_hosts(config: &Config, base_url: &str) -> Vec<Host> {
     let enrichment = config.header_enrichment.as_ref().and_then(|enrichment| enrichment.public_url.as_ref());
     let webhooks = config.connectors.iter().filter_map(|section| match &section.connector {

@@ -1,7 +1,7 @@
-//! Built-in operator of sandbox projects: an SMSC and CAMARA APIs on loopback sockets, used through the regular
-//! connectors.
+//! Starts the simulated operator of sandbox projects: an SMSC and CAMARA APIs on loopback sockets. The regular
+//! connectors connect to them.
 //!
-//! Devices cannot reach a loopback socket, so the public API forwards them: see [`AuthorizationForwarder`].
+//! Devices cannot reach a loopback socket, so the public API forwards their requests: see [`AuthorizationForwarder`].
 
 use std::{sync::Arc, time::Duration};
 
@@ -38,26 +38,27 @@ use url::Url;
 use crate::connectors::camara_redirect_uri;
 
 const CONNECTOR_NAME: &str = "sandbox";
-/// More than devices and checks use concurrently: the operator closes further connections.
+/// Maximum number of connections to the operator, which closes further ones. More than devices and checks use at the
+/// same time.
 const MAX_OPERATOR_CONNECTIONS: usize = 4_096;
 const STORE_RETRY_DELAY: Duration = Duration::from_millis(200);
-/// TLV with the project of the handset that sent an SMS, in the vendor-specific range of SMPP.
+/// SMPP TLV with the project of the handset that sent an SMS. The tag is in the vendor-specific range.
 const PROJECT_TAG: TlvTag = TlvTag(0x1400);
 
 #[derive(Debug)]
 pub struct SandboxOperator {
     smsc: Arc<Smsc>,
     connector: Arc<SmppConnector>,
-    /// Connector to the CAMARA APIs.
+    /// Connector to the operator's CAMARA APIs.
     camara: Arc<Camara>,
     operator: Arc<Operator>,
     authorization_forwarder: AuthorizationForwarder,
 }
 
 impl SandboxOperator {
-    /// Starts the operator and sets its connectors in `access`.
+    /// Starts the operator and registers the connectors to it in `access`.
     pub async fn start(engine: &Engine, access: &SandboxAccess) -> anyhow::Result<Self> {
-        // Random, so that other processes on this machine cannot bind.
+        // The password is random, so that other processes on this machine cannot bind.
         let password = BASE64_URL_SAFE_NO_PAD.encode(engine.entropy().bytes::<6>());
         let smsc = SmscConfig { password: password.clone(), account_tag: Some(PROJECT_TAG), ..SmscConfig::default() };
         let smsc = Smsc::start(smsc).await.context("the sandbox operator failed to listen on a loopback address")?;
@@ -85,7 +86,7 @@ impl SandboxOperator {
                 counters: Arc::new(SmppCounters::default()),
             },
         ));
-        // Its sockets are without TLS.
+        // The operator's sockets have no TLS, so the client needs no root certificates.
         let client =
             Arc::new(Client::new(&ClientSettings { trusts_system_roots: false, ..ClientSettings::default() })?);
         let (operator, camara) = start_camara(engine, &client).await?;
@@ -123,12 +124,12 @@ impl SandboxOperator {
     }
 }
 
-/// Starts the CAMARA APIs and the connector to them.
+/// Starts the CAMARA APIs and creates the connector to them.
 async fn start_camara(engine: &Engine, client: &Arc<Client>) -> anyhow::Result<(Operator, Arc<Camara>)> {
     let redirect_uri = camara_redirect_uri(engine.base_url(), CONNECTOR_NAME)?;
     let secret = BASE64_URL_SAFE_NO_PAD.encode(engine.entropy().bytes::<24>());
     let clock = engine.shared_clock();
-    // The same on every node, as a device may return to another node.
+    // The issuer is the same on every node, because a device may return to another node.
     let issuer = format!("{}/v1/sandbox/operator", engine.base_url());
     let operator = Operator::start(OperatorConfig {
         issuer: Some(issuer.clone()),
@@ -146,10 +147,10 @@ async fn start_camara(engine: &Engine, client: &Arc<Client>) -> anyhow::Result<(
     let local = |endpoint: Endpoint| Url::parse(&format!("http://{}{}", operator.address(), endpoint.path()));
     let config = CamaraConfig {
         mode: Mode::Sandbox,
-        // The simulated network identifies devices by the login hint.
+        // The simulated operator identifies devices by the login hint.
         login_hint: LoginHint::Tel,
         sim_swap: Some(SimSwapConfig::new(SimSwapFlow::ClientCredentials)),
-        // Requested faults must not open the circuit breaker for others.
+        // Never opens the circuit breaker: failures that one project requests must not affect others.
         breaker: BreakerSettings { failures: u32::MAX, ..BreakerSettings::default() },
         ..CamaraConfig::new(
             CONNECTOR_NAME,
@@ -171,7 +172,7 @@ async fn start_camara(engine: &Engine, client: &Arc<Client>) -> anyhow::Result<(
     Ok((operator, Arc::new(connector)))
 }
 
-/// Overlays a project's own SIM swaps on the operator's responses. Errors of the operator take precedence.
+/// Adds the SIM swaps that a project has simulated to the operator's responses. Errors of the operator take precedence.
 #[derive(Debug)]
 struct ProjectSimSwaps {
     operator: Arc<Camara>,
@@ -186,7 +187,7 @@ impl SimSwapConnector for ProjectSimSwaps {
 
     async fn sim_history(&self, question: SimSwapRequest<'_>) -> Result<SimHistory, ErrorCode> {
         let reported = self.operator.sim_history(question).await?;
-        // Repeated during an outage of the database: the operator has answered, so the check must not end as an error.
+        // Retries while the database is unavailable: the operator has answered, so the check must not end as an error.
         loop {
             match self.sims.swapped_at(question.project, question.number).await {
                 Ok(swapped_at) => return Ok(swapped_at.map_or(reported, SimHistory::ChangedAt)),

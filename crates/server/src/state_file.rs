@@ -1,7 +1,7 @@
-//! Persists the database generation, which only increases, across restarts.
+//! Persists the database generation, a number that only increases, across restarts.
 //!
-//! The file is stored outside the database, so a database restored from a backup is behind it. See
-//! `ringtrue_engine::restore`.
+//! The file is outside the database. If the database is restored from a backup, its generation is lower than the one in
+//! the file, which reveals the restore. See `ringtrue_engine::restore`.
 
 use std::{
     fs, io,
@@ -22,7 +22,8 @@ pub struct StateFile {
 }
 
 impl StateFile {
-    /// Uses the configured file, otherwise one next to the SQLite database. Returns `None` for other databases.
+    /// Uses the configured file, otherwise one next to the SQLite database. Returns `None` for other databases without
+    /// a configured file.
     pub fn for_store(store: &StoreSection) -> Option<Self> {
         let beside = |database: &Path| {
             let mut path = database.as_os_str().to_owned();
@@ -33,7 +34,7 @@ impl StateFile {
         Some(StateFile { path })
     }
 
-    /// Returns `None` for a missing or invalid file.
+    /// Reads the generation. Returns `None` if the file is missing or invalid.
     pub fn read(&self) -> Option<i64> {
         match fs::read_to_string(&self.path) {
             Ok(text) => {

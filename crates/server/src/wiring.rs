@@ -39,9 +39,10 @@ pub struct NodeDependencies {
     pub master: MasterKey,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
-    /// `None` unless `ringtrue dev` starts this node.
+    /// Information about a server that `ringtrue dev` starts. `None` for other servers.
     pub development: Option<Arc<Development>>,
-    /// Whether the node sends heartbeats every second. Without, a test with a manual clock sends them.
+    /// Whether the node sends a heartbeat every second. Tests with a manual clock turn this off and send heartbeats
+    /// themselves.
     pub periodic_heartbeats: bool,
 }
 
@@ -50,16 +51,16 @@ pub struct RunningNode {
     pub base_url: String,
     pub address: SocketAddr,
     pub metrics_address: Option<SocketAddr>,
-    /// Listener for SMS webhooks.
+    /// Address of the listener for SMS webhooks. `None`: it is off.
     pub ingress_address: Option<SocketAddr>,
-    /// Listener for header enrichment.
+    /// Address of the header enrichment listener. `None`: it is off.
     pub enrichment_address: Option<SocketAddr>,
     pub engine: Engine,
-    /// The connectors of sandbox projects.
+    /// Connectors that sandbox projects use.
     pub sandbox_access: Arc<SandboxAccess>,
     connectors: Arc<Connectors>,
     sandbox: Option<SandboxOperator>,
-    /// Number directory of the sandbox operator.
+    /// Simulated number directory of the sandbox operator. `None`: it is off.
     pub directory: Option<Directory>,
     certificates: Vec<Arc<Tls>>,
     state_file: Option<Arc<StateFile>>,
@@ -67,15 +68,15 @@ pub struct RunningNode {
     shutdown: CancellationToken,
 }
 
-/// Fits a burst of new connections while the accept loop is busy.
+/// Length of the queue of connections that are not accepted yet. Fits a burst while the accept loop is busy.
 const LISTEN_BACKLOG: u32 = 4096;
 
-/// Starts a node. It serves until `shutdown` is cancelled; [`RunningNode::wait_until_stopped`] waits for its end.
+/// Starts a node. It serves until `shutdown` is cancelled. [`RunningNode::wait_until_stopped`] waits for its end.
 pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) -> anyhow::Result<RunningNode> {
     let NodeDependencies { config, store, master, clock, entropy, development, periodic_heartbeats } = dependencies;
     let listener = bind(config.http.listen)?;
     let address = listener.local_addr()?;
-    // Opened early: connectors need its address.
+    // Bound before the connectors are built, because they need its address.
     let enrichment = config.header_enrichment.as_ref().map(|enrichment| bind(enrichment.listen)).transpose()?;
     let enrichment_address = enrichment.as_ref().map(TcpListener::local_addr).transpose()?;
     let prepared =
@@ -172,17 +173,18 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
     })
 }
 
-/// Serves the API, the hosted verification page and the console.
+/// Builds the service with the API, the hosted verification page and the console.
 fn public_service(app: App, console: ConsoleDependencies) -> HttpService {
     HttpService::new(ringtrue_api::routes().merge(ringtrue_console::routes(console)), app).with_hsts()
 }
 
-/// Serves devices whose operator enriches headers. Plain HTTP, as gateways cannot add headers to TLS.
+/// Builds the service for devices whose operator adds their number in a request header (header enrichment). It uses
+/// plain HTTP, because operators cannot add headers to TLS.
 fn enrichment_service(app: App) -> HttpService {
     HttpService::new(ringtrue_api::enrichment_routes(), app).with_enrichment_headers()
 }
 
-/// Routes of the API whose requests are logged, sorted.
+/// Returns the API routes whose requests are recorded in the request log, sorted.
 fn logged_routes() -> Vec<&'static str> {
     let routes = ringtrue_api::public_routes();
     let mut paths: Vec<_> = routes.iter().filter(|route| route.policy.is_logged).map(|route| route.path).collect();
@@ -191,14 +193,14 @@ fn logged_routes() -> Vec<&'static str> {
     paths
 }
 
-/// Starts the sandbox operator's number directory, if configured.
+/// Starts the simulated number directory of the sandbox operator, if it is configured.
 async fn start_directory(config: &Config) -> anyhow::Result<Option<Directory>> {
     let Some(section) = config.sandbox.directory.clone().filter(|_| config.sandbox.enabled) else { return Ok(None) };
     let started = Directory::start(section).await;
     started.map(Some).context("the sandbox operator failed to listen on `sandbox.enum_listen` or `sandbox.hlr_listen`")
 }
 
-/// Passes networks, sources and routes to an engine without opening listeners or connections.
+/// Passes networks, number sources and routes to an engine without opening listeners or connections.
 pub fn dry_run(engine: &Engine, config: &Config) -> anyhow::Result<()> {
     let listen = config.header_enrichment.as_ref().map(|enrichment| enrichment.listen);
     let base_url = engine.base_url().to_owned();
@@ -227,12 +229,12 @@ fn spawn_engine_tasks(tasks: &TaskTracker, shutdown: &CancellationToken, engine:
     let (following, until) = (engine.clone(), shutdown.clone());
     tasks.spawn(async move { following.verifications.run_followers(until).await });
     let (courier, shutdown) = (engine.courier().clone(), shutdown.clone());
-    // The courier stops by itself: it finishes deliveries in progress and releases the rest.
+    // The courier handles shutdown itself: it finishes deliveries in progress and releases the rest.
     tasks.spawn(async move { courier.run(shutdown).await });
 }
 
 impl RunningNode {
-    /// Observes the SMS that reach the SMSC of the sandbox operator.
+    /// Returns an observer of the SMS that reach the sandbox operator's SMSC.
     pub fn smsc_observer(&self) -> Option<SmscObserver> {
         self.sandbox.as_ref().map(SandboxOperator::smsc_observer)
     }
@@ -254,9 +256,9 @@ impl RunningNode {
                 bail!("`header_enrichment.listen` cannot be enabled or disabled by a reload; restart the node");
             }
             let factory = self.connectors.factory().clone();
-            // Loading address tables takes long and blocks.
+            // Runs on a blocking thread, because loading address tables takes long and blocks.
             let routing = tokio::task::spawn_blocking(move || Routing::prepare(&config, &factory)).await??;
-            // Replace networks first, so that no check is assigned a receiver whose connector is about to stop.
+            // Replaces networks first, so that no check is assigned a receiver whose connector is about to stop.
             self.engine.networks().replace(routing.networks);
             self.connectors.apply(routing.connectors).await;
             self.engine.networks().set_ip_locator(Box::new(routing.addresses));
@@ -269,7 +271,7 @@ impl RunningNode {
                     "configuration reloaded: networks, receivers, connectors, number sources and address tables"
                 );
             }
-            // Include the causes: the outermost context often only names the section.
+            // Logs the whole chain of causes, because the outermost one often names only the section.
             Err(error) => tracing::error!(
                 error = format!("{error:#}"),
                 "failed to reload configuration; networks, receivers, connectors, number sources and address tables are unchanged"
@@ -277,16 +279,16 @@ impl RunningNode {
         }
     }
 
-    /// Waits for shutdown and for requests in progress.
+    /// Waits until shutdown is requested and all requests in progress have finished.
     pub async fn wait_until_stopped(self) {
         self.shutdown.cancelled().await;
-        // Stop inbound messages first.
+        // Connectors stop first, so that no more inbound messages arrive.
         self.connectors.shutdown().await;
         self.tasks.close();
         self.tasks.wait().await;
-        // Questions that no request waits for.
+        // Verifications may still wait for operators' answers about SIM swaps, without an HTTP request.
         self.engine.verifications.wait_idle().await;
-        // Requests in progress may have needed the sandbox operator.
+        // The sandbox operator stops after the requests in progress, which may have needed it.
         if let Some(sandbox) = &self.sandbox {
             sandbox.shutdown().await;
         }
@@ -305,7 +307,7 @@ impl RunningNode {
     }
 }
 
-/// Spawns an endless task that stops on shutdown.
+/// Spawns a task that runs until shutdown.
 fn spawn_until_shutdown<F: Future<Output = ()> + Send + 'static>(
     tasks: &TaskTracker,
     shutdown: &CancellationToken,

@@ -1,7 +1,8 @@
-//! Two thousand deliberately slow clients against the real binary: other clients are served normally, and none of them
-//! keeps its connection.
+//! Attacks the real binary with two thousand deliberately slow clients: other clients are served normally, and no slow
+//! client keeps its connection.
 //!
-//! A second process that is not attacked is measured in turn, so that other load of this machine affects both.
+//! The response times of the attacked process are compared with those of a second process, so that other load on this
+//! machine affects both.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests panic on failure")]
 
@@ -31,7 +32,8 @@ use tokio::{
     time::timeout,
 };
 
-/// Slow heads, slow bodies, and clients that do not read. The last are few, as unread data uses memory on both sides.
+/// Numbers of clients that send heads slowly, send bodies slowly, or do not read. The last are few, because unread data
+/// uses memory on both sides.
 const SLOW_CLIENTS: [(SlowClient, usize); 3] =
     [(SlowClient::Head, 1_000), (SlowClient::Body, 940), (SlowClient::Reading, 60)];
 /// Shorter timeouts than the defaults, to keep the test short.
@@ -43,15 +45,15 @@ const LIMITS: [(&str, &str); 5] = [
     ("RINGTRUE_HTTP__IDLE_TIMEOUT", "8s"),
     ("RINGTRUE_HTTP__WRITE_TIMEOUT", "12s"),
 ];
-/// The limit with the default configuration.
+/// Maximum duration of a slow connection: the limit with the default configuration.
 const MAX_CONNECTION_TIME: Duration = Duration::from_secs(35);
-/// Pause between two bytes.
+/// Pause of a slow client between two bytes.
 const BYTE_INTERVAL: Duration = Duration::from_secs(1);
-/// Pause before a disconnected client reconnects.
+/// Pause before a disconnected slow client connects again.
 const RECONNECT_DELAY: Duration = Duration::from_millis(200);
-/// Pause between two clients. All are connected before the first times out.
+/// Pause between the starts of two slow clients. All are connected before the first times out.
 const CONNECT_INTERVAL: Duration = Duration::from_millis(3);
-/// Longer than the longest timeout.
+/// Duration of the attack. Longer than the longest timeout.
 const ATTACK_DURATION: Duration = Duration::from_secs(15);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +64,8 @@ enum SlowClient {
 }
 
 impl SlowClient {
-    /// Data sent immediately. The body belongs to an authenticated request; others are rejected earlier.
+    /// Returns the data that a slow client sends immediately. A slow body belongs to an authenticated request, because
+    /// others are rejected before the body is read.
     fn start(self, projects: &str, token: &str) -> Vec<u8> {
         match self {
             SlowClient::Head => b"GET /livez HTTP/1.1\r\nHost: x\r\nX-A: ".to_vec(),
@@ -111,15 +114,15 @@ async fn slow_clients_do_not_delay_others() {
     attackers.shutdown().await;
     assert!(fewest > all / 2, "only {fewest} clients were connected");
     slow_clients.assert_closed_in_time();
-    // Twice as long, plus a margin for a busy machine that is below every timeout: a client blocked by the attack would
-    // wait for one.
+    // Allows twice the time, plus a margin for a busy machine. The margin is below every timeout, and a client blocked
+    // by the attack would have to wait for a timeout.
     for (share, margin) in [(50, Duration::from_millis(5)), (99, Duration::from_secs(1))] {
         let (calm, attacked) = (percentile(&mut before, share), percentile(&mut during, share));
         assert!(attacked <= calm * 2 + margin, "p{share}: {attacked:?} under attack, {calm:?} without");
     }
 }
 
-/// An idle service.
+/// A server, and a token to call it.
 struct Target {
     server: ServerProcess,
     manager: String,
@@ -150,9 +153,9 @@ type OpenConnections = BTreeMap<usize, (SlowClient, Instant)>;
 
 #[derive(Default)]
 struct SlowClients {
-    /// Connection times of connected clients.
+    /// Time of connection of each slow client that is connected now.
     open_connections: watch::Sender<OpenConnections>,
-    /// Connection durations of disconnected clients.
+    /// How long each disconnected slow client was connected.
     durations: Mutex<Vec<(SlowClient, Duration)>>,
     connection_count: AtomicUsize,
 }
@@ -200,7 +203,7 @@ async fn connect(slowness: SlowClient, address: SocketAddr) -> std::io::Result<T
     socket.connect(address).await
 }
 
-/// Returns when the server has closed the connection.
+/// Keeps a slow connection open. Returns when the server has closed it.
 async fn stay(slowness: SlowClient, start: &[u8], stream: TcpStream) {
     let (mut read, mut write) = stream.into_split();
     let drip = async {
@@ -212,7 +215,7 @@ async fn stay(slowness: SlowClient, start: &[u8], stream: TcpStream) {
     };
     let listen = async {
         if slowness == SlowClient::Reading {
-            // A client that does not read only notices the close by writing.
+            // A client that does not read notices the close only when it writes.
             std::future::pending::<()>().await;
         }
         let mut response = vec![];
@@ -229,7 +232,7 @@ fn percentile(times: &mut [Duration], share: usize) -> Duration {
     times[(times.len() * share / 100).min(times.len() - 1)]
 }
 
-/// For this process and its children.
+/// Raises the limit of open files for this process and its children.
 fn raise_file_limit() {
     let this = std::process::id().to_string();
     let status = Command::new("prlimit").args(["--pid", &this, "--nofile=8192:"]).status().expect("prlimit runs");

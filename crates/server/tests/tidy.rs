@@ -1,4 +1,4 @@
-//! Invariants of ARCHITECTURE.md that can be tested.
+//! Tests invariants that ARCHITECTURE.md states.
 
 #![expect(clippy::unwrap_used, reason = "tests panic on failure")]
 
@@ -8,16 +8,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Crates that may depend on each library.
+/// Crates that may depend on a library. No other crate may.
 const PERMITTED_CRATES: &[(&str, &[&str])] = &[
     ("axum", &["web", "api", "console", "server", "bench"]),
-    // The sandbox operator is an HTTP server, which the service reaches by its socket only.
+    // The sandbox operator is an HTTP server. The service reaches it only through its socket.
     ("hyper", &["client", "server", "operators", "sandbox", "bench"]),
     ("maxminddb", &["operators", "bench"]),
     ("rusqlite", &["store"]),
     ("tokio-postgres", &["store"]),
     ("deadpool-postgres", &["store"]),
-    // Password hashing is a rule of the engine.
+    // The engine's rules include how passwords are hashed.
     ("argon2", &["engine"]),
     // Only the command line uses terminals.
     ("clap", &["client", "server", "bench"]),
@@ -29,14 +29,14 @@ const PERMITTED_CRATES: &[(&str, &[&str])] = &[
     ("anyhow", &["server", "bench"]),
 ];
 
-/// The domain must not depend on these.
+/// Libraries on which the domain must not depend.
 const FORBIDDEN_IN_DOMAIN: &[&str] = &["tokio", "serde", "serde_json", "async-trait", "aws-lc-rs", "tracing", "http"];
 
-/// Permitted dependencies among our crates.
+/// Crates of this workspace on which each of our crates may depend.
 const OWN_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("callback-signature", &["domain"]),
-    // The API client knows HTTP and JSON, never the engine, the configuration or the database.
+    // The API client uses HTTP and JSON, never the engine, the configuration or the database.
     ("client", &["callback-signature", "domain"]),
     ("engine", &["callback-signature", "domain"]),
     ("store", &["domain", "engine"]),
@@ -44,12 +44,12 @@ const OWN_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("operators", &["domain", "engine", "smpp"]),
     ("sandbox", &["domain", "engine", "smpp"]),
     ("verification-page", &["domain"]),
-    // The HTTP doors know neither each other nor the database; what both need is in `web`.
+    // The API and the console depend neither on each other nor on the database. What both need is in `web`.
     ("web", &["callback-signature", "domain", "engine", "operators", "sandbox"]),
     ("api", &["callback-signature", "domain", "engine", "operators", "sandbox", "verification-page", "web"]),
     ("console", &["callback-signature", "domain", "engine", "operators", "sandbox", "verification-page", "web"]),
     ("server", &["api", "client", "console", "domain", "engine", "operators", "sandbox", "store", "web"]),
-    // A dev-dependency only.
+    // Other crates use it as a dev-dependency only.
     ("test-support", &["domain", "engine", "store"]),
     ("fuzz", &["callback-signature", "domain", "engine", "operators", "smpp"]),
     ("libfuzzer", &["fuzz"]),
@@ -88,7 +88,7 @@ fn relative(path: &Path) -> String {
     path.strip_prefix(root()).unwrap().display().to_string()
 }
 
-/// Dependencies of each crate, without dev-dependencies.
+/// Returns the dependencies of each crate, without dev-dependencies.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let manifests = files(&root(), &|path| path.ends_with("Cargo.toml"));
     manifests
@@ -153,7 +153,8 @@ fn architecture_map_matches_the_tree() {
     }
 }
 
-/// Lowercase without separators, so that `redirect session`, `redirect_session` and `RedirectSession` are equal.
+/// Returns the name in lower case without separators, so that `redirect session`, `redirect_session` and
+/// `RedirectSession` are equal.
 fn normalized(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
 }
@@ -164,7 +165,7 @@ fn words(line: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Names of the structs, enums, traits, modules and functions in the sources of our crates.
+/// Returns the names of the structs, enums, traits, modules and functions in the sources of our crates.
 fn defined_names() -> BTreeSet<String> {
     let sources = files(&root().join("crates"), &has_extension(&["rs"]));
     let mut names = BTreeSet::new();
@@ -179,7 +180,7 @@ fn defined_names() -> BTreeSet<String> {
     names
 }
 
-/// Names of the tables that remain after all migrations.
+/// Returns the names of the tables that exist after all migrations.
 fn table_names() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for path in files(&root().join("crates/store/migrations/sqlite"), &has_extension(&["sql"])) {
@@ -219,11 +220,11 @@ fn glossary_terms_exist_in_the_code() {
     }
 }
 
-/// One module chooses between live operators and the simulated one.
+/// Only one module of the engine chooses between live operators and the simulated one.
 #[test]
 fn use_cases_do_not_distinguish_the_sandbox() {
     let engine = root().join("crates/engine/src");
-    // Going live, the keys that sign callbacks, and the choice itself.
+    // Exceptions: going live, the keys that sign callbacks, and the module that makes the choice.
     let allowed = ["checks/mod.rs", "context.rs", "keys/key_ring.rs", "lookups/operator_access/mod.rs"];
     let allowed = allowed.map(|name| engine.join(name));
     for path in files(&engine, &has_extension(&["rs"])).into_iter().filter(|path| !allowed.contains(path)) {
@@ -235,7 +236,7 @@ fn use_cases_do_not_distinguish_the_sandbox() {
 
 #[test]
 fn every_file_has_module_documentation() {
-    // Files of a test suite are named after their subject; the main file documents the suite.
+    // Test files are exempt: their names state their subject, and the main file documents the suite.
     for path in rust_files().into_iter().filter(|path| !path.to_string_lossy().contains("/tests/")) {
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.starts_with("//!"), "{} has no module documentation", relative(&path));
@@ -244,7 +245,7 @@ fn every_file_has_module_documentation() {
 
 #[test]
 fn no_unfinished_markers() {
-    // Split so that this file does not match itself.
+    // The words are split, so that this file does not match itself.
     let words = [["TO", "DO"].concat(), ["FIX", "ME"].concat(), ["#[ign", "ore"].concat(), ["todo", "!("].concat()];
     for path in files(&root(), &has_extension(&["rs", "sql", "yaml", "toml", "md", "mjs", "py", "html"])) {
         let text = fs::read_to_string(&path).unwrap();
@@ -295,7 +296,7 @@ fn decisions_are_numbered_and_listed() {
     }
 }
 
-/// Ids of the headings of a page, as GitHub and mdBook derive them.
+/// Returns the ids of a page's headings, as GitHub and mdBook derive them.
 fn heading_ids(page: &str) -> BTreeSet<String> {
     let mut is_code = false;
     let mut counts = BTreeMap::<String, usize>::new();

@@ -31,7 +31,7 @@ impl MessageContent<'_> {
 }
 
 impl<'a> MessageContent<'a> {
-    /// The octets with one septet per octet, unpacked if the default alphabet is packed.
+    /// Returns the octets with one septet in each, and unpacks them if the default alphabet is packed.
     pub fn unpack_septets(&self, default: DefaultAlphabet) -> Cow<'a, [u8]> {
         if default == DefaultAlphabet::Gsm0338Packed && self.data_coding == DataCoding::DEFAULT {
             gsm::unpack(self.octets, self.fill_bits).into()
@@ -42,7 +42,8 @@ impl<'a> MessageContent<'a> {
 }
 
 impl ShortMessage {
-    /// `message_payload` takes precedence over `short_message` (SMPP 3.4, 5.3.2.32), unless it is empty.
+    /// Returns the user data. `message_payload` takes precedence over `short_message` (SMPP 3.4, 5.3.2.32), unless it
+    /// is empty.
     pub fn content(&self) -> MessageContent<'_> {
         let payload = self.tlvs.message_payload().filter(|payload| !payload.is_empty());
         let payload = payload.unwrap_or(&self.short_message);
@@ -81,7 +82,8 @@ fn read_content<'a>(
     content
 }
 
-/// After a UDH, packed septets begin at the next multiple of seven bits (3GPP TS 23.040, 9.2.3.24).
+/// Returns the number of padding bits after a UDH. Packed septets begin at the next multiple of seven bits (3GPP TS
+/// 23.040, 9.2.3.24).
 fn fill_bits(header_octets: usize) -> u8 {
     u8::try_from((7 - header_octets * 8 % 7) % 7).unwrap_or_default()
 }

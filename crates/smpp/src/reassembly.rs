@@ -1,10 +1,10 @@
-//! Reassembly of concatenated messages.
+//! Joins the parts of concatenated messages.
 //!
 //! Parts arrive in any order, repeatedly, or not at all. Incomplete messages are keyed by source, destination,
 //! reference and total, and expire after a timeout. Memory is bounded: anyone can send first parts without the rest, so
 //! each sender has a limit. A part beyond a limit is rejected, and the peer resends it; stored parts are never evicted.
 //!
-//! The time `now` is an argument, of any type that durations can be added to.
+//! Callers pass the current time as `now`, in any type to which durations can be added.
 //!
 //! Octets are concatenated before they are decoded, because some senders split within a character.
 
@@ -25,7 +25,7 @@ pub struct ReassemblyLimits {
     pub timeout: Duration,
     pub max_messages: usize,
     pub max_messages_per_sender: usize,
-    /// Memory of all stored parts, with a fixed overhead for each part.
+    /// Maximum memory of all stored parts, including a fixed overhead for each part.
     pub max_octets: usize,
 }
 
@@ -51,7 +51,7 @@ pub enum PartOutcome<I> {
     Duplicate,
 }
 
-/// Reason for rejecting a part.
+/// Why a part is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ReassemblyError {
     #[error("invalid part number {sequence} of {total}")]
@@ -62,7 +62,7 @@ pub enum ReassemblyError {
     LimitReached,
 }
 
-/// A complete message.
+/// A complete message, with all of its parts.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 pub struct ConcatenatedMessage<I> {
     /// Time of the first received part, which need not be part 1.
@@ -99,7 +99,7 @@ pub struct ExpiredMessage<I> {
     pub missing: u8,
 }
 
-/// Incomplete messages.
+/// Stores incomplete messages until all of their parts have arrived.
 #[derive(Debug)]
 pub struct Reassembly<I> {
     limits: ReassemblyLimits,
@@ -191,12 +191,12 @@ impl<I: Copy + Ord + Add<Duration, Output = I>> Reassembly<I> {
         expired
     }
 
-    /// Earliest expiry of an incomplete message.
+    /// Returns the earliest expiry of an incomplete message.
     pub fn next_deadline(&self) -> Option<I> {
         self.by_sender.values().flatten().map(|message| message.first_seen + self.limits.timeout).min()
     }
 
-    /// Number of incomplete messages.
+    /// Returns the number of incomplete messages.
     pub fn incomplete_messages(&self) -> usize {
         self.messages
     }
@@ -266,7 +266,7 @@ impl<I> IncompleteMessage<I> {
         u8::try_from(self.parts.len()).map_or(0, |stored| self.total.saturating_sub(stored))
     }
 
-    /// Index of a part, or its insertion index as `Err`.
+    /// Returns the index of a part. The error is the index at which the part would be inserted.
     fn position(&self, sequence: u8) -> Result<usize, usize> {
         self.parts.binary_search_by_key(&sequence, |part| part.sequence)
     }

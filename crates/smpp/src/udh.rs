@@ -1,6 +1,7 @@
 //! User data header (UDH): information elements before the text of a message.
 //!
-//! The concatenation element may be at any position. A malformed header is reported, but only loses the segment.
+//! The concatenation element may be at any position. A malformed header is reported, and the message counts as having
+//! no segment in its header.
 
 use thiserror::Error;
 
@@ -12,7 +13,7 @@ const IEI_CONCATENATION_16BIT: u8 = 0x08;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConcatenationReference {
     EightBit(u8),
-    /// Also of `sar_msg_ref_num`.
+    /// Also used for the TLV `sar_msg_ref_num`.
     SixteenBit(u16),
 }
 
@@ -24,7 +25,7 @@ impl ConcatenationReference {
         }
     }
 
-    /// One octet or two.
+    /// Returns one octet or two, depending on the width.
     pub fn to_octets(self) -> Vec<u8> {
         match self {
             ConcatenationReference::EightBit(reference) => vec![reference],
@@ -33,7 +34,7 @@ impl ConcatenationReference {
     }
 }
 
-/// Part of a concatenated message. Not validated: `sequence` may be 0 or above `total`.
+/// Position of a part in a concatenated message. Not validated: `sequence` may be 0 or above `total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Segment {
     pub reference: ConcatenationReference,
@@ -63,7 +64,7 @@ pub enum MalformedUdh {
     Element { id: u8 },
 }
 
-/// Splits octets into header and text.
+/// Splits user data into header and text.
 pub fn split_header(octets: &[u8]) -> Result<(Udh<'_>, &[u8]), MalformedUdh> {
     let (&length, rest) = octets.split_first().ok_or(MalformedUdh::Missing)?;
     let declared = usize::from(length);
@@ -73,7 +74,7 @@ pub fn split_header(octets: &[u8]) -> Result<(Udh<'_>, &[u8]), MalformedUdh> {
 }
 
 impl<'a> Udh<'a> {
-    /// Information elements in order; the last is an error if it exceeds the header.
+    /// Returns the information elements in order. The last one is an error if it exceeds the header.
     pub fn elements(self) -> impl Iterator<Item = Result<InformationElement<'a>, MalformedUdh>> {
         let mut rest = self.elements;
         std::iter::from_fn(move || {
@@ -87,7 +88,8 @@ impl<'a> Udh<'a> {
         })
     }
 
-    /// The segment. The last of several concatenation elements counts (3GPP TS 23.040).
+    /// Returns the segment, if the header has a concatenation element. The last of several elements counts (3GPP TS
+    /// 23.040).
     pub fn segment(self) -> Result<Option<Segment>, MalformedUdh> {
         let mut segment = None;
         for element in self.elements() {

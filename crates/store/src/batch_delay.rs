@@ -1,32 +1,35 @@
-//! How long a batch stays open for more callers.
+//! Decides how long a batch stays open for more callers.
 //!
-//! Callers that just got a result often submit again immediately. A batch that closes at once misses most of them, and
-//! they split into two halves that wait for each other's commit. With slow commits and fast callers that costs half the
-//! throughput, so a batch stays open until the expected number of callers has arrived, for at most a fraction of the
-//! last commit's duration. With callers as slow as the commit the two halves overlap well, and waiting only costs time:
-//! after a wait that did not fill the batch, the next batches skip the wait. A lone caller never waits.
+//! Callers that just got a result often submit again immediately. If the next batch closes at once, it misses most of
+//! them. The callers then split into two halves, each of which waits for the commit of the other. With slow commits and
+//! fast callers, this costs half the throughput. A batch therefore stays open until the expected number of callers has
+//! arrived, but at most for a fraction of the duration of the last commit.
+//!
+//! If callers are as slow as the commit, the two halves overlap well, and waiting only costs time. After a wait that
+//! did not fill the batch, the next batches therefore skip the wait. A lone caller never waits.
 
 use std::time::{Duration, Instant};
 
-/// The delay is the duration of the last batch divided by this.
+/// A batch waits for at most the duration of the last batch divided by this.
 const DELAY_DIVISOR: u32 = 6;
 const MAX_DELAY: Duration = Duration::from_millis(1);
-/// The backoff skips at most two to the power of this many batches.
+/// Limits the backoff: after waits that did not fill the batch, at most 2 to the power of this number of batches skip
+/// the wait.
 const MAX_BACKOFF_EXPONENT: u32 = 6;
 
-/// Delay of the next batch, derived from the last ones.
+/// Decides whether an open batch waits for more callers, based on the last batches.
 #[derive(Debug, Default)]
 pub(crate) struct BatchDelay {
     expected_size: usize,
     max_delay: Duration,
-    /// Consecutive waits that did not fill the batch.
+    /// Number of consecutive waits that did not fill the batch.
     failed_waits: u32,
-    /// Batches that still skip the wait.
+    /// Number of batches that still skip the wait.
     skipped_batches: u32,
 }
 
 impl BatchDelay {
-    /// Records a finished batch of `size`, and the number of callers that queued meanwhile.
+    /// Records a finished batch, and the number of callers that have queued meanwhile.
     pub(crate) fn record_commit(&mut self, size: usize, queued: usize, duration: Duration) {
         let is_alone = size + queued <= 1;
         self.expected_size = if is_alone { 0 } else { size + queued };
@@ -37,7 +40,8 @@ impl BatchDelay {
         self.skipped_batches == 0 && size < self.expected_size && opened.elapsed() < self.max_delay
     }
 
-    /// Records the size at which a batch was closed. A batch at 7/8 of the expected size justifies its wait.
+    /// Records the size at which a batch was closed. The wait was worth it if the batch has reached 7/8 of the expected
+    /// size.
     pub(crate) fn record_close(&mut self, size: usize) {
         if self.skipped_batches > 0 {
             self.skipped_batches -= 1;
@@ -54,7 +58,8 @@ impl BatchDelay {
 mod tests {
     use super::*;
 
-    /// A batch that opened just now, however slow this test is.
+    /// Returns the opening time of a batch that has just opened. It is in the future, so that a slow test run does not
+    /// matter.
     fn just_opened() -> Instant {
         Instant::now() + Duration::from_hours(1)
     }

@@ -1,4 +1,4 @@
-//! Row mapping of checks and callbacks.
+//! Maps rows of checks, verifications and callbacks to domain types and back.
 
 use ringtrue_domain::{
     lifecycle::{
@@ -39,7 +39,7 @@ pub(crate) fn check_from_row(row: Row) -> Result<AnyCheck, StoreError> {
     check_and_rest_from_row(row).map(|(check, _)| check)
 }
 
-/// Reads a check, and returns the reader for the columns after it.
+/// Reads a check, and returns the reader of the columns that follow.
 fn check_and_rest_from_row(row: Row) -> Result<(AnyCheck, RowReader), StoreError> {
     let mut row = row.reader("checks");
     let (id, project) = (CheckId(row.uuid("id")?), ProjectId(row.uuid("project_id")?));
@@ -101,7 +101,7 @@ fn check_and_rest_from_row(row: Row) -> Result<(AnyCheck, RowReader), StoreError
     Ok((check, row))
 }
 
-/// Columns of a redirect session, read after those of its check.
+/// Columns of a redirect session. They follow the columns of its check.
 macro_rules! redirect_session_columns {
     () => {
         "redirect_sessions.input, redirect_sessions.state_hash, redirect_sessions.began_at, redirect_sessions.browser_hash, \
@@ -110,7 +110,7 @@ macro_rules! redirect_session_columns {
 }
 pub(crate) use redirect_session_columns;
 
-/// Reads a check and its redirect session, and returns the reader for the columns after them.
+/// Reads a check and its redirect session, and returns the reader of the columns that follow.
 pub(crate) fn redirect_session_from_row(row: Row) -> Result<(RedirectSessionRecord, RowReader), StoreError> {
     let (check, mut row) = check_and_rest_from_row(row)?;
     let Some(input) = row.bytes_or_null("input")?.map(Sealed) else {
@@ -135,7 +135,8 @@ fn browser_hash(row: &mut RowReader) -> Result<Option<BrowserHash>, StoreError> 
     Ok(hash.map(BrowserHash))
 }
 
-/// The first open check, or the first check if none is open. An SMS may contain an old code besides the new one.
+/// Returns the first open check, or the first check if none is open. An SMS may contain an old code besides the new
+/// one.
 pub(crate) fn prefer_open_check(
     checks: impl Iterator<Item = Result<AnyCheck, StoreError>>,
 ) -> Result<Option<AnyCheck>, StoreError> {
@@ -193,7 +194,7 @@ macro_rules! callback_columns {
 }
 pub(crate) use callback_columns;
 
-/// A callback without its attempts, and its project.
+/// Reads a callback without its attempts, and the id of its project.
 pub(crate) fn callback_from_row(row: Row) -> Result<(ProjectId, CallbackRecord), StoreError> {
     let mut row = row.reader("callbacks");
     let (check, project) = (CheckId(row.uuid("check_id")?), ProjectId(row.uuid("project_id")?));
@@ -203,7 +204,7 @@ pub(crate) fn callback_from_row(row: Row) -> Result<(ProjectId, CallbackRecord),
     Ok((project, CallbackRecord { check, product, url, body, state, attempts: Vec::new() }))
 }
 
-/// Reads the columns `state` and `due_at`.
+/// Reads the state of a callback from the columns `state` and `due_at`.
 pub(crate) fn callback_state(row: &mut RowReader) -> Result<CallbackState, StoreError> {
     let state = row.text("state")?;
     match (state.as_str(), row.instant_or_null("due_at")?) {
@@ -218,7 +219,7 @@ pub(crate) const STATE_WAITING: &str = "waiting";
 pub(crate) const STATE_DELIVERED: &str = "delivered";
 pub(crate) const STATE_GIVEN_UP: &str = "given_up";
 
-/// The columns `state`, `failed_attempts` and `due_at` after an attempt.
+/// Returns the values of the columns `state`, `failed_attempts` and `due_at` after an attempt.
 pub(crate) fn columns_after_attempt(attempt: u32, outcome: AttemptOutcome) -> (&'static str, i64, Option<i64>) {
     let attempt = i64::from(attempt);
     match outcome {
@@ -235,7 +236,7 @@ macro_rules! attempt_columns {
 }
 pub(crate) use attempt_columns;
 
-/// Returns the number of the attempt with it.
+/// Reads an attempt, and returns it with its number.
 pub(crate) fn attempt_from_row(row: Row) -> Result<(u32, AttemptLog), StoreError> {
     let mut row = row.reader("callback_attempts");
     row.uuid("check_id")?;
@@ -253,7 +254,7 @@ pub(crate) fn attempt_from_row(row: Row) -> Result<(u32, AttemptLog), StoreError
     Ok((number, log))
 }
 
-/// Columns of a verification, read after those of its check.
+/// Columns of a verification. They follow the columns of its check.
 macro_rules! verification_columns {
     () => {
         "verifications.step_id, verifications.progress, verifications.input, verifications.code_redeemed_at, \
@@ -262,7 +263,7 @@ macro_rules! verification_columns {
 }
 pub(crate) use verification_columns;
 
-/// Reads a check and its columns as a verification.
+/// Reads a verification, whose columns follow those of its check.
 pub(crate) fn verification_from_row(row: Row) -> Result<VerificationRecord, StoreError> {
     let (check, mut row) = check_and_rest_from_row(row)?;
     Ok(VerificationRecord {
@@ -276,7 +277,7 @@ pub(crate) fn verification_from_row(row: Row) -> Result<VerificationRecord, Stor
     })
 }
 
-/// Reads the columns `check_id`, `progress` and the status of the step's check.
+/// Reads the progress of a verification from the columns `check_id` and `progress`, and the status of its current step.
 pub(crate) fn progress_from_row(row: Row) -> Result<ListedProgress, StoreError> {
     let mut row = row.reader("verifications");
     Ok(ListedProgress {
@@ -291,7 +292,7 @@ fn read_progress(row: &mut RowReader) -> Result<Progress, StoreError> {
     json.parse().map_err(|problem| row.corrupt("progress", problem))
 }
 
-/// `verifications.progress`. Its shape is part of the schema and may change only in compatible ways.
+/// The JSON in `verifications.progress`. It is part of the schema, and may change only in compatible ways.
 #[derive(Serialize, Deserialize)]
 struct ProgressJson {
     methods: Vec<String>,
@@ -307,7 +308,7 @@ struct StepJson {
     product: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     check: Option<uuid::Uuid>,
-    /// That of the check. `ACCEPTED`: the step is open.
+    /// Status of the step's check. `ACCEPTED`: the step is still open.
     status: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     matched: Option<bool>,

@@ -1,7 +1,7 @@
 //! The interface between the queries and a database.
 //!
-//! Most queries are written once, against [`Tx`]: one SQL text, with parameters numbered in the order of their first
-//! use, that both databases understand, and one row mapping. Frequent operations are batched, and each database
+//! Most queries are written once, against [`Tx`], with one row mapping. Their SQL text works in both databases. Its
+//! parameters are numbered in the order of their first use. Frequent operations are batched, and each database
 //! implements them in its own way: see [`operation`](crate::operation).
 //!
 //! Statements return only rows. A query that needs the number of changed rows uses `returning`.
@@ -23,9 +23,9 @@ use crate::{
 
 #[derive(Debug)]
 pub(crate) enum Sql {
-    /// One of a few texts. Stays prepared.
+    /// One of a few texts. The connection keeps it prepared.
     Cached(Cow<'static, str>),
-    /// Composed for one call.
+    /// A text that was composed for one call. It is not kept prepared.
     Composed(String),
 }
 
@@ -41,7 +41,7 @@ impl From<String> for Sql {
     }
 }
 
-/// An open transaction.
+/// An open transaction in either database.
 pub(crate) trait Tx: Send {
     fn query<'a>(&'a mut self, sql: Sql, values: &'a [Value]) -> BoxFuture<'a, Result<Vec<Row>, StoreError>>;
 }
@@ -57,26 +57,26 @@ impl dyn Tx + '_ {
         Ok(self.run(sql, values).await?.into_iter().next())
     }
 
-    /// Runs a constant statement and tells whether it returned a row.
+    /// Runs a constant statement and returns whether it has a result row.
     pub(crate) async fn exists(&mut self, sql: &'static str, values: &[Value]) -> Result<bool, StoreError> {
         Ok(!self.run(sql, values).await?.is_empty())
     }
 
-    /// Runs a statement that returns a number.
+    /// Runs a statement and returns the number in its first row, or 0 if there is no row.
     pub(crate) async fn number(&mut self, sql: impl Into<Sql>, values: &[Value]) -> Result<i64, StoreError> {
         self.query(sql.into(), values).await?.into_iter().next().map_or(Ok(0), Row::into_int)
     }
 }
 
-/// The end of a transaction that did not fail, with its result.
+/// How a transaction without an error ends, and the value that it returns.
 #[derive(Debug)]
 pub(crate) enum TransactionEnd<T> {
     Commit(T),
-    /// Discards the writes, and still returns a result.
+    /// Discards the writes, but still returns the value.
     Rollback(T),
 }
 
-/// The statements of a transaction.
+/// A closure that runs the statements of a transaction.
 pub(crate) trait Work<T>:
     for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> BoxFuture<'t, Result<T, StoreError>> + Send + 'static
 {
@@ -87,8 +87,8 @@ impl<T, W> Work<T> for W where
 {
 }
 
-/// Turns `|tx| { statements }` into [`Work`], whose futures must be boxed: a bound on closures cannot require that the
-/// futures of an `async` closure are `Send`.
+/// Turns `|tx| { statements }` into a closure that implements [`Work`]. The closure returns a boxed future, because a
+/// trait bound cannot require that the future of an `async` closure is `Send`.
 macro_rules! work {
     (|$($parameter:pat_param),+| $statements:expr) => {
         move |$($parameter),+| Box::pin(async move { $statements })
@@ -96,7 +96,7 @@ macro_rules! work {
 }
 pub(crate) use work;
 
-/// Runs transactions and batched operations.
+/// A database that runs transactions and batched operations.
 pub(crate) trait Database:
     Run<InsertCheck>
     + Run<ConcludeCheck>
@@ -107,68 +107,75 @@ pub(crate) trait Database:
 {
     const MIGRATIONS: &'static [Migration];
 
-    /// Increments the control-plane version, locks its row, returns it, and notifies listening nodes with the commit.
+    /// Increments the control-plane version and returns it. Locks its row until the commit, which also notifies the
+    /// listening nodes.
     const INCREMENT_VERSION_SQL: &'static str;
 
-    /// The aggregate for the smallest `id`.
+    /// The aggregate expression for the smallest `id`.
     const MIN_ID_SQL: &'static str;
 
-    /// Creates the missing partitions between two times, and returns their number. `None`: tables are not partitioned.
+    /// Creates the missing monthly partitions between two times, and returns their number. `None`: the database does
+    /// not partition its tables.
     const CREATE_PARTITIONS_SQL: Option<&'static str>;
 
-    /// Drops the partitions of months before a time in which no check is open and no callback is waiting.
+    /// Drops the partitions of the months before a given time, except months with an open check or a waiting callback.
+    /// `None`: the database does not partition its tables.
     const DROP_PARTITIONS_SQL: Option<&'static str>;
 
-    /// Deletes the counted creation times of a number. `None`: the database counts checks.
+    /// Deletes the recorded creation times of a number, on which its limit is based. `None`: the database counts rows
+    /// of `checks` instead.
     const DELETE_NUMBER_LIMITS_SQL: Option<&'static str>;
 
-    /// Deletes the creation times that do not count any more.
+    /// Deletes the creation times that no longer count towards a limit. `None`: the database records none.
     const DELETE_EXPIRED_NUMBER_LIMITS_SQL: Option<&'static str>;
 
-    /// Whether tables of checks have the column `bucket`.
+    /// Whether `checks` and the tables that belong to it have the column `bucket`, by which Citus distributes rows.
     const HAS_BUCKETS: bool;
 
-    /// The condition that rows of two tables belong to the same check, besides equal ids. Empty if ids suffice.
+    /// Returns the condition that rows of two tables with equal check ids must also fulfil: equal buckets. Empty if the
+    /// database has no buckets.
     fn same_bucket(left: &str, right: &str) -> String;
 
-    /// Reads the latest recorded time and the server's clock, in milliseconds since 1970. The clock is null for a
-    /// database without a server.
+    /// Reads the latest time that a node has recorded, and the server's clock, in milliseconds since 1970. The clock is
+    /// null if the database has no server.
     const READ_TIME_SQL: &'static str;
 
-    /// Reads a text that differs between copies of a database. `None`: the database has none.
+    /// Reads a text that identifies this copy of the database, so that a restored or copied database is detected.
+    /// `None`: the database has no such text.
     const READ_IDENTITY_SQL: Option<&'static str>;
 
-    /// Runs `work` as one transaction, and returns when it is durable.
+    /// Runs `work` as one transaction. Returns when its commit is durable.
     fn transact<T: Send + 'static>(
         &self,
         work: impl Work<TransactionEnd<T>>,
     ) -> impl Future<Output = Result<T, StoreError>> + Send;
 
-    /// Runs `work` against one snapshot.
+    /// Runs `work` against one snapshot, without writes.
     fn read<T: Send + 'static>(&self, work: impl Work<T>) -> impl Future<Output = Result<T, StoreError>> + Send;
 
-    /// As [`transact`](Database::transact), on capacity reserved for the node: tenants must not delay heartbeats, or
-    /// the node counts as dead.
+    /// As [`transact`](Database::transact), on capacity reserved for the node itself. A node counts as dead without
+    /// heartbeats, so requests of tenants must not delay them.
     fn transact_reserved<T: Send + 'static>(
         &self,
         work: impl Work<TransactionEnd<T>>,
     ) -> impl Future<Output = Result<T, StoreError>> + Send;
 
-    /// As [`read`](Database::read), on capacity reserved for the node: tenants must not delay revocations.
+    /// As [`read`](Database::read), on capacity reserved for the node itself, so that requests of tenants do not
+    /// delay its reads of token revocations.
     fn read_reserved<T: Send + 'static>(
         &self,
         work: impl Work<T>,
     ) -> impl Future<Output = Result<T, StoreError>> + Send;
 
-    /// As [`read`](Database::read), on connections for lists. Statements end at the search timeout. Holds the turn until
-    /// they have ended, even if the future is dropped earlier.
+    /// As [`read`](Database::read), on connections for lists. The search timeout limits the statements. Keeps `turn`
+    /// until they have ended, even if the future is dropped earlier.
     fn read_list<T: Send + 'static>(
         &self,
         turn: ListTurn,
         work: impl Work<T>,
     ) -> impl Future<Output = Result<T, StoreError>> + Send;
 
-    /// As [`read_list`](Database::read_list), on connections for searches. Holds the permit until the statements have
+    /// As [`read_list`](Database::read_list), on connections for searches. Keeps `permit` until the statements have
     /// ended, even if the future is dropped earlier.
     fn search<T: Send + 'static>(
         &self,
@@ -176,18 +183,18 @@ pub(crate) trait Database:
         work: impl Work<T>,
     ) -> impl Future<Output = Result<T, StoreError>> + Send;
 
-    /// Ends a select that locks its rows, and omits those that others have locked. Empty if the database does not
-    /// support it.
+    /// Returns the end of a `select` that locks its rows and skips rows that another transaction has locked. Empty if
+    /// the database does not support this.
     fn skip_locked_sql(&self) -> &'static str;
 
-    /// Writes back what a bulk write has changed, so that no later write has to. Nothing waits for it. A database server
-    /// does it by itself.
+    /// Copies the changes of a bulk write from the log to the database file, so that no later write has to wait for
+    /// this. Only `SQLite` needs it: a database server does it in the background.
     fn checkpoint(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
         std::future::ready(Ok(()))
     }
 
-    /// Fails if the disk of the database is full, as far as a small transaction does not tell: a file may have room for
-    /// it.
+    /// Fails if the disk of the database is full. On a full disk, a small transaction may still succeed, because the
+    /// log file has unused space.
     fn probe_disk(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
         std::future::ready(Ok(()))
     }

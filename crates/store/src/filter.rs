@@ -1,7 +1,8 @@
-//! Compiles a filter to an SQL condition for both databases, and splits it into a span of `created_at` and a remainder.
+//! Compiles a filter to an SQL condition for both databases. Splits a filter into a time span of `created_at` and a
+//! remainder.
 //!
-//! The SQL contains no text of the client: fields are mapped to known columns, and operands become parameters. Text is
-//! compared bytewise (`collate "C"` in `PostgreSQL`; the default and `case_sensitive_like` in `SQLite`).
+//! The SQL contains no text from the client: fields are mapped to known columns, and operands become parameters. Text
+//! is compared by bytes, for which `PostgreSQL` needs `collate "C"`, and `SQLite` needs `case_sensitive_like`.
 
 use jiff::Timestamp;
 use ringtrue_domain::{
@@ -12,7 +13,7 @@ use ringtrue_engine::ports::store::StoreError;
 
 use crate::{row::Value, time_span::Span};
 
-/// Returns the condition, and appends its operands to `values`.
+/// Returns the SQL condition of a filter, and appends its operands to `values`.
 ///
 /// `column` maps a field to a column or expression. An unknown field is an error: the parser should have rejected it.
 pub(crate) fn compile(
@@ -42,7 +43,7 @@ fn compile_parts(
     Ok(format!("({})", parts.join(separator)))
 }
 
-/// The condition for a column that is not null.
+/// Returns the condition for a value that is not null. The caller handles null.
 fn compile_test(test: &FieldTest, column: &str, values: &mut Vec<Value>) -> String {
     match test {
         FieldTest::Text(TextTest::Set(choice)) => {
@@ -62,7 +63,7 @@ fn compile_test(test: &FieldTest, column: &str, values: &mut Vec<Value>) -> Stri
         FieldTest::Boolean(choice) => compile_choice(choice, column, values, |&boolean| Some(boolean.into())),
         FieldTest::Identifier(choice) => compile_choice(choice, column, values, |&id| Some(id.into())),
         FieldTest::Instant(InstantTest::Set(choice)) => compile_choice(choice, column, values, |&at| exact_millis(at)),
-        // Stored instants are whole milliseconds, operands may be finer.
+        // Stored times have whole milliseconds, but operands may be finer.
         FieldTest::Instant(InstantTest::Before(at)) => format!("{column} < {}", bind(values, ceil_millis(*at).into())),
         FieldTest::Instant(InstantTest::NotAfter(at)) => {
             format!("{column} <= {}", bind(values, floor_millis(*at).into()))
@@ -74,7 +75,7 @@ fn compile_test(test: &FieldTest, column: &str, values: &mut Vec<Value>) -> Stri
     }
 }
 
-/// `operand` returns `None` for a value that no row can have.
+/// Returns the condition for a set of values. `operand` returns `None` for a value that no row can have.
 fn compile_choice<T>(
     choice: &SetTest<T>,
     column: &str,
@@ -130,7 +131,7 @@ fn clamp_millis(millis: i128) -> i64 {
     i64::try_from(millis).unwrap_or(i64::MAX)
 }
 
-/// A filter as a span of `created_at` and a remainder. Both must hold.
+/// A filter, split into a span of `created_at` and a remainder. A check must match both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SpanFilter {
     pub span: Span,
@@ -155,12 +156,12 @@ impl SpanFilter {
         SpanFilter { span, remainder }
     }
 
-    /// Number of comparisons of the remainder, one for each operand.
+    /// Returns the number of comparisons in the remainder. Each operand counts as one.
     pub(crate) fn comparison_count(&self) -> u64 {
         self.remainder.as_ref().map_or(0, comparison_count)
     }
 
-    /// The part of the remainder that requires one reference.
+    /// Returns the part of the remainder that requires a certain reference.
     pub(crate) fn reference_condition(&self) -> Option<&Filter> {
         let parts = match self.remainder.as_ref()? {
             Filter::And(parts) => parts,
@@ -172,7 +173,7 @@ impl SpanFilter {
         })
     }
 
-    /// Whether the counters of a product can answer the remainder.
+    /// Whether the counters of a product have all fields that the remainder tests.
     pub(crate) fn is_covered_by_counters(&self, product: Product) -> bool {
         self.remainder.as_ref().is_none_or(|filter| is_covered_by_counters(filter, product))
     }
@@ -201,14 +202,15 @@ fn is_covered_by_counters(filter: &Filter, product: Product) -> bool {
         Filter::And(parts) | Filter::Or(parts) => parts.iter().all(|part| is_covered_by_counters(part, product)),
         Filter::Comparison { field, .. } => match field.name {
             "status" | "verified" | "network_id" => true,
-            // The verdict of SIM Swap. Verifications have it beside theirs, which is the one counted.
+            // The counters have only the verdict. For SIM Swap, `no_sim_change` is the verdict. For verifications it is
+            // another field.
             "no_sim_change" => product == Product::SimSwap,
             _ => false,
         },
     }
 }
 
-/// The span of a comparison of `created_at`. Stored instants are whole milliseconds.
+/// Returns the time span that a comparison of `created_at` selects. Stored times have whole milliseconds.
 fn created_at_span(part: &Filter) -> Option<Span> {
     let Filter::Comparison { field, test: FieldTest::Instant(test) } = part else { return None };
     if field.name != "created_at" {
@@ -220,7 +222,7 @@ fn created_at_span(part: &Filter) -> Option<Span> {
         InstantTest::After(at) => Span::since(floor_millis(*at).saturating_add(1)),
         InstantTest::NotBefore(at) => Span::since(ceil_millis(*at)),
         InstantTest::Set(SetTest::OneOf(instants)) => match instants[..] {
-            // Empty for an instant between two milliseconds.
+            // The span is empty if the instant is between two milliseconds.
             [at] => Span::since(ceil_millis(at)).intersect(Span::before(floor_millis(at).saturating_add(1))),
             _ => return None,
         },

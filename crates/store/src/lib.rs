@@ -1,16 +1,16 @@
-//! The engine's ports over `SQLite` and `PostgreSQL`.
+//! Implements the engine's store ports over `SQLite` and `PostgreSQL`.
 //!
-//! [`open`] chooses the database by its URL. The code common to both databases is written once: the queries (`queries`),
-//! the row mapping (`row_mapping`, `check_row_mapping`), filters (`filter`) and migrations (`migration`). The rest is
-//! in `sqlite` and `postgres`. One contract test suite runs against both.
+//! [`open`] chooses the database by its URL. The code common to both databases is written once: the queries
+//! (`queries`), the row mapping (`row_mapping`, `check_row_mapping`), filters (`filter`) and migrations (`migration`).
+//! The rest is in `sqlite` and `postgres`. The same contract tests run against both.
 //!
-//! Frequent operations (`operation`) use group commit: calls that arrive while a transaction commits share the next one.
-//! In `PostgreSQL` each kind of operation has a queue (`postgres::batch_queue`); in `SQLite` all writes go through one
-//! writer thread. A call returns only after its transaction is durable.
+//! Frequent operations (`operation`) use group commit: calls that arrive while a transaction commits share the next
+//! one. In `PostgreSQL` each kind of operation has a queue (`postgres::batch_queue`). In `SQLite` all writes go through
+//! one writer thread. A call returns only after its transaction is durable.
 //!
-//! Every call ends within seconds, with [`StoreError::Unavailable`](ringtrue_engine::ports::store::StoreError) when the
-//! database is unreachable, full or read-only. The store never reads the clock, and never retries but for a batch that
-//! conflicts with a concurrent transaction.
+//! Every call ends within seconds. If the database is unreachable, full or read-only, it fails with
+//! [`StoreError::Unavailable`](ringtrue_engine::ports::store::StoreError). The store never reads the clock. It never
+//! retries, except for a batch that conflicts with a concurrent transaction.
 
 mod batch_delay;
 mod check_row_mapping;
@@ -46,18 +46,19 @@ pub use url::{InvalidStoreUrl, StoreUrl};
 use queries::SqlStore;
 use url::StoreAddress;
 
-/// Resources of a store. The defaults suit one node of a deployment.
+/// Connections, threads and time limits of a store. The defaults suit one node of a deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// `PostgreSQL`: connections for transactions that are not batched. The store opens up to 15 more: 10 for batches,
-    /// 2 for lists, 2 reserved for the node itself, and 1 for notifications. With [`searches`](Self::searches), a node
-    /// opens 24 by default.
+    /// `PostgreSQL`: maximum number of connections for transactions that are not batched. The store opens up to 15
+    /// more: 10 for batches, 2 for lists, 2 reserved for the node itself, and 1 for notifications. Together with those
+    /// for [`searches`](Self::searches), a node opens up to 24 by default.
     pub connections: usize,
-    /// `SQLite`: reader threads. The store starts three more, for lists and the node itself.
+    /// `SQLite`: number of reader threads. The store starts three more: two for lists, and one reserved for the node
+    /// itself.
     pub readers: usize,
-    /// Concurrent searches. Each has its own connection or thread.
+    /// Maximum number of concurrent searches. Each has its own connection or thread.
     pub searches: usize,
-    /// Limit of a search or list.
+    /// Time limit of a search or list.
     pub search_timeout: Duration,
 }
 
@@ -81,7 +82,8 @@ pub enum OpenError {
     Altered { names: Vec<String> },
 }
 
-/// Opens a store. The schema must be the one that this binary was built for, or a newer one that supports it.
+/// Opens a store. Fails unless the schema is the one that this binary was built for, or a newer one that supports this
+/// binary.
 ///
 /// Call it inside a Tokio runtime, which then drives the connections.
 pub async fn open(url: &StoreUrl, options: &StoreOptions) -> Result<Arc<dyn Store>, OpenError> {
@@ -98,7 +100,7 @@ pub async fn open(url: &StoreUrl, options: &StoreOptions) -> Result<Arc<dyn Stor
     })
 }
 
-/// Checks the certificate files that a URL names. Does not open the database.
+/// Checks that the certificate file named in a URL can be read. Does not open the database.
 pub fn check_files(url: &StoreUrl) -> Result<(), StoreError> {
     match &url.0 {
         StoreAddress::Sqlite(_) => Ok(()),
@@ -106,7 +108,7 @@ pub fn check_files(url: &StoreUrl) -> Result<(), StoreError> {
     }
 }
 
-/// Compares the schema of a database with the one that this binary was built for. Changes nothing.
+/// Compares the schema of a database with the schema that this binary was built for. Changes nothing.
 pub async fn schema_state(url: &StoreUrl) -> Result<SchemaState, StoreError> {
     match &url.0 {
         StoreAddress::Sqlite(path) => sqlite::schema_state(path.clone()).await,
@@ -123,7 +125,7 @@ pub async fn migrate(url: &StoreUrl, now: Timestamp) -> Result<Vec<&'static str>
     }
 }
 
-/// Tells how the tables of a `PostgreSQL` database are distributed. `None`: the database is `SQLite`.
+/// Returns how the tables of a `PostgreSQL` database are distributed. `None`: the database is `SQLite`.
 pub async fn distribution_state(url: &StoreUrl) -> Result<Option<DistributionState>, StoreError> {
     match &url.0 {
         StoreAddress::Sqlite(_) => Ok(None),
@@ -131,8 +133,8 @@ pub async fn distribution_state(url: &StoreUrl) -> Result<Option<DistributionSta
     }
 }
 
-/// Distributes the tables over the servers of a Citus cluster, and returns the names of those that were not distributed
-/// before. Servers may keep running. Concurrent calls are serialised, and an interrupted one can be repeated.
+/// Distributes the tables over the servers of a Citus cluster. Returns the names of the newly distributed tables.
+/// Ringtrue servers may keep running. Concurrent calls are serialised, and an interrupted call can be repeated.
 pub async fn distribute(
     url: &StoreUrl,
     progress: impl FnMut(DistributionProgress) + Send,
@@ -143,8 +145,8 @@ pub async fn distribute(
     }
 }
 
-/// As [`distribute`], if the database has no workspaces yet, or is distributed and has new tables. Without Citus,
-/// does nothing.
+/// As [`distribute`], but only if the database has neither workspaces nor accounts, or if some of its tables are
+/// distributed already, such as after a new release has added tables. Does nothing without Citus.
 pub async fn distribute_if_empty(url: &StoreUrl) -> Result<Vec<&'static str>, StoreError> {
     match &url.0 {
         StoreAddress::Sqlite(_) => Ok(Vec::new()),

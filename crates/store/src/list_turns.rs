@@ -1,5 +1,5 @@
-//! Shares the workers of lists by workspace: one list of a workspace runs at a time, and a bounded number waits, so that
-//! the lists of one workspace cannot occupy all workers.
+//! Shares the list connections or threads between workspaces. Each workspace reads one list at a time, and a limited
+//! number of its lists waits. One workspace can therefore not occupy all connections or threads.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -11,18 +11,18 @@ use tokio::{
     time::timeout,
 };
 
-/// Lists of a workspace that wait for its turn. Further ones are rejected. More than the default rate limit of reads, so
-/// that a burst within the limit is served.
+/// Maximum number of a workspace's lists that wait for their turn. Further lists are rejected. The number exceeds the
+/// default rate limit of reads, so that a burst within the rate limit is served.
 const MAX_WAITING_LISTS: usize = 256;
-/// Time for which a list waits for the others of its workspace.
+/// Maximum time for which a list waits for other lists of its workspace.
 const TURN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Whose list is read.
+/// The tenant on whose behalf a list is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ListOwner {
     Workspace(WorkspaceId),
     Project(ProjectId),
-    /// Lists for administrators.
+    /// Lists for administrators, across all workspaces.
     Deployment,
 }
 
@@ -38,26 +38,26 @@ impl From<ProjectId> for ListOwner {
     }
 }
 
-/// The turns of all workspaces with a list. `None` stands for the deployment.
+/// The queues of all workspaces that have lists running or waiting. The key `None` stands for lists for administrators.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ListTurns(Arc<Mutex<HashMap<Option<WorkspaceId>, Queue>>>);
 
 #[derive(Debug)]
 struct Queue {
     turn: Arc<Semaphore>,
-    /// Lists that run or wait.
+    /// Number of lists that run or wait.
     lists: usize,
 }
 
-/// The turn of one list, which ends on drop.
+/// The right to read one list. Dropping it ends the turn.
 #[derive(Debug)]
 pub(crate) struct ListTurn {
-    // Dropped before the place.
+    // Field order matters: the permit is dropped before the place.
     _permit: OwnedSemaphorePermit,
     _place: Place,
 }
 
-/// A place in a workspace's queue.
+/// A place in a workspace's queue, held while a list runs or waits.
 #[derive(Debug)]
 struct Place {
     workspace: Option<WorkspaceId>,
@@ -65,7 +65,7 @@ struct Place {
 }
 
 impl ListTurns {
-    /// Waits for the turn of a list.
+    /// Waits until it is the workspace's turn to read a list.
     pub(crate) async fn take(&self, workspace: Option<WorkspaceId>) -> Result<ListTurn, StoreError> {
         let (turn, place) = self.enqueue(workspace)?;
         let permit = timeout(TURN_TIMEOUT, turn.acquire_owned()).await.map_err(|_| StoreError::TooManySearches)?;
@@ -92,7 +92,7 @@ impl Drop for Place {
         let mut queues = self.turns.queues();
         match queues.get_mut(&self.workspace) {
             Some(queue) if queue.lists > 1 => queue.lists -= 1,
-            // Frees the memory of idle workspaces.
+            // Removes the queue of an idle workspace, to free its memory.
             _ => drop(queues.remove(&self.workspace)),
         }
     }

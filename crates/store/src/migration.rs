@@ -1,11 +1,12 @@
-//! Numbered migrations, embedded in the binary.
+//! Applies numbered migrations, which are embedded in the binary.
 //!
-//! Both databases have migrations with the same names. A released migration is never edited: the database stores its
-//! checksum, and a difference is an error.
+//! Both databases have migrations with the same names. Never edit a released migration: the database stores its
+//! checksum, and a different checksum is an error.
 //!
-//! Two releases can share a database: a migration expands the schema, and a later release contracts it. The table
-//! `schema_compatibility` names the oldest schema whose releases can use the database. A release therefore also runs on
-//! the schema of a newer one, until a migration raises that version: for a rolling upgrade, and to roll an upgrade back.
+//! Two releases can share a database, for a rolling upgrade or to roll an upgrade back. A migration only adds to the
+//! schema, and a later release removes what is no longer used. The table `schema_compatibility` names the oldest schema
+//! version whose releases can still use the database. An older release therefore keeps running on a newer schema, until
+//! a migration raises this version.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use ringtrue_engine::ports::store::StoreError;
@@ -63,17 +64,18 @@ pub(crate) struct AppliedMigration {
     pub checksum: String,
 }
 
-/// The schema that a database has.
+/// The migrations that were applied to a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AppliedSchema {
     pub migrations: Vec<AppliedMigration>,
-    /// A release can use the database if its newest migration is at least this version. `None`: only a release
-    /// that has all migrations can.
+    /// A release can use the database if its newest migration has at least this version. `None`: only a release that
+    /// has all the migrations can use it.
     pub oldest_version: Option<i64>,
 }
 
 impl AppliedSchema {
-    /// Whether a release with these migrations can use the database although a newer release has migrated it.
+    /// Whether an older release, which has the migrations `known`, can use the database although a newer release has
+    /// migrated it.
     fn supports_older_release(&self, known: &[Migration]) -> bool {
         let newest = newest_version(known);
         self.oldest_version.is_some_and(|oldest| oldest <= newest)
@@ -95,25 +97,25 @@ pub(crate) fn newest_version(known: &[Migration]) -> i64 {
     known.last().map_or(0, |migration| migration.version)
 }
 
-/// The schema of a database, compared with the migrations of this binary.
+/// Compares the schema of a database with the migrations of this binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SchemaState {
     Current,
-    /// No migration was applied.
+    /// No migration was applied yet.
     Empty,
-    /// These migrations are pending.
+    /// The migrations in `missing` are still to be applied.
     Behind {
         missing: Vec<String>,
     },
-    /// These migrations were applied by a newer release, beside which this one can run.
+    /// A newer release has applied these migrations. This release can run on the newer schema.
     Newer {
         names: Vec<String>,
     },
-    /// These migrations were applied by a newer release, and this one cannot use the schema.
+    /// A newer release has applied these migrations. This release cannot use the newer schema.
     Unknown {
         names: Vec<String>,
     },
-    /// These migrations were applied with a different content.
+    /// The content of these migrations differs from the content that was applied.
     Altered {
         names: Vec<String>,
     },
@@ -144,7 +146,7 @@ impl SchemaState {
     }
 }
 
-/// The migrations that were not applied, in order.
+/// Returns the migrations that were not applied yet, in order.
 pub(crate) fn pending<'k>(known: &'k [Migration], applied: &AppliedSchema) -> impl Iterator<Item = &'k Migration> {
     known.iter().filter(|one| applied.migrations.iter().all(|row| row.version != one.version))
 }
@@ -161,7 +163,7 @@ pub enum MigrateError {
     Failed { name: &'static str, cause: StoreError },
 }
 
-/// Fails if this binary cannot use the schema, migrated or not.
+/// Fails if this binary cannot use the schema, even after it has applied its pending migrations.
 pub(crate) fn ensure_compatible(known: &[Migration], applied: &AppliedSchema) -> Result<(), MigrateError> {
     match SchemaState::compare(known, applied) {
         SchemaState::Current | SchemaState::Empty | SchemaState::Behind { .. } | SchemaState::Newer { .. } => Ok(()),
@@ -203,7 +205,8 @@ mod tests {
         }
     }
 
-    /// The tables that migrations create, with those that their foreign keys refer to. Without partitions.
+    /// Returns the tables that the migrations create, each with the tables that its foreign keys refer to. Omits
+    /// partitions.
     fn tables_of(migrations: &[Migration]) -> BTreeMap<String, BTreeSet<String>> {
         let mut tables = BTreeMap::new();
         for statement in migrations.iter().flat_map(|migration| migration.sql.split(";\n")).chain([CREATE_TABLE]) {
@@ -255,7 +258,7 @@ mod tests {
             (vec![first.clone(), second.clone()], None, SchemaState::Current),
             (vec![first.clone(), second.clone()], Some(2), SchemaState::Current),
             (vec![first.clone()], None, missing.clone()),
-            // Applied by a newer release: this one runs beside it if its schema is not too old.
+            // A newer release has applied a migration. This release can run if `oldest_version` permits it.
             (vec![first.clone(), second.clone(), newer.clone()], None, unknown("0099_tomorrow")),
             (vec![first.clone(), second.clone(), newer.clone()], Some(3), unknown("0099_tomorrow")),
             (

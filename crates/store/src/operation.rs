@@ -1,4 +1,4 @@
-//! Frequent operations of the data plane, which each database runs in batches: `postgres::batch_queue`,
+//! Frequent operations of the data plane. Each database runs them in batches: `postgres::batch_queue` and
 //! `sqlite::writer`.
 
 use std::future::Future;
@@ -26,14 +26,14 @@ use ringtrue_engine::ports::{
 
 use crate::row::Row;
 
-/// The parameters of one caller.
+/// An operation of one caller, with its parameters.
 pub(crate) trait Operation: Send + Sync + 'static {
     type Output: Send + 'static;
 }
 
-/// Runs operations, batched with those of other callers.
+/// Runs an operation in a batch with those of other callers.
 pub(crate) trait Run<O: Operation>: Send + Sync + 'static {
-    /// Returns when the operation is durable.
+    /// Runs an operation. Returns when its effect is durable.
     fn run(&self, operation: O) -> impl Future<Output = Result<O::Output, StoreError>> + Send;
 }
 
@@ -45,15 +45,15 @@ impl Operation for IdempotencyClaim {
     type Output = ClaimOutcome;
 }
 
-/// A new check: accepted, or concluded on creation.
+/// Inserts a new check, which is open or already concluded.
 #[derive(Clone, Debug)]
 pub(crate) struct InsertCheck {
     pub check: AnyCheck,
-    /// `None`: the check is concluded.
+    /// What the check waits for: an SMS or a device. `None`: the check is already concluded.
     pub expectation: Option<Expectation>,
     pub number_limit: Option<NumberLimit>,
     pub idempotent_response: Option<IdempotentResponse>,
-    /// The verification that begins with the check.
+    /// The verification to insert, if the check is its first step.
     pub verification: Option<Box<NewVerification>>,
 }
 
@@ -67,7 +67,7 @@ impl InsertCheck {
         InsertCheck { check, expectation: Some(expectation), number_limit, idempotent_response, verification }
     }
 
-    /// The number and the URLs of a concluded check are not stored, because nothing uses them any more.
+    /// Inserts a check that is already concluded. Omits its number and its URLs, because nothing uses them any more.
     pub(crate) fn concluded(concluded: Concluded<AnyVerdict>, idempotent_response: Option<IdempotentResponse>) -> Self {
         let check = AnyCheck { claimed: None, callback_url: None, redirect_url: None, ..concluded.into_check() };
         InsertCheck { check, expectation: None, number_limit: None, idempotent_response, verification: None }
@@ -82,7 +82,7 @@ impl InsertCheck {
         }
     }
 
-    /// The rows of the check, and of its verification.
+    /// Returns the row of the check and, if it begins a verification, the row of the verification.
     pub(crate) fn rows(&self) -> impl Iterator<Item = CheckRow<'_>> {
         let verification = self.verification.as_ref();
         let deadline = Some(self.check.expires_at);
@@ -96,8 +96,9 @@ impl InsertCheck {
 pub(crate) struct CheckRow<'a> {
     pub check: &'a AnyCheck,
     pub expectation: Option<&'a Expectation>,
-    /// Of an open check. A verification has that of its current step, which has none of its own: a step never ends
-    /// later, and one row is enough to find both.
+    /// When the check expires. `None`: the check is concluded, or is a step of a verification. A verification has the
+    /// deadline of its current step. The step needs none of its own: it never ends later, and one row of `deadlines` is
+    /// enough to find both.
     pub deadline: Option<Timestamp>,
 }
 
@@ -128,7 +129,8 @@ impl<'a> CheckRow<'a> {
         }
     }
 
-    /// The input of a silent check, which has a redirect session.
+    /// The sealed input of a silent check, which is stored in its redirect session. `None`: no redirect session is
+    /// inserted with this check.
     pub(crate) fn silent_input(&self) -> Option<&'a Sealed> {
         match self.expectation {
             Some(Expectation::Device { input }) => Some(input),
@@ -149,7 +151,7 @@ impl<'a> CheckRow<'a> {
     }
 }
 
-/// The conclusion of a check, and its callback.
+/// Concludes a check, and inserts its callback, if any.
 #[derive(Clone, Debug)]
 pub(crate) struct ConcludeCheck {
     pub conclusion: CheckConclusion,
@@ -161,7 +163,8 @@ impl Operation for ConcludeCheck {
 }
 
 impl ConcludeCheck {
-    /// The counter changes: from the previous status (pending, if the check ever was) to the final one.
+    /// Returns the counter changes: one check less with its previous status, and one more with its final status. The
+    /// previous status is pending if the check was ever pending.
     pub(crate) fn usage_changes(&self, before: &OpenCheck) -> [UsageDelta; 2] {
         let conclusion = &self.conclusion;
         let concluded = UsageDelta {
@@ -178,8 +181,8 @@ impl ConcludeCheck {
     }
 }
 
-/// Columns of a check that its conclusion leaves unchanged. A device may have changed the network since the check was
-/// read.
+/// Columns of an open check that its conclusion does not change. They are read with the conclusion, because a device
+/// may have changed the network since the caller read the check.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenCheck {
     pub expires_at: Timestamp,
@@ -187,7 +190,7 @@ pub(crate) struct OpenCheck {
     pub network: Option<NetworkId>,
 }
 
-/// The columns of [`OpenCheck::from_row`].
+/// The columns that [`OpenCheck::from_row`] reads.
 macro_rules! open_check_columns {
     () => {
         "checks.id, expires_at, pending_at, network_id"
@@ -207,13 +210,13 @@ impl OpenCheck {
     }
 }
 
-/// Returns the columns of the found checks.
+/// Finds checks. The output has a row with the columns of each check.
 #[derive(Clone, Debug)]
 pub(crate) enum FindCheck {
     ById(CheckId),
-    /// Returns the check of each known code, in the order of the codes.
+    /// Finds the check of each code, in the order of the codes. Unknown codes have no row.
     ByCodes(Vec<CodeHash>),
-    /// Returns the columns of the redirect session, too. They are null after the conclusion of the check.
+    /// Adds the columns of the redirect session. They are null if the check is concluded.
     WithRedirectSession(CheckId),
 }
 
@@ -221,11 +224,11 @@ impl Operation for FindCheck {
     type Output = Vec<Row>;
 }
 
-/// A conditional change of a redirect session.
+/// Changes a redirect session if a condition holds.
 #[derive(Clone, Debug)]
 pub(crate) enum RedirectOperation {
     Begin(BeginRedirect),
-    /// The return of a device with a `state` parameter, which is valid once.
+    /// Consumes the `state` parameter with which a device returns. A `state` is valid once.
     ConsumeState {
         check: CheckId,
         state_hash: TokenHash,
@@ -237,8 +240,9 @@ pub(crate) enum RedirectOperation {
 }
 
 impl Operation for RedirectOperation {
-    /// `None`: the condition did not hold, and nothing was written. For a consumed state the row has the columns of the
-    /// check, of its redirect session, and the pending redirect.
+    /// `None`: the condition did not hold, and nothing was written. The row of
+    /// [`ConsumeState`](RedirectOperation::ConsumeState) has the columns of the check, of its redirect session and of
+    /// the pending redirect.
     type Output = Option<Row>;
 }
 
@@ -251,8 +255,8 @@ impl RedirectOperation {
     }
 }
 
-/// The counter changes of a redirect, if any. `before` has the check's columns `id, project_id, product, created_at,
-/// status, network_id`.
+/// Returns the counter changes of a redirect that begins. `None`: the counters stay the same. `before` has the columns
+/// `id, project_id, product, created_at, status, network_id` of the check before the redirect.
 pub(crate) fn redirect_usage_changes(
     before: Row,
     redirect: &BeginRedirect,
@@ -274,10 +278,10 @@ pub(crate) fn redirect_usage_changes(
     Ok(is_changed.then_some([before, after]))
 }
 
-/// The limit of checks per project and number, from the creation times of recent checks.
+/// Limits the number of checks for each project, product and phone number, by the creation times of recent checks.
 ///
-/// The times ascend: a check created out of order, because a clock is behind, counts as the newest before it. Of any
-/// `max_checks + 1` admitted checks the first and the last are therefore at least a window apart.
+/// The times are in ascending order. If the clock of a node is behind, its check counts with the newest time recorded
+/// before. Of any `max_checks + 1` admitted checks, the first and the last are therefore at least a window apart.
 pub(crate) mod number_limit {
     use jiff::Timestamp;
     use ringtrue_domain::reverse_sms::NumberLimit;
@@ -286,7 +290,7 @@ pub(crate) mod number_limit {
         i64::from(limit.window_seconds) * 1_000
     }
 
-    /// When the next check is admitted. `None`: now.
+    /// Returns the time at which the next check is admitted. `None`: it is admitted now.
     pub(crate) fn blocked_until(limit: NumberLimit, instants: &[i64]) -> Option<Timestamp> {
         let max_checks = usize::try_from(limit.max_checks).unwrap_or(usize::MAX);
         let oldest_counted = instants.len().checked_sub(max_checks.max(1))?;
@@ -294,7 +298,7 @@ pub(crate) mod number_limit {
         Timestamp::from_millisecond(until).ok()
     }
 
-    /// The times after one more check was admitted, without those that cannot count any more.
+    /// Adds the time of an admitted check, and drops the times that can no longer count.
     pub(crate) fn with_create(limit: NumberLimit, instants: &[i64], at: Timestamp) -> Vec<i64> {
         let at = at.as_millisecond();
         let kept = usize::try_from(limit.max_checks).unwrap_or(usize::MAX).saturating_sub(1);

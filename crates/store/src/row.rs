@@ -1,6 +1,6 @@
-//! Values of parameters and columns, and the reading of rows, column by column, into domain types.
+//! Values of parameters and columns, and a reader that converts the columns of a row to domain types.
 //!
-//! An invalid column becomes [`StoreError::CorruptRow`], which names the table, the row and the column.
+//! An invalid column is reported as [`StoreError::CorruptRow`] with the table, the row and the column.
 
 use std::{fmt, str::FromStr, vec};
 
@@ -20,7 +20,7 @@ use ringtrue_engine::ports::{
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-/// A parameter of a statement, or a column of a row.
+/// The value of a statement's parameter or of a row's column.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Null,
@@ -31,7 +31,7 @@ pub(crate) enum Value {
     Uuid(Uuid),
 }
 
-/// The parameters of a statement, in order.
+/// Builds the parameters of a statement, in order.
 macro_rules! values {
     ($($value:expr),* $(,)?) => { &[$($crate::row::Value::from($value)),*] };
 }
@@ -67,7 +67,7 @@ value_from! {
     hash: TokenHash => hash.0.into();
     sealed: &Sealed => sealed.0.as_slice().into();
     network: &NetworkId => network.as_str().into();
-    // Whole milliseconds since 1970.
+    // Times are stored as whole milliseconds since 1970.
     at: Timestamp => Value::Int(at.as_millisecond());
 }
 
@@ -88,7 +88,7 @@ impl Row {
         RowReader { table, id, rest: self.0.into_iter() }
     }
 
-    /// Reads a row of one number.
+    /// Returns the only value of a row, which must be an integer.
     pub(crate) fn into_int(self) -> Result<i64, StoreError> {
         self.reader("(result)").int("number")
     }
@@ -126,7 +126,7 @@ impl RowReader {
         self.or_null(|row| row.boolean(column))
     }
 
-    /// `PostgreSQL` has a UUID type; `SQLite` stores 16 bytes.
+    /// Reads a UUID. `PostgreSQL` has a UUID type, `SQLite` stores 16 bytes.
     pub(crate) fn uuid(&mut self, column: &str) -> Result<Uuid, StoreError> {
         match self.next() {
             Value::Uuid(id) => Ok(id),
@@ -204,7 +204,7 @@ impl RowReader {
         serde_json::from_str(&text).map_err(|problem| self.corrupt(column, problem))
     }
 
-    /// The error for an invalid column of this row.
+    /// Returns the error for an invalid column of this row.
     pub(crate) fn corrupt(&self, column: &str, problem: impl fmt::Display) -> StoreError {
         let row = match &self.id {
             Some(Value::Uuid(id)) => id.to_string(),
@@ -228,7 +228,7 @@ impl RowReader {
         read(self).map(Some)
     }
 
-    /// Names the type of the value, never the value itself.
+    /// Returns the error for a column of another type. Names the type that was found, but never shows the value.
     fn unexpected(&self, column: &str, expected: &str, found: &Value) -> StoreError {
         let found = match found {
             Value::Null => "null",

@@ -1,8 +1,8 @@
-//! Row mapping of the control-plane tables.
+//! Maps rows of the control-plane tables to domain types and back.
 //!
-//! The columns of a table are listed in one macro and read in the same order below it. Lists and settings are stored as
-//! JSON. Its shapes, at the end of this file, are part of the schema and may change only in compatible ways. Unknown
-//! members are ignored, because a newer node may write them during a rolling upgrade.
+//! One macro lists the columns of a table, and the function below it reads them in the same order. Lists and settings
+//! are stored as JSON. The JSON types at the end of this file are part of the schema, and may change only in compatible
+//! ways. Unknown members are ignored, because a newer node may write them during a rolling upgrade.
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
@@ -175,7 +175,7 @@ pub(crate) fn audit_event_from_row(row: Row) -> Result<AuditEvent, StoreError> {
     })
 }
 
-/// The columns `actor`, `client_id` and `account_id`.
+/// Returns the values of the columns `actor`, `client_id` and `account_id`.
 pub(crate) fn actor_columns(actor: &Actor) -> (&'static str, Option<&str>, Option<AccountId>) {
     match actor {
         Actor::Credential(client) => ("credential", Some(client.as_str()), None),
@@ -185,7 +185,7 @@ pub(crate) fn actor_columns(actor: &Actor) -> (&'static str, Option<&str>, Optio
     }
 }
 
-/// The column `creator`: the kind of the actor, followed by its id.
+/// Returns the value of the column `creator`: the kind of the actor, followed by its id.
 pub(crate) fn creator_column(actor: &Actor) -> String {
     match actor {
         Actor::Credential(client) => format!("credential {client}"),
@@ -205,12 +205,12 @@ fn parse_creator(text: &str) -> Option<Actor> {
     }
 }
 
-/// The hour of an instant, as in the counters: `2026-11-15T02`.
+/// Formats the hour of an instant as in the counters: `2026-11-15T02`.
 pub(crate) fn format_hour(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H").to_string()
 }
 
-/// The start of a month, day or hour: `2026-11`, `2026-11-15` or `2026-11-15T02`.
+/// Parses the start of a month, day or hour: `2026-11`, `2026-11-15` or `2026-11-15T02`.
 pub(crate) fn parse_period_start(text: &str) -> Option<Timestamp> {
     let missing = match text.len() {
         7 => "-01T00:00:00Z",
@@ -225,7 +225,7 @@ pub(crate) fn to_json<T: Serialize>(shape: &T) -> Result<String, StoreError> {
     serde_json::to_string(shape).map_err(|problem| StoreError::Refused(format!("JSON encoding failed: {problem}")))
 }
 
-/// JSON of a list of products or scopes.
+/// Formats a list of products or scopes as JSON.
 pub(crate) fn names_to_json<T: fmt::Display>(items: &[T]) -> Result<String, StoreError> {
     to_json(&items.iter().map(ToString::to_string).collect::<Vec<_>>())
 }
@@ -247,7 +247,7 @@ where
 
 fn read_configuration(row: &mut RowReader) -> Result<Configuration, StoreError> {
     let ConfigurationJson(values) = row.json("configuration")?;
-    // A newer release may have more settings.
+    // Ignores settings that only a newer release has.
     let known = values.into_iter().filter_map(|(path, value)| Some((Setting::find(&path)?, value.into())));
     Configuration::from_stored(known).map_err(|problem| row.corrupt("configuration", problem))
 }
@@ -266,7 +266,7 @@ fn read_allowed_networks(row: &mut RowReader) -> Result<Vec<AllowedNetwork>, Sto
         .collect()
 }
 
-/// `workspaces.rate_limits`
+/// The JSON in `workspaces.rate_limits`.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct RateLimitsJson {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -293,7 +293,7 @@ impl From<RateLimitsJson> for RateLimits {
     }
 }
 
-/// `projects.configuration`: the settings by their paths.
+/// The JSON in `projects.configuration`: setting values by path.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ConfigurationJson(BTreeMap<String, SettingJson>);
 
@@ -335,7 +335,7 @@ impl From<SettingJson> for SettingValue {
     }
 }
 
-/// Item of `projects.allowed_networks`
+/// An item of the JSON list in `projects.allowed_networks`.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct AllowedNetworkJson {
     network: String,

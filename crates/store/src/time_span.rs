@@ -1,4 +1,4 @@
-//! Spans of time, split into whole days and hours, for which there are counters, and partial hours at the ends.
+//! Time spans. A span is split into whole days and whole hours, which have counters, and partial hours at its ends.
 
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -8,14 +8,14 @@ use crate::row_mapping;
 pub(crate) const HOUR_MILLIS: i64 = 60 * 60 * 1_000;
 pub(crate) const DAY_MILLIS: i64 = 24 * HOUR_MILLIS;
 
-/// A half-open range of milliseconds since 1970.
+/// A half-open time range, in milliseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     from: i64,
     to: i64,
 }
 
-/// A part of a span: whole days, whole hours, or less than an hour.
+/// A part of a span: whole days, whole hours, or part of an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SpanPart {
     pub span: Span,
@@ -23,7 +23,7 @@ pub(crate) struct SpanPart {
 }
 
 impl Span {
-    /// All instants of UUIDs with a four-digit year. Starts and ends at midnight.
+    /// All times that a UUID with a four-digit year can have. Starts and ends at midnight.
     pub(crate) const ALL_TIME: Span = Span { from: 0, to: 253_402_300_800_000 };
 
     pub(crate) fn since(from: i64) -> Self {
@@ -53,31 +53,32 @@ impl Span {
         self.from % DAY_MILLIS == 0 && self.to % DAY_MILLIS == 0
     }
 
-    /// The smallest UUID of the span.
+    /// Returns the smallest UUID within the span.
     pub(crate) fn first_id(self) -> Uuid {
         min_id_at(self.from)
     }
 
-    /// The smallest UUID after the span.
+    /// Returns the smallest UUID after the span.
     pub(crate) fn end_id(self) -> Uuid {
         min_id_at(self.to)
     }
 
-    /// Key of the hour or day counter that contains the start of the span.
+    /// Returns the key of the hour or day counter that contains the start of the span.
     pub(crate) fn start_period_name(self, length: i64) -> String {
         period_name(self.from, length)
     }
 
-    /// Key of the hour or day counter that contains the end of the span, such as `2026-11-15T13` or `2026-11-15`.
+    /// Returns the key of the hour or day counter that contains the end of the span, such as `2026-11-15T13` or
+    /// `2026-11-15`.
     pub(crate) fn end_period_name(self, length: i64) -> String {
         period_name(self.to, length)
     }
 
-    /// The non-empty parts of the span, newest first.
+    /// Splits the span into non-empty parts, newest first.
     pub(crate) fn parts(self) -> Vec<SpanPart> {
         let within = |at: i64| at.clamp(self.from, self.to);
         let up = |length: i64| within(self.from.saturating_add(length - 1).div_euclid(length) * length);
-        // A span within one hour or day contains no whole one.
+        // Clamped, because a span within one hour or day contains no whole hour or day.
         let down = |length: i64| within(self.to.div_euclid(length) * length);
         let (first_hour, first_day) = (up(HOUR_MILLIS), up(DAY_MILLIS));
         let (last_hour, last_day) = (down(HOUR_MILLIS).max(first_hour), down(DAY_MILLIS).max(first_day));
@@ -98,7 +99,8 @@ fn min_id_at(millis: i64) -> Uuid {
 }
 
 fn period_name(millis: i64, length: i64) -> String {
-    // The end of `ALL_TIME` has a five-digit year, which would sort before the others.
+    // The end of `ALL_TIME` has a five-digit year, whose name would sort before the others. It gets a name that sorts
+    // last.
     let hour =
         Timestamp::from_millisecond(millis).ok().filter(|_| millis < Span::ALL_TIME.to).map(row_mapping::format_hour);
     let mut hour = hour.unwrap_or_else(|| "9999-12-31T99".to_owned());

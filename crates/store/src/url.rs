@@ -1,4 +1,4 @@
-//! URLs of databases.
+//! Parses database URLs.
 
 use std::{
     fmt,
@@ -25,18 +25,18 @@ pub(crate) struct PostgresAddress {
     pub tls: PostgresTls,
 }
 
-/// TLS of a `PostgreSQL` connection. The server's certificate is always verified, including its name.
+/// TLS settings of a `PostgreSQL` connection. The server's certificate and its name are always verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PostgresTls {
     Off,
-    /// Trusts the certificates of this file, or else of the system.
+    /// Trusts the certificates in this file. `None`: trusts those of the system.
     On {
         root_certificates: Option<PathBuf>,
     },
 }
 
 impl StoreUrl {
-    /// Replaces the password. `None`: the database is a file.
+    /// Returns the URL with another password. `None`: the URL names a `SQLite` file, which has no password.
     #[must_use]
     pub fn with_password(mut self, password: &str) -> Option<Self> {
         match &mut self.0 {
@@ -96,7 +96,7 @@ impl FromStr for StoreUrl {
     }
 }
 
-/// Parses the TLS options here, because the driver does not support all of their values.
+/// Parses a `PostgreSQL` URL. Handles the TLS options itself, because the driver does not support all their values.
 fn parse_postgres_url(text: &str) -> Result<PostgresAddress, InvalidStoreUrl> {
     let (base, query) = text.split_once('?').unwrap_or((text, ""));
     let (mut mode, mut root_certificates, mut others) = (None, None, Vec::new());

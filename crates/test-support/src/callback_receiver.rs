@@ -1,4 +1,4 @@
-//! A callback receiver, as a customer would run one.
+//! A callback receiver, such as a customer would run.
 
 use std::{
     collections::VecDeque,
@@ -23,7 +23,7 @@ use crate::{
 /// The loopback address that test nodes allow for callbacks.
 pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 77);
 
-/// Responds with 200 by default and keeps the callbacks.
+/// Receives callbacks and keeps them. Responds with 200 by default.
 #[derive(Debug)]
 pub struct Receiver {
     address: SocketAddr,
@@ -59,7 +59,7 @@ impl Receiver {
         format!("http://{}{target}", self.address)
     }
 
-    /// Raw responses to the next requests. An empty one closes the connection.
+    /// Sets the raw responses to the next requests. An empty response closes the connection.
     pub fn respond_with(&self, responses: impl IntoIterator<Item = &'static str>) {
         self.responses.lock().extend(responses);
     }
@@ -68,19 +68,19 @@ impl Receiver {
         timeout(WAIT_LIMIT, self.callbacks.recv()).await.expect("a callback in time").expect("a receiver")
     }
 
-    /// Whether no unread callback is pending.
+    /// Whether there is no unread callback. Consumes the next one, if any.
     pub fn is_quiet(&mut self) -> bool {
         self.callbacks.try_recv().is_err()
     }
 }
 
-/// The signature of a callback.
+/// Checks the signature of a callback.
 impl ReceivedRequest {
     pub fn key_id(&self) -> String {
         self.signature_parameter("keyId")
     }
 
-    /// Verifies the signature according to the specification, without our own code.
+    /// Verifies the signature as the specification describes it, without using our own code.
     #[track_caller]
     pub fn assert_signed_by(&self, jwks: &Value) {
         let digest = BASE64_STANDARD.encode(digest::digest(&digest::SHA256, &self.body));

@@ -1,6 +1,6 @@
-//! A database for one test, dropped at its end.
+//! Creates a database for one test, and drops it at the end.
 //!
-//! Migrations are slow, so the schema is created once and copied.
+//! Migrations are slow, so they run once, and each test gets a copy of the migrated database.
 
 use std::{
     fs,
@@ -26,7 +26,7 @@ use ringtrue_store::{StoreOptions, StoreUrl};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-/// Signs rows for tests without an engine, which would set its own signer.
+/// Signs rows in tests that use the store without an engine. An engine would set its own signer.
 #[derive(Clone, Copy, Debug)]
 pub struct TestSigner;
 
@@ -50,7 +50,7 @@ enum DatabaseLocation {
     Server {
         name: String,
     },
-    /// A database of this name on the coordinator and on each worker.
+    /// A database with this name on the Citus coordinator and on each worker.
     Cluster {
         name: String,
         ports: Vec<u16>,
@@ -73,7 +73,7 @@ impl Database {
         Database { address: sqlite_address(&path), location: DatabaseLocation::Folder(folder) }
     }
 
-    /// On the server that `make test` started.
+    /// Creates a database on the PostgreSQL server that `make test` has started.
     pub async fn postgres() -> Self {
         static READY: OnceCell<Arc<Mutex<Receiver<String>>>> = OnceCell::const_new();
         let ready = READY.get_or_init(|| async {
@@ -88,14 +88,14 @@ impl Database {
         Database { address: postgres_address(&name), location: DatabaseLocation::Server { name } }
     }
 
-    /// Distributed over the Citus cluster that `make test` started.
+    /// Creates a database that is distributed over the Citus cluster that `make test` has started.
     pub async fn citus() -> Self {
         let name = unused_name();
         let ports = psql("select nodeport from pg_dist_node order by groupid");
         let ports: Vec<u16> = ports.split_whitespace().map(|port| port.parse().expect("a port")).collect();
         for port in &ports {
             psql_at(&server_at(*port), &format!("create database {name}"));
-            // Fewer shards than by default: tests have few rows.
+            // Fewer shards than by default, because tests have few rows.
             psql_at(&server_at(*port), &format!("alter database {name} set citus.shard_count = 4"));
             psql_at(&database_at(*port, &name), "create extension citus");
         }
@@ -109,7 +109,7 @@ impl Database {
         Database { address, location: DatabaseLocation::Cluster { name, ports } }
     }
 
-    /// Runs SQL in the database, past the store.
+    /// Runs SQL directly in the database, without the store.
     pub fn execute(&self, sql: &str) {
         let mut command = match &self.location {
             DatabaseLocation::Folder(folder) => {
@@ -127,12 +127,12 @@ impl Database {
         assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// URL for a process.
+    /// Returns the URL of the database, to pass to another process.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The same database through a proxy on another port.
+    /// Returns the same database with the URL of a proxy on another port.
     #[must_use]
     pub fn behind_proxy(mut self, port: u16) -> Self {
         let mut address = url::Url::parse(&self.address).expect("a URL");
@@ -169,7 +169,7 @@ impl Database {
         TableLock { psql }
     }
 
-    /// Sessions that wait for a lock.
+    /// Returns the number of sessions that wait for a lock.
     pub fn waiting_sessions(&self) -> usize {
         let DatabaseLocation::Server { name } = &self.location else { panic!("not a PostgreSQL server") };
         let waiting =
@@ -193,7 +193,7 @@ impl Database {
         }
     }
 
-    /// A copy restored from a backup taken now.
+    /// Returns a new database with the data of a backup that is taken now.
     #[must_use]
     pub fn restored_copy(&self) -> Self {
         match &self.location {
@@ -223,7 +223,7 @@ impl Database {
         }
     }
 
-    /// All stored data. PostgreSQL prints binary columns in hex.
+    /// Returns all stored data as bytes. PostgreSQL dumps binary columns in hex.
     pub fn dump(&self) -> Vec<u8> {
         match &self.location {
             DatabaseLocation::Folder(folder) => {
@@ -249,7 +249,7 @@ pub struct TableLock {
 
 impl Drop for TableLock {
     fn drop(&mut self) {
-        // Closing its input ends the transaction.
+        // `psql` rolls the transaction back when its input closes.
         drop(self.psql.stdin.take());
         let _ = self.psql.wait();
     }
@@ -263,7 +263,7 @@ impl Drop for Database {
             DatabaseLocation::Cluster { name, ports } => (name, ports.iter().copied().map(server_at).collect()),
         };
         let drop_it = format!("drop database {name} with (force)");
-        // In the background: the server writes a checkpoint first.
+        // Dropped in the background, because the server writes a checkpoint first.
         std::thread::spawn(move || servers.iter().for_each(|server| drop(psql_at(server, &drop_it))));
     }
 }
@@ -290,7 +290,7 @@ fn postgres_address(name: &str) -> String {
     address.to_string()
 }
 
-/// Another server of the cluster.
+/// Returns the URL of another server of the cluster.
 fn server_at(port: u16) -> String {
     let mut address = url::Url::parse(&postgres_server_url()).expect("a URL");
     address.set_port(Some(port)).expect("a port");
@@ -313,13 +313,13 @@ pub fn postgres_server_url() -> String {
     std::env::var("POSTGRES_FOR_TESTS").expect("tests on PostgreSQL need a server of their own: run `make test`")
 }
 
-/// Copies created in advance, as each takes a while.
+/// Creates copies of a database in advance, because each copy takes a while.
 fn copies_of(empty: String) -> Receiver<String> {
     let (ready, copies) = mpsc::sync_channel(2);
     std::thread::spawn(move || {
         loop {
             let name = unused_name();
-            // The default strategy writes all pages to the WAL.
+            // `file_copy` is faster here: the default strategy writes all pages to the WAL.
             psql(&format!("create database {name} template {empty} strategy file_copy"));
             if ready.send(name).is_err() {
                 return;

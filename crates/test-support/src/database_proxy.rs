@@ -1,4 +1,4 @@
-//! A TCP proxy to PostgreSQL that can be cut or blocked.
+//! A TCP proxy to PostgreSQL that a test can cut or block.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -15,14 +15,14 @@ pub struct DatabaseProxy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyState {
     Open,
-    /// Connections are closed and refused.
+    /// Closes all connections, and new ones immediately.
     Cut,
-    /// Data is held back without an error.
+    /// Keeps connections open, but forwards no data.
     Blocked,
 }
 
 impl DatabaseProxy {
-    /// A proxy to the server that `make test` started.
+    /// Starts a proxy to the PostgreSQL server that `make test` has started.
     pub async fn start() -> Self {
         let url = url::Url::parse(&postgres_server_url()).unwrap();
         let target: SocketAddr = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap()).parse().unwrap();
@@ -46,6 +46,6 @@ async fn forward(mut here: TcpStream, target: SocketAddr, mut state: watch::Rece
             _ = state.wait_for(|state| *state != ProxyState::Open) => {}
         }
     }
-    // Held so that the peer waits; then closed.
+    // While the proxy is blocked, the connection stays open so that the client waits. Then it is closed.
     let _ = state.wait_for(|state| *state != ProxyState::Blocked).await;
 }

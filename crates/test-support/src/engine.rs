@@ -1,4 +1,4 @@
-//! Settings of an engine under test.
+//! Settings for an engine under test.
 
 use jiff::SignedDuration;
 use ringtrue_domain::{
@@ -10,7 +10,7 @@ use ringtrue_engine::{
     EngineSettings, RetentionSettings, courier::CourierLimits, rate_limits::DefaultRateLimits, tenants::TenantLimits,
 };
 
-/// Default limits, but more checks per number than tests create.
+/// Returns settings with default limits, except for the limit of checks per number, which is higher than tests reach.
 pub fn engine_settings() -> EngineSettings {
     EngineSettings {
         region: Region::Eu,

@@ -20,7 +20,7 @@ pub struct HttpResponse {
 }
 
 impl HttpResponse {
-    /// The value of a header that occurs at most once.
+    /// Returns the value of a header. Panics if the header occurs more than once.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.iter().filter(|(header, _)| header.eq_ignore_ascii_case(name));
         let value = values.next().map(|(_, value)| value.as_str());
@@ -44,7 +44,7 @@ impl HttpResponse {
         self.json()["detail"].as_str().unwrap_or_else(|| panic!("not a problem: {}", self.text())).to_owned()
     }
 
-    /// The token in the response to a token request.
+    /// Returns the access token from the response to a token request.
     #[track_caller]
     pub fn access_token(self) -> String {
         let response = self.assert(200);
@@ -136,7 +136,7 @@ impl Request {
         self.headers.iter().any(|(header, _)| header.eq_ignore_ascii_case(name))
     }
 
-    /// The request on the wire, with `Connection: close` by default.
+    /// Returns the bytes to send, with `Connection: close` by default.
     pub fn bytes(&self, address: SocketAddr) -> Vec<u8> {
         let mut bytes = format!("{} {} HTTP/1.1\r\n", self.method, self.target).into_bytes();
         if !self.has("Host") {
@@ -163,12 +163,12 @@ impl Request {
     }
 }
 
-/// Value of an `Authorization` header.
+/// Returns the value of an `Authorization` header for HTTP Basic authentication.
 pub fn basic_auth(id: &str, secret: &str) -> String {
     format!("Basic {}", BASE64_STANDARD.encode(format!("{id}:{secret}")))
 }
 
-/// A token request with client credentials.
+/// Builds a token request with the grant type `client_credentials`.
 pub fn token_request(id: &str, secret: &str, scope: &str) -> Request {
     Request::post("/oauth2/token").basic(id, secret).form(&[("grant_type", "client_credentials"), ("scope", scope)])
 }
@@ -179,7 +179,8 @@ pub async fn send(address: SocketAddr, request: &Request) -> HttpResponse {
     parse(&response, request.method == "HEAD")
 }
 
-/// Returns `None` if the server is gone and the result is unknown.
+/// Sends a request. `None`: the connection failed, or closed before the response was complete. The result is then
+/// unknown.
 pub async fn try_send(address: SocketAddr, request: &Request) -> Option<HttpResponse> {
     let mut stream = TcpStream::connect(address).await.ok()?;
     stream.write_all(&request.bytes(address)).await.ok()?;
@@ -188,11 +189,11 @@ pub async fn try_send(address: SocketAddr, request: &Request) -> Option<HttpResp
     try_parse(&bytes)
 }
 
-/// Sends raw bytes and returns everything until the peer closes.
+/// Sends raw bytes, and returns everything that the server sends until it closes the connection.
 pub async fn send_raw(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     let (mut read, mut write) = stream.split();
-    // The server may close before everything is sent.
+    // Ignores a failed write: the server may close the connection before everything is sent.
     let (_, response) = tokio::join!(write.write_all(bytes), read_until_closed(&mut read));
     response
 }
@@ -204,7 +205,7 @@ pub async fn read_until_closed(stream: &mut (impl AsyncReadExt + Unpin)) -> Vec<
     response
 }
 
-/// Returns `None` for an incomplete response.
+/// Parses a response. `None`: the response is incomplete.
 pub fn try_parse(bytes: &[u8]) -> Option<HttpResponse> {
     let head = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
     let length = String::from_utf8_lossy(&bytes[..head]).lines().find_map(|line| {

@@ -1,4 +1,4 @@
-//! HTTP/1.1 servers on loopback sockets: requests as received, and scripted responses.
+//! HTTP/1.1 servers on loopback sockets. They record the requests, and send scripted responses.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -18,26 +18,26 @@ use url::Url;
 
 use crate::WAIT_LIMIT;
 
-/// Script for all paths without their own.
+/// Stands for all paths that have no script of their own.
 pub const ANY_PATH: &str = "";
 
 #[derive(Clone, Debug)]
 pub struct ReceivedRequest {
     pub method: String,
     pub target: String,
-    /// In order, with their original names.
+    /// Headers in the order of the request, with their original names.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// Number of the connection, in the order of connections.
+    /// Number of the connection, in the order in which connections were accepted.
     pub connection: usize,
 }
 
 #[derive(Clone, Debug)]
 pub enum ScriptedResponse {
     Json(u16, Value),
-    /// Status, header lines that each end with CRLF, and body.
+    /// A status, header lines that each end with CRLF, and a body.
     Plain(u16, &'static str, Vec<u8>),
-    /// The whole response.
+    /// The bytes of the whole response.
     Raw(Vec<u8>),
     /// Keeps the connection open without a response.
     Silence,
@@ -45,14 +45,15 @@ pub enum ScriptedResponse {
     HangUp,
 }
 
-/// A server that counts connections and handles each with a function of the test.
+/// A server that counts its connections, and handles each with a function from the test.
 #[derive(Debug)]
 pub struct TestServer {
     pub port: u16,
     connections: Arc<watch::Sender<usize>>,
 }
 
-/// Sends the scripted responses of a path in order, and repeats the last one. Unknown paths get a 404.
+/// A server that sends the scripted responses of a path in order, and repeats the last one. Paths without a script get
+/// a 404.
 #[derive(Clone, Debug)]
 pub struct ScriptedServer {
     pub port: u16,
@@ -61,7 +62,8 @@ pub struct ScriptedServer {
 }
 
 impl ReceivedRequest {
-    /// The request at the beginning of the bytes and its length, if it is complete.
+    /// Parses the request at the beginning of the bytes, and returns it with its length. `None`: the request is
+    /// incomplete.
     pub fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let head = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
         let text = String::from_utf8(bytes[..head].to_vec()).expect("an ASCII head");
@@ -76,7 +78,8 @@ impl ReceivedRequest {
         Some((ReceivedRequest { body, ..request }, head + 4 + length))
     }
 
-    /// The next request of a connection. The buffer keeps bytes of later requests. `None`: the connection was closed.
+    /// Reads the next request of a connection. `buffer` keeps bytes of later requests. `None`: the connection was
+    /// closed.
     pub async fn read(stream: &mut (impl AsyncRead + Unpin), buffer: &mut Vec<u8>) -> Option<Self> {
         loop {
             if let Some((request, length)) = ReceivedRequest::parse(buffer) {
@@ -89,7 +92,7 @@ impl ReceivedRequest {
         }
     }
 
-    /// Method and target.
+    /// Returns the method and the target, separated by a space.
     pub fn line(&self) -> String {
         format!("{} {}", self.method, self.target)
     }
@@ -98,13 +101,13 @@ impl ReceivedRequest {
         self.target.split('?').next().unwrap_or_default()
     }
 
-    /// The value of a header that must occur once.
+    /// Returns the value of a header. Panics unless the header occurs exactly once.
     #[track_caller]
     pub fn header(&self, name: &str) -> &str {
         self.find_header(name).unwrap_or_else(|| panic!("no {name} in {:?}", self.headers))
     }
 
-    /// The value of a header that occurs at most once.
+    /// Returns the value of a header. Panics if the header occurs more than once.
     #[track_caller]
     pub fn find_header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.iter().filter(|(header, _)| header.eq_ignore_ascii_case(name));
@@ -127,7 +130,7 @@ impl ReceivedRequest {
 }
 
 impl TestServer {
-    /// Binds `address`, and passes each connection with its number to `serve`.
+    /// Binds `address`, and passes each connection and its number to `serve`.
     pub async fn start<F, D>(address: &str, serve: F) -> Self
     where
         F: Fn(TcpStream, usize) -> D + Send + 'static,
@@ -185,17 +188,17 @@ impl ScriptedServer {
         self.requests.borrow().clone()
     }
 
-    /// Requests with exactly this target.
+    /// Returns the requests with exactly this target.
     pub fn requests_to(&self, target: &str) -> Vec<ReceivedRequest> {
         self.requests.borrow().iter().filter(|request| request.target == target).cloned().collect()
     }
 
-    /// Requests since the last call.
+    /// Returns and forgets the requests since the last call.
     pub fn take_requests(&self) -> Vec<ReceivedRequest> {
         self.requests.send_replace(vec![])
     }
 
-    /// Waits until this many requests were received in total.
+    /// Waits until this many requests were received since the last [`take_requests`](Self::take_requests).
     pub async fn wait_for_requests(&self, count: usize) {
         let mut requests = self.requests.subscribe();
         let received = timeout(WAIT_LIMIT, requests.wait_for(|requests| requests.len() >= count)).await;
@@ -209,7 +212,7 @@ impl ScriptedServer {
             self.requests.send_modify(|requests| requests.push(ReceivedRequest { connection, ..request }));
             let bytes = match response {
                 ScriptedResponse::Silence => {
-                    // Until the client closes the connection.
+                    // Waits until the client closes the connection.
                     let _ = stream.read(&mut [0]).await;
                     return;
                 }
@@ -235,7 +238,7 @@ impl ScriptedServer {
     }
 }
 
-/// Responds with 400 to a TLS handshake, as web servers do.
+/// Reads a request. Responds with 400 to a TLS handshake, as web servers do.
 async fn read_plain_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<ReceivedRequest> {
     let mut first = [0];
     if buffer.is_empty() && stream.peek(&mut first).await.ok()? == 1 && first == [0x16] {

@@ -1,4 +1,4 @@
-//! Leases in memory, which expire by the paused clock of tokio.
+//! Leases in memory. They expire by the clock of tokio, which tests pause.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use ringtrue_engine::ports::{
 };
 use tokio::time::Instant;
 
-/// Leases of the nodes of one test. Nodes can be cut off.
+/// The leases that the nodes of one test share. A test can make them unreachable for a node.
 #[derive(Debug, Default)]
 pub struct InMemoryLeases {
     leases: Mutex<HashMap<String, (Lease, Instant)>>,
@@ -20,7 +20,7 @@ pub struct InMemoryLeases {
 }
 
 impl InMemoryLeases {
-    /// Fails all requests of a node, as when it cannot reach the database.
+    /// Makes all requests of a node fail, as if it could not reach the database.
     pub fn set_unreachable(&self, node: NodeId, is_unreachable: bool) {
         let mut unreachable = self.unreachable.lock();
         unreachable.retain(|known| *known != node);

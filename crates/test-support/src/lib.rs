@@ -1,4 +1,5 @@
-//! Shared by the tests of several crates: an HTTP client, HTTP servers, databases and processes. Failures panic.
+//! Helpers that the tests of several crates share: an HTTP client, HTTP servers, databases and processes. Failures
+//! panic.
 
 #![expect(
     clippy::unwrap_used,
@@ -20,13 +21,14 @@ pub mod sms_parts;
 
 use std::time::{Duration, Instant};
 
-/// Upper limit of all waits, sufficient for a slow machine.
+/// Maximum time of every wait, which is enough for a slow machine.
 pub const WAIT_LIMIT: Duration = Duration::from_mins(1);
 
-/// Polls a condition every 20 ms.
+/// Polls a condition every 20 ms until it is met.
 ///
-/// Only for conditions without a notification: the state of another process, or of a node that reads the database at
-/// intervals. Tests await everything else: a received request, the end of a task, a log line.
+/// Use it only for conditions without a notification, such as the state of another process, or of a node that reads the
+/// database at intervals. For everything else await the event itself: a received request, the end of a task, a log
+/// line.
 pub async fn poll_until(condition: &str, mut is_met: impl AsyncFnMut() -> bool) {
     let started = Instant::now();
     while !is_met().await {

@@ -1,4 +1,4 @@
-//! A PostgreSQL server for one test that can be stopped, alone, with a standby, or with an archive.
+//! A PostgreSQL server for one test, which the test can stop. It runs alone, with a standby, or with a WAL archive.
 
 use std::{
     fs,
@@ -8,21 +8,21 @@ use std::{
 
 use jiff::Timestamp;
 
-/// Script that starts and stops servers.
+/// Path of the script that starts and stops servers.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/postgres");
 
 #[derive(Debug)]
 pub struct OwnPostgres {
-    /// An empty database with our schema; of a pair, on the current primary.
+    /// URL of an empty database with our schema. With a standby, it leads to the current primary.
     pub url: String,
     directory: String,
-    /// The standby, if any.
+    /// Directory of the standby. Empty if there is none.
     standby: String,
-    /// Base backup and archived WAL, if any.
+    /// Directory with the base backup and the archived WAL. Empty if the server does not archive.
     archive: String,
-    /// Directory of a restored server.
+    /// Directory in which [`restore`](Self::restore) creates a server.
     restored: String,
-    /// The servers stop when the input of this process closes.
+    /// The script that runs the servers. It stops them when its standard input closes.
     script: Child,
 }
 
@@ -31,12 +31,12 @@ impl OwnPostgres {
         Self::start_with("run").await
     }
 
-    /// With a synchronous standby.
+    /// Starts a server with a synchronous standby.
     pub async fn start_pair() -> Self {
         Self::start_with("pair").await
     }
 
-    /// With WAL archiving.
+    /// Starts a server that archives its WAL.
     pub async fn start_archiving() -> Self {
         Self::start_with("archive").await
     }
@@ -63,12 +63,12 @@ impl OwnPostgres {
         OwnPostgres { url, directory, standby, archive, restored, script }
     }
 
-    /// Stops the server like a power failure.
+    /// Stops the server abruptly, like a power failure.
     pub fn halt(&self) {
         run_script(&["halt", &self.directory]);
     }
 
-    /// Returns when the server responds.
+    /// Starts the server again. Returns when it responds.
     pub fn resume(&self) {
         run_script(&["resume", &self.directory]);
     }
@@ -83,8 +83,8 @@ impl OwnPostgres {
         run_script(&["backup", &self.directory, &self.archive]);
     }
 
-    /// Restores the base backup and the archived WAL until a time of the server, such as `2026-11-15 02:30:00.123456+00`,
-    /// in a new data directory. Returns the URL of the new server.
+    /// Restores the base backup and the archived WAL in a new data directory, up to a time by the clock of the server,
+    /// such as `2026-11-15 02:30:00.123456+00`. Returns the URL of the new server.
     pub fn restore(&self, time: &str) -> String {
         run_script(&["restore", &self.archive, &self.restored, time]);
         let port = fs::read_to_string(format!("{}/port", self.restored)).expect("a port");

@@ -1,4 +1,4 @@
-//! A `ringtrue serve` process, killed on drop.
+//! A `ringtrue serve` process, which is killed on drop.
 
 use std::{
     io::{BufRead, BufReader},
@@ -18,14 +18,14 @@ use crate::{
 #[derive(Debug)]
 pub struct ServerProcess {
     pub address: SocketAddr,
-    /// The log message `ready`.
+    /// The log message `ready`, as JSON.
     pub ready: Value,
     child: Child,
     has_exited: watch::Receiver<bool>,
 }
 
 impl ServerProcess {
-    /// Waits until the process is ready. It must log JSON. `None`: it exited before.
+    /// Starts a process and waits until it is ready. It must log JSON. `None`: it exited before it was ready.
     pub fn start(command: &mut Command) -> Option<Self> {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary starts: run `make setup`");
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
@@ -37,7 +37,7 @@ impl ServerProcess {
         let address = ready["address"].as_str().unwrap().parse().unwrap();
         let (exited, has_exited) = watch::channel(false);
         thread::spawn(move || {
-            // The output closes with the process, and with a tracer that shares it.
+            // The output closes when the process has ended, and also any tracer that shares its output.
             lines.for_each(drop);
             exited.send_replace(true);
         });
@@ -52,17 +52,18 @@ impl ServerProcess {
         http_client::send(self.address, &request).await
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL and waits for the end of the process.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// SIGTERM.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
+    /// Sends SIGTERM. Does not wait for the end of the process.
     pub fn terminate(&self) {
         let status = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().expect("kill runs");
         assert!(status.success(), "{status}");

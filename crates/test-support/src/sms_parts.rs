@@ -1,4 +1,4 @@
-//! Reassembly of concatenated SMS in memory, shared by connectors under test like the database of a deployment.
+//! Reassembles concatenated SMS in memory. Connectors under test share it, as nodes share a database.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 const MAX_INCOMPLETE_PER_SENDER: usize = 8;
 
-/// As the engine's reassembly over a database, with its limit per sender.
+/// Behaves like the engine's reassembly over a database, including its limit per sender.
 #[derive(derive_more::Debug)]
 #[debug("InMemoryReassembly")]
 pub struct InMemoryReassembly {
@@ -45,7 +45,7 @@ impl InMemoryReassembly {
         InMemoryReassembly { clock, messages: Mutex::default(), is_down: AtomicBool::new(false) }
     }
 
-    /// Fails all calls while set.
+    /// While set, all calls fail.
     pub fn set_down(&self, is_down: bool) {
         self.is_down.store(is_down, Ordering::SeqCst);
     }

@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 notice: (*name == "start_cookies").then_some(Notice::AllowCookies),
                 state: state.clone(),
             };
-            // A preview stays on its page.
+            // Removes the refresh and the redirect, so that the browser stays on the preview.
             let html =
                 page.render().html.replace("http-equiv=\"refresh\"", "").replace("data-return-to", "data-preview");
             fs::write(folder.join(format!("{name}.{}.html", language.tag())), html)?;

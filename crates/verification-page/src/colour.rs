@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Contrast that text must have with its background.
+/// Minimum contrast ratio between text and its background.
 const MIN_TEXT_CONTRAST: f64 = 4.5;
 const MIX_STEPS: u16 = 32;
 
@@ -13,9 +13,9 @@ pub struct Colour([u8; 3]);
 impl Colour {
     pub(crate) const BLACK: Colour = Colour([0; 3]);
     pub(crate) const WHITE: Colour = Colour([u8::MAX; 3]);
-    /// `--ground` of the style sheet in dark mode.
+    /// Background of the page in dark mode: `--ground` in the style sheet.
     pub(crate) const DARK_BACKGROUND: Colour = Colour([0x15, 0x18, 0x1b]);
-    /// Accent of brands without a colour.
+    /// Accent colour for brands that have not configured one.
     pub(crate) const DEFAULT_ACCENT: Colour = Colour([0x0f, 0x6b, 0x63]);
 
     /// Parses `#rrggbb`.
@@ -27,18 +27,18 @@ impl Colour {
         Some(Colour([component(0..2)?, component(2..4)?, component(4..6)?]))
     }
 
-    /// Contrast ratio, from 1 to 21.
+    /// Returns the contrast ratio, from 1 to 21.
     pub(crate) fn contrast(self, other: Colour) -> f64 {
         let (one, two) = (self.luminance(), other.luminance());
         (one.max(two) + 0.05) / (one.min(two) + 0.05)
     }
 
-    /// Black or white, whichever contrasts more with this background. The contrast is at least 4.58.
+    /// Returns black or white, whichever contrasts more with this background. The contrast is at least 4.58.
     pub(crate) fn contrasting_text(self) -> Colour {
         if self.contrast(Colour::BLACK) >= self.contrast(Colour::WHITE) { Colour::BLACK } else { Colour::WHITE }
     }
 
-    /// The colour nearest to this one that is readable as text on the background.
+    /// Returns the colour nearest to this one that is readable as text on the background.
     pub(crate) fn readable_on(self, background: Colour) -> Colour {
         let target = background.contrasting_text();
         let mut mixes = (0..=MIX_STEPS).map(|step| self.mix(target, step));
@@ -53,7 +53,7 @@ impl Colour {
         Colour([component(0), component(1), component(2)])
     }
 
-    /// Relative luminance as WCAG defines it.
+    /// Returns the relative luminance as WCAG defines it.
     fn luminance(self) -> f64 {
         let [red, green, blue] = self.0.map(|component| {
             let value = f64::from(component) / 255.0;

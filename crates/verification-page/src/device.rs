@@ -1,6 +1,6 @@
-//! The page of a single check whose link was opened in a browser: what happened, in the user's language.
+//! The page that a browser shows at the end of a single check's redirects: the result, in the user's language.
 //!
-//! It is small, without scripts and without requests of its own except for the icon and the brand's logo.
+//! It is small and has no scripts. It loads nothing but the icon and the brand's logo.
 
 use askama::Template;
 use fluent_bundle::FluentArgs;
@@ -15,24 +15,24 @@ pub struct DevicePage<'a> {
     /// `None` if the check is unknown.
     pub brand: Option<Brand<'a>>,
     pub state: DeviceState<'a>,
-    /// For support, below the text.
+    /// Shown below the text, so that the user can report it to support.
     pub error_code: Option<&'a str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceState<'a> {
-    /// The user has to enter this code.
+    /// The user has to enter this code in the app or on the site that started the check.
     Code(&'a str),
     NotMobile,
     Failed,
     Expired,
-    /// The check is concluded, or its code was issued.
+    /// The check is already concluded, or its code was already issued.
     Used,
-    /// The hosted page of another browser began the redirects.
+    /// Another browser began the silent check on a hosted page. Only that browser may finish it.
     OtherBrowser,
     /// No check has this link.
     Unknown,
-    /// Too many requests.
+    /// The client has sent too many requests.
     Busy,
     Unavailable,
 }

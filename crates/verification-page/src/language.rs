@@ -1,4 +1,4 @@
-//! Languages of the page, their message catalogues, and the choice of the user's language.
+//! Languages of the page, their message catalogues, and the negotiation of the user's language.
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -21,7 +21,8 @@ pub enum Language {
     Italian,
     Dutch,
     Polish,
-    /// English, displayed from right to left, for tests of the layout. Only selected by its tag.
+    /// Pseudo-language to test right-to-left layout: English text displayed from right to left. Selected only if its
+    /// tag is requested, never by `Accept-Language`.
     PseudoRightToLeft,
 }
 
@@ -46,8 +47,8 @@ impl Language {
         if self.is_right_to_left() { "rtl" } else { "ltr" }
     }
 
-    /// Selects the first known of the requested tags, otherwise the known language that `Accept-Language` prefers,
-    /// otherwise English.
+    /// Selects the first supported language among the requested tags. Otherwise selects the supported language that
+    /// `Accept-Language` prefers, otherwise English.
     pub fn negotiate<'a>(requested_tags: impl IntoIterator<Item = &'a str>, accept_language: Option<&'a str>) -> Self {
         let pseudo = Language::PseudoRightToLeft;
         let requested = requested_tags.into_iter().find_map(|tag| {
@@ -56,7 +57,7 @@ impl Language {
         requested.unwrap_or_else(|| Self::accepted(accept_language.unwrap_or_default()).unwrap_or(Language::English))
     }
 
-    /// The best language by the weights of `Accept-Language` (RFC 9110, section 12.5.4).
+    /// Selects the best language by the weights of `Accept-Language` (RFC 9110, section 12.5.4).
     fn accepted(accept_language: &str) -> Option<Self> {
         let mut ranges: Vec<_> = accept_language.split(',').filter_map(LanguageRange::parse).collect();
         let refused = ranges.iter().filter(|range| range.weight == 0.0 && range.tag != "*");
@@ -69,7 +70,8 @@ impl Language {
         })
     }
 
-    /// The language of a tag, such as Portuguese for `pt-BR`, unless it is refused.
+    /// Finds the language for a tag, such as Portuguese for `pt-BR`. Skips languages that the header refuses with
+    /// weight 0.
     fn best_of(tag: &str, refused: &[Language]) -> Option<Self> {
         let available = Language::translations().filter(|language| !refused.contains(language));
         let available: Vec<LanguageIdentifier> = available.filter_map(|language| language.tag().parse().ok()).collect();
@@ -83,7 +85,7 @@ impl Language {
         Language::VARIANTS.iter().copied().filter(|language| *language != Language::PseudoRightToLeft)
     }
 
-    /// Renders a message, in English if the catalogue lacks it.
+    /// Renders a message. Uses English if the language's catalogue lacks it.
     pub(crate) fn format(self, message: Message, arguments: &FluentArgs<'_>) -> String {
         let id = message.into_str();
         let translated = format(self.bundle(), id, arguments);
@@ -110,16 +112,17 @@ impl Language {
     fn bundle(self) -> &'static Bundle {
         static BUNDLES: LazyLock<Vec<Bundle>> =
             LazyLock::new(|| Language::VARIANTS.iter().map(|language| language.load()).collect());
-        // Variants are numbered in the order of `VARIANTS`.
+        // `BUNDLES` has the order of `VARIANTS`, which is the order of the discriminants.
         &BUNDLES[self as usize]
     }
 
-    /// Entries with syntax errors are skipped; a test rejects them.
+    /// Parses the catalogue. Skips entries with syntax errors; a test ensures that there are none.
     fn load(self) -> Bundle {
         let mut bundle = FluentBundle::new_concurrent(self.tag().parse().into_iter().collect());
         let resource = FluentResource::try_new(self.catalogue().to_owned()).unwrap_or_else(|(valid, _)| valid);
         bundle.add_resource_overriding(resource);
-        // Names of companies need isolation only where their direction differs from that of the text.
+        // Unicode isolation marks around inserted names are needed only in right-to-left text, where company names may
+        // have the other direction.
         bundle.set_use_isolating(self.is_right_to_left());
         if self == Language::PseudoRightToLeft {
             bundle.set_transform(Some(display_right_to_left));
@@ -128,14 +131,14 @@ impl Language {
     }
 }
 
-/// A range of `Accept-Language`.
+/// One language range of an `Accept-Language` header.
 struct LanguageRange<'a> {
     tag: &'a str,
     weight: f32,
 }
 
 impl<'a> LanguageRange<'a> {
-    /// `None`: the range is malformed.
+    /// Parses a language range. `None`: the range is malformed.
     fn parse(range: &'a str) -> Option<Self> {
         let mut parts = range.split(';').map(str::trim);
         let tag = parts.next().filter(|tag| !tag.is_empty())?;
@@ -160,7 +163,7 @@ fn format(bundle: &Bundle, id: &str, arguments: &FluentArgs<'_>) -> Option<Strin
     errors.is_empty().then(|| text.into_owned())
 }
 
-/// Makes browsers display the letters of each word from right to left, as those of Arabic.
+/// Makes browsers display the letters of each word from right to left, like Arabic.
 fn display_right_to_left(text: &str) -> Cow<'_, str> {
     let words = text.split(' ').map(|word| match word {
         "" => String::new(),
@@ -169,7 +172,7 @@ fn display_right_to_left(text: &str) -> Cow<'_, str> {
     Cow::Owned(words.collect::<Vec<_>>().join(" "))
 }
 
-/// Messages of the catalogues; the id is the name in kebab case.
+/// Messages of the catalogues. The Fluent id of a message is its name in kebab case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub(crate) enum Message {
@@ -270,7 +273,7 @@ mod tests {
 
     use super::*;
 
-    /// Variables of each message.
+    /// Lists the variables of each message.
     fn variables(language: Language) -> BTreeMap<String, BTreeSet<String>> {
         let resource = parse(language.catalogue()).unwrap_or_else(|(_, errors)| panic!("{language:?}: {errors:?}"));
         let messages = resource.body.into_iter().filter_map(|entry| match entry {
@@ -324,7 +327,7 @@ mod tests {
             let same = Message::VARIANTS.iter().filter(|message| {
                 language.format(**message, &arguments) == Language::English.format(**message, &arguments)
             });
-            // Such as "Message" in French.
+            // One message may be the same as in English, such as "Message" in French.
             assert!(same.count() <= 1, "{language:?}");
         }
     }

@@ -1,8 +1,8 @@
-//! The hosted verification page: pure, from a view model to HTML in the user's language. [`DevicePage`] is the page of a
-//! single check.
+//! Renders the hosted verification page: a pure function from a view model to HTML in the user's language.
+//! [`DevicePage`] is the page for a single check.
 //!
-//! Everything is in one response: no framework, no request to another site except for the brand's logo. The page works
-//! without JavaScript, by refreshing itself. Translations are Fluent catalogues in `locales/`.
+//! Everything is in one response: no framework, and no request to another site except for the brand's logo. Without
+//! JavaScript, the page works by refreshing itself. Translations are Fluent catalogues in `locales/`.
 
 mod colour;
 mod device;
@@ -29,36 +29,38 @@ use language::Message;
 const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/page.js");
 
-/// Refresh interval of open verifications in browsers without JavaScript.
+/// Refresh interval in browsers without JavaScript, while the page waits for something to happen elsewhere.
 const REFRESH_SECONDS: u8 = 5;
-/// Time to read that the number is confirmed before the browser returns to the company. The script uses a similar time.
+/// Delay before the browser returns to the company, so that the user can read that the number is confirmed. The script
+/// uses a similar delay.
 const RETURN_SECONDS: u8 = 2;
 
 /// View model of the page.
 #[derive(Clone, Debug)]
 pub struct Page<'a> {
     pub language: Language,
-    /// `None` if the link is unknown.
+    /// Company that asks for the verification. `None`: no verification has this link.
     pub brand: Option<Brand<'a>>,
     /// The last digits of the user's number.
     pub number_ending: Option<&'a str>,
     pub is_sandbox: bool,
     /// Path of the page, with its token.
     pub path: &'a str,
-    /// Query that all links of the page carry on: empty, or with its `?`.
+    /// Query that is appended to all links on the page. Empty, or starts with `?`.
     pub query: &'a str,
-    /// Shown within the console's handset, whose frame must not leave for another site.
+    /// Whether the console's simulated handset shows the page in a frame. A framed page must not navigate to other
+    /// sites.
     pub is_framed: bool,
-    /// A method other than the current one is left.
+    /// Whether the verification can still use a method other than the current one.
     pub has_other_method: bool,
-    /// Why what the user tried did not work.
+    /// Explains why the user's last action failed.
     pub notice: Option<Notice>,
     pub state: State<'a>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// The browser did not keep the cookie that the silent check needs.
+    /// The browser did not keep the cookie that a silent check needs.
     AllowCookies,
 }
 
@@ -66,7 +68,7 @@ pub enum Notice {
 #[derive(Clone, Copy, Debug)]
 pub struct Brand<'a> {
     pub name: &'a str,
-    /// Shown if it is an HTTPS URL.
+    /// Logo of the brand. The page shows it only if it is an HTTPS URL.
     pub logo_url: Option<&'a str>,
     pub colour: Option<Colour>,
 }
@@ -75,32 +77,33 @@ pub struct Brand<'a> {
 pub enum State<'a> {
     /// The silent check starts when the user presses a button.
     Start {
-        /// URL of this page, for the phone of a user who opened it on a computer.
+        /// URL of this page, shown for a user who opened it on a computer and has to open it on the phone.
         own_url: Option<&'a str>,
     },
     /// The silent check starts by itself.
     Silent,
-    /// The silent check has started, and the browser goes on to the operator.
+    /// The silent check has started, and the page sends the browser to the operator.
     ///
-    /// A page and not a redirect, so that the user has a way out if the operator does not answer.
+    /// This is a page and not an HTTP redirect, so that the user can choose another way if the operator does not
+    /// answer.
     Leaving {
         location: &'a str,
     },
-    /// The browser went to the operator, and has not come back.
+    /// The browser was sent to the operator and has not come back.
     Stalled,
-    /// Another browser went to the operator just now.
+    /// Another browser was sent to the operator a moment ago.
     Elsewhere,
-    /// The operator has answered; the code is not redeemed yet.
+    /// The operator has answered, but the code is not redeemed yet.
     Confirming(Confirming<'a>),
     SendSms(SmsToSend<'a>),
-    /// Asks whether the user really wants to end the verification.
+    /// Asks the user to confirm that the verification should end.
     Ask(Question),
     SimSwap,
     Done {
         return_to: Option<&'a str>,
     },
     NotMatched {
-        /// A phone shows the page.
+        /// Whether a phone shows the page.
         is_phone: bool,
         return_to: Option<&'a str>,
     },
@@ -113,46 +116,46 @@ pub enum State<'a> {
     },
     /// No verification has this link.
     Unknown,
-    /// Too many requests.
+    /// The client has sent too many requests.
     Busy,
     Unavailable,
-    /// A form of another site was submitted.
+    /// The form was submitted from another site.
     Refused,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub enum Confirming<'a> {
-    /// Another browser began the silent check.
+    /// Another browser began the silent check, so only that browser can finish it.
     Elsewhere,
-    /// This browser began it, and takes the code to the company.
+    /// This browser began the silent check. It returns to the company at this URL, which contains the code.
     Return(&'a str),
-    /// This browser began it, and there is no company to return to.
+    /// This browser began the silent check. There is no URL to return to, so a button on the page redeems the code.
     Finish,
 }
 
-/// What the user may be asked before the verification ends.
+/// Question that the page asks before it ends the verification.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
     pub subject: QuestionSubject,
-    /// The current method.
+    /// Method in use when the question is asked.
     pub method: Method,
-    /// Name of the state that the page asks about.
+    /// Name of the state that the page showed before the question.
     pub asked_in: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum QuestionSubject {
-    /// The user cannot send a text message, or no other method than the silent check is left.
+    /// The user wants to give up: cannot send a text message, or the silent check is the only method left.
     GiveUp,
-    /// The number is not the user's.
+    /// The user says that the number belongs to somebody else.
     WrongNumber,
 }
 
 /// Why a verification ended without a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// No method led to a result.
+    /// All methods were tried without a result.
     Exhausted,
     GivenUp,
     WrongNumber,
@@ -164,15 +167,15 @@ pub enum Failure {
 pub struct SmsToSend<'a> {
     pub receiver: &'a Msisdn,
     pub body: &'a str,
-    /// Of the device that shows the page.
+    /// Platform of the device that shows the page. It determines the format of the SMS link.
     pub platform: Platform,
-    /// A part of the SMS has arrived, or an SMS from the right number with another text.
+    /// Whether a part of the SMS has arrived, or an SMS from the right number with another text.
     pub has_arrived: bool,
-    /// An earlier SMS came from another number.
+    /// Whether an earlier SMS came from another number.
     pub came_from_other_number: bool,
 }
 
-/// The page and its policy.
+/// The page and its content security policy.
 #[derive(Clone, Debug)]
 pub struct RenderedPage {
     pub html: String,
@@ -181,7 +184,7 @@ pub struct RenderedPage {
 }
 
 impl State<'_> {
-    /// Name for server-sent events: the page reloads when it changes.
+    /// Name of the state in server-sent events. The page reloads when it changes.
     pub fn name(&self) -> &'static str {
         match self {
             State::Start { .. } | State::Silent => "silent",
@@ -228,13 +231,15 @@ impl State<'_> {
         matches!(self, State::Busy | State::Unavailable | State::Refused)
     }
 
-    /// Whether the state changes without the user's device.
+    /// Whether the state can change without an action in this browser. Browsers without JavaScript then refresh the
+    /// page.
     fn is_waiting(&self) -> bool {
         matches!(self, State::Elsewhere | State::Confirming(_) | State::SendSms(_) | State::SimSwap)
     }
 
-    /// Whether the page follows the state. A page that starts by itself does not: the event of the start could arrive
-    /// before the response to it, and cancel the navigation. One that leaves does only if the operator does not answer.
+    /// Whether the page subscribes to state changes. A page that starts the silent check by itself does not: the event
+    /// about the start could arrive before the response to the start, and the reload would cancel the navigation. A
+    /// page that sends the browser to the operator subscribes only if the operator does not answer.
     fn follows(&self) -> bool {
         !self.is_final() && !self.is_error() && !matches!(self, State::Silent)
     }
@@ -271,7 +276,7 @@ impl State<'_> {
         }
     }
 
-    /// What the page says at its end. `None`: it has not ended.
+    /// Returns the text that the page shows when the verification has ended. `None`: it has not ended.
     fn end_text(&self) -> Option<Message> {
         Some(match self {
             State::Done { .. } => Message::DoneText,
@@ -288,13 +293,13 @@ impl State<'_> {
         })
     }
 
-    /// Whether the page offers to say that the number is another's.
+    /// Whether the page offers the link "not my number".
     fn may_reject_number(&self) -> bool {
         matches!(self, State::Start { .. } | State::Stalled | State::SendSms(_))
     }
 }
 
-/// Platform of the device that sent this `User-Agent`. iPads pretend to be computers.
+/// Detects the platform from the `User-Agent` header. iPads may identify themselves as computers.
 pub fn detect_platform(user_agent: &str) -> Platform {
     if ["iPhone", "iPad", "iPod"].iter().any(|device| user_agent.contains(device)) {
         Platform::Ios
@@ -310,7 +315,7 @@ impl SmsToSend<'_> {
         sms_link(self.receiver, self.body, self.platform)
     }
 
-    /// Text of the QR code, in the form that cameras of all platforms read.
+    /// Returns the text of the QR code, in the `SMSTO:` format that cameras of all platforms read.
     fn qr_text(&self) -> String {
         format!("SMSTO:{}:{}", self.receiver.as_str(), self.body)
     }
@@ -365,7 +370,8 @@ impl Page<'_> {
         format!("{}{action}{}", self.path, self.query)
     }
 
-    /// The method that the user can give up for the next one.
+    /// Returns the method that the user can give up to continue with the next method. `None`: the page does not offer
+    /// this.
     fn given_up_method(&self) -> Option<Method> {
         let method = match self.state {
             State::Start { .. } | State::Silent | State::Leaving { .. } | State::Stalled => Method::SecureSna,
@@ -375,7 +381,8 @@ impl Page<'_> {
         self.has_other_method.then_some(method)
     }
 
-    /// Whether the page offers to end the verification, because nothing can follow the silent check. It asks before.
+    /// Whether the page offers to end the verification, because no other method can follow the silent check. The page
+    /// asks for confirmation first.
     fn may_stop(&self) -> bool {
         let is_silent = matches!(self.state, State::Start { .. } | State::Leaving { .. } | State::Stalled);
         is_silent && !self.has_other_method
@@ -390,13 +397,14 @@ impl Page<'_> {
         if self.has_other_method { Message::StalledText } else { Message::StalledOnlyText }
     }
 
-    /// URL of the page with a question.
+    /// Returns the URL at which the page asks a confirmation question.
     fn question_url(&self, subject: QuestionSubject) -> String {
         let separator = if self.query.is_empty() { '?' } else { '&' };
         format!("{}{separator}ask={}", self.url(""), subject.into_str())
     }
 
-    /// Where the browser goes by itself at the end. Users have to read what went wrong, so only success leads on.
+    /// Returns the URL to which the browser goes by itself at the end. Only success has one: after a failure, users
+    /// need time to read what went wrong.
     fn forward_to(&self) -> Option<&str> {
         self.state.return_to().filter(|_| matches!(self.state, State::Done { .. }) && !self.is_framed)
     }
@@ -418,14 +426,14 @@ struct PageTemplate<'a> {
     title: String,
     brand_style: &'a str,
     logo_url: Option<&'a str>,
-    /// URL of ours to which the browser is forwarded immediately.
+    /// Our own URL that the page opens immediately, to start the silent check.
     forward_url: Option<String>,
-    /// URL at the operator to which the browser goes.
+    /// URL at the operator that the page opens after the silent check has started.
     operator_url: Option<&'a str>,
-    /// Seconds and URL.
+    /// Delay in seconds and URL of the `refresh` element for browsers without JavaScript.
     refresh_without_script: Option<(u8, String)>,
     events_url: Option<String>,
-    /// What the page says at its end.
+    /// Text that the page shows when the verification has ended.
     end_text: Option<String>,
     qr: Option<QrSvg>,
     arguments: &'a FluentArgs<'a>,

@@ -4,18 +4,19 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use url::Url;
 
-/// Source expression that permits exactly this inline text.
+/// Returns the source expression that permits exactly this inline style or script.
 pub(crate) fn hash_source(text: &str) -> String {
     format!("'sha256-{}'", BASE64_STANDARD.encode(digest(&SHA256, text.as_bytes())))
 }
 
-/// The origin of an image, as a source expression. `None` unless it is an HTTPS URL.
+/// Returns the origin of an image URL as a source expression. `None`: the URL is not HTTPS.
 pub(crate) fn image_source(url: &str) -> Option<String> {
     let url = Url::parse(url).ok().filter(|url| url.scheme() == "https")?;
     Some(url.origin().ascii_serialization())
 }
 
-/// The console shows the page in a frame; other sites must not, because they could make users press its buttons.
+/// Builds the content security policy. It lets the console show the page in a frame, but no other site: a site could
+/// trick users into pressing the page's buttons.
 pub(crate) fn content_security_policy(styles: &[&str], script: Option<&str>, image_source: Option<&str>) -> String {
     let styles: Vec<_> = styles.iter().map(|style| hash_source(style)).collect();
     let (styles, script) = (styles.join(" "), script.map_or_else(|| "'none'".to_owned(), hash_source));
@@ -32,7 +33,7 @@ mod tests {
 
     #[test]
     fn hash_is_that_of_csp() {
-        // From the example of CSP Level 3, section 8.4: `alert('Hello, world.');`.
+        // Example from CSP Level 3, section 8.4: `alert('Hello, world.');`.
         let source = "'sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng='";
         assert_eq!(hash_source("alert('Hello, world.');"), source);
     }

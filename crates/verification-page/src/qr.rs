@@ -1,27 +1,27 @@
-//! QR codes as SVG without inline styles, which content security policies forbid. Style sheets colour the classes
-//! `light` and `dark`.
+//! Renders QR codes as SVG. Content security policies forbid inline styles, so style sheets colour the classes `light`
+//! and `dark`.
 
 use std::fmt::{self, Write as _};
 
 use askama::filters::{Escaper, Html, HtmlSafe};
 use qrcode::{Color, EcLevel, QrCode};
 
-/// Light margin required around the code.
+/// Width of the light margin that the QR standard requires around the code.
 const QUIET_ZONE_MODULES: usize = 4;
 
 /// A QR code that renders as an `<svg>` element.
 #[derive(Clone, Debug)]
 pub struct QrSvg {
-    /// Accessible name.
+    /// Accessible name of the `<svg>` element.
     label: String,
-    /// Modules on each side, including the quiet zone.
+    /// Number of modules on each side, including the quiet zone.
     modules: usize,
     /// SVG path data of the dark modules.
     dark_path: String,
 }
 
 impl QrSvg {
-    /// Returns `None` if the text is too long.
+    /// Encodes the text. Returns `None` if it is too long.
     pub fn encode(text: &str, label: &str) -> Option<Self> {
         let code = QrCode::with_error_correction_level(text, EcLevel::M).ok()?;
         let (width, colors) = (code.width(), code.to_colors());
@@ -59,7 +59,7 @@ impl fmt::Display for QrSvg {
     }
 }
 
-/// The label is escaped; the rest is numbers and path commands.
+/// Safe because the label is escaped, and everything else consists of numbers and path commands.
 impl HtmlSafe for QrSvg {}
 
 #[cfg(test)]

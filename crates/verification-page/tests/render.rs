@@ -1,4 +1,4 @@
-//! Every state of the page in every language.
+//! Renders every state of the page in every language.
 
 #![expect(clippy::unwrap_used, reason = "tests panic on failure")]
 
@@ -96,7 +96,7 @@ fn english(state: State<'_>) -> RenderedPage {
     page(state, "Acme", Language::English).render()
 }
 
-/// Contents of the elements with this name that have no attributes.
+/// Returns the contents of the elements with this name that have no attributes.
 fn contents<'h>(html: &'h str, name: &str) -> Vec<&'h str> {
     let (open, close) = (format!("<{name}>"), format!("</{name}>"));
     html.split(&open).skip(1).map(|rest| rest.split(&close).next().unwrap()).collect()
@@ -193,7 +193,8 @@ fn silent_check_starts_by_itself_or_by_a_form() {
     }
 }
 
-/// With JavaScript the script goes to the operator, and shows the way out after a time. Without, it is there at once.
+/// With JavaScript, the script opens the operator's URL and shows the other options after a delay. Without JavaScript,
+/// the page shows them at once.
 #[test]
 fn page_that_leaves_has_a_way_out() {
     let leaving = english(State::Leaving { location: "https://operator.example/?a=b&c=d" }).html;
@@ -225,7 +226,7 @@ fn questions_carry_on_the_query() {
     }
 }
 
-/// Giving up the last method would end the verification without a question.
+/// Giving up the last method ends the verification, so the page must ask for confirmation first.
 #[test]
 fn last_method_is_not_given_up_without_a_question() {
     let next = format!("action=\"{PATH}/next?");
@@ -289,7 +290,7 @@ fn page_follows_the_state_with_and_without_script() {
     assert!(done.contains("<a class=\"button\" href=\"https://shop.example/?code=1\">Back to Acme</a>"), "{done}");
     let closed = english(State::Done { return_to: None }).html;
     assert!(closed.contains("You can close this page now.") && !closed.contains("http-equiv"), "{closed}");
-    // Anything but success waits for a tap.
+    // After any other end than success, the browser returns only when the user taps a link.
     let return_to = Some("https://shop.example/?error=1");
     let reason = Failure::Exhausted;
     let not_matched = State::NotMatched { is_phone: true, return_to };

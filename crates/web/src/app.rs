@@ -10,11 +10,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{authorization_forwarder::AuthorizationForwarder, development::Development, metrics::Metrics};
 
-/// Cheap to clone.
+/// State shared by all handlers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct App(Arc<AppState>);
 
-/// What only some routes need is an extension of theirs: see
+/// Fields of [`App`]. State that only some routes need is a route extension instead: see
 /// [`Routes::with_extension`](crate::routes::Routes::with_extension).
 #[derive(Debug)]
 pub struct AppState {
@@ -28,29 +28,29 @@ pub struct AppState {
     pub log_requests: LoggedRequests,
     /// Whether traces are exported.
     pub traces: bool,
-    /// Tasks that outlive their request.
+    /// Tracks tasks that outlive their request, so that shutdown can wait for them.
     pub tasks: TaskTracker,
     pub shutdown: CancellationToken,
-    /// `None` unless `ringtrue dev` started this server.
+    /// Information about a server that `ringtrue dev` started. `None` for other servers.
     pub development: Option<Arc<Development>>,
 }
 
-/// Timeouts and trusted proxies of a listener, as far as requests depend on them.
+/// The settings of a listener that affect single requests: timeouts and trusted proxies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpSettings {
-    /// Proxies whose client address information is trusted.
+    /// Proxies whose information about client addresses is trusted.
     pub trusted_proxies: Vec<IpNet>,
     pub body_timeout: Duration,
     pub request_timeout: Duration,
     pub idle_timeout: Duration,
 }
 
-/// Requests to write to the application log.
+/// Which requests the server writes to the application log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoggedRequests {
     Off,
-    /// Responses with status 5xx.
+    /// Only requests whose response has a 5xx status.
     Errors,
     All,
 }
@@ -60,7 +60,7 @@ impl App {
         App(Arc::new(state))
     }
 
-    /// Whether the peer is a proxy whose information about its clients is trusted.
+    /// Returns whether the peer is a proxy whose information about client addresses is trusted.
     pub fn trusts_proxy(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.http.trusted_proxies.iter().any(|proxies| proxies.contains(&address))

@@ -1,15 +1,15 @@
-//! Static files of pages, and those that all pages use.
+//! Static files that pages load, and the files that all pages share.
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
 
-/// Content type of all pages.
+/// Content type of all HTML pages.
 pub const HTML_CONTENT_TYPE: &str = "text/html; charset=utf-8";
 
-/// Caching of files that change with the release only.
+/// `Cache-Control` value for files that change only with a release.
 pub const CACHE_FOR_AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
-/// A file that is compiled in and served at its path.
+/// A static file that is compiled into the binary and served at its path.
 #[derive(Debug, Clone, Copy)]
 pub struct Asset {
     pub path: &'static str,
@@ -17,7 +17,7 @@ pub struct Asset {
     pub body: &'static str,
 }
 
-/// Style and icon of all pages.
+/// Style sheet and icon of all pages.
 pub const SHARED_ASSETS: [Asset; 2] = [
     Asset {
         path: "/assets/style.css",
@@ -27,7 +27,7 @@ pub const SHARED_ASSETS: [Asset; 2] = [
     Asset { path: "/assets/icon.svg", content_type: "image/svg+xml", body: include_str!("../assets/icon.svg") },
 ];
 
-/// Applies the theme that the user chose in the console, on all pages.
+/// Script for all pages that applies the colour theme that the user chose in the console.
 pub const THEME_SCRIPT: Asset = Asset {
     path: "/assets/theme.js",
     content_type: "text/javascript; charset=utf-8",

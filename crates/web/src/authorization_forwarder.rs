@@ -1,4 +1,5 @@
-//! Forwards simulated devices to the sandbox operator, whose loopback socket they cannot reach.
+//! Forwards requests of simulated devices to the sandbox operator, which listens on a loopback socket that devices
+//! cannot reach.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,10 +9,11 @@ use ringtrue_sandbox::camara::Operator;
 use tokio::{sync::Semaphore, time::sleep};
 use url::Url;
 
-/// Path of the operator's authorization endpoint under the base URL.
+/// Public path, under the base URL, of the sandbox operator's authorization endpoint.
 pub const AUTHORIZE_PATH: &str = "/v1/sandbox/operator/authorize";
 
-/// Longer than the hosted page waits, and shorter than the timeout of requests.
+/// Time that a browser waits for an operator that never answers. Longer than the hosted page waits, and shorter than
+/// the default request timeout.
 const SILENCE_DURATION: Duration = Duration::from_secs(20);
 const MAX_WAITING_BROWSERS: usize = 256;
 
@@ -20,26 +22,26 @@ const MAX_WAITING_BROWSERS: usize = 256;
 struct AuthorizeEndpoint {
     endpoint: Url,
     client: Arc<Client>,
-    /// One permit for each browser that waits for an operator that never answers.
+    /// One permit for each browser that waits because the simulated operator does not answer.
     waiting_browsers: Semaphore,
-    /// The operator stops when the last reference is dropped.
+    /// Keeps the operator running. It stops when the last reference is dropped.
     _operator: Arc<Operator>,
 }
 
-/// Response of the sandbox operator to a device.
+/// Response of the sandbox operator to a simulated device.
 #[derive(Debug)]
 pub enum SimulatedAuthorization {
     Response(ClientResponse),
-    /// This number's operator never answers.
+    /// The operator simulates an outage for this number: it never answers.
     Silence,
 }
 
-/// Forwards devices to the sandbox operator's authorization endpoint. Cheap to clone; inactive without an operator.
+/// Forwards devices to the sandbox operator's authorization endpoint. Does nothing without an operator. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct AuthorizationForwarder(Option<Arc<AuthorizeEndpoint>>);
 
 impl AuthorizationForwarder {
-    /// `endpoint` is the operator's, which is kept alive.
+    /// Creates a forwarder to the authorization endpoint of `operator`, and keeps the operator running.
     pub fn new(endpoint: Url, client: Arc<Client>, operator: Arc<Operator>) -> Self {
         let waiting_browsers = Semaphore::new(MAX_WAITING_BROWSERS);
         AuthorizationForwarder(Some(Arc::new(AuthorizeEndpoint {
@@ -50,7 +52,7 @@ impl AuthorizationForwarder {
         })))
     }
 
-    /// Returns the operator's response to a device with this query, or `None` without an operator.
+    /// Forwards the query of a device's request and returns the operator's response. `None`: there is no operator.
     pub async fn forward(&self, query: &str) -> Option<Result<SimulatedAuthorization, ClientError>> {
         let authorize_endpoint = self.0.as_ref()?;
         let mut url = authorize_endpoint.endpoint.clone();
@@ -62,8 +64,8 @@ impl AuthorizationForwarder {
         }))
     }
 
-    /// Lets a browser wait, as operators do that never answer. Returns when the browser has waited long enough, or at
-    /// once if many others wait.
+    /// Keeps a browser waiting, to simulate an operator that never answers. Returns after `SILENCE_DURATION`, or at
+    /// once if too many browsers wait.
     pub async fn keep_waiting(&self) {
         let Some(authorize_endpoint) = &self.0 else { return };
         if let Ok(_permit) = authorize_endpoint.waiting_browsers.try_acquire() {

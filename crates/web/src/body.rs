@@ -1,7 +1,7 @@
-//! Request bodies: reading with a size limit, a timeout and a media type check; forms; strict JSON.
+//! Reads request bodies with a size limit, a timeout and a media type check. Parses forms and strict JSON.
 //!
-//! Unknown, repeated and mistyped JSON properties are errors with a JSON pointer. Derived deserializers accept arrays for
-//! structs and do not report the position, so bodies are read from a tree.
+//! Unknown, repeated and mistyped JSON properties are errors with a JSON pointer. Derived deserializers accept arrays
+//! for structs and do not report the position, so bodies are parsed to a tree of [`Node`]s first.
 
 use std::{borrow::Cow, fmt::Display, str::FromStr};
 
@@ -26,11 +26,11 @@ use crate::{app::App, error_catalog::ProblemCode, problem::Problem, request_cont
 pub const MAX_JSON_BYTES: usize = 16 * 1024;
 pub const MAX_ALLOWED_NETWORKS_BYTES: usize = 256 * 1024;
 pub const MAX_FORM_BYTES: usize = 4 * 1024;
-/// Bounds the quadratic check for duplicate names.
+/// Maximum number of form fields. Limits the cost of the check for duplicate names, which is quadratic.
 const MAX_FORM_FIELDS: usize = 32;
 const JSON_REQUIRED: &str = "send the body as `Content-Type: application/json`";
 
-/// Reads a JSON body without parsing it: callers need the exact bytes for fingerprints.
+/// Reads a JSON body without parsing it, because idempotency fingerprints need the exact bytes.
 pub async fn read_json(app: &App, request: Request<Body>) -> Result<Bytes, Problem> {
     read_json_with_limit(app, request, MAX_JSON_BYTES).await
 }
@@ -50,7 +50,8 @@ pub async fn read_json_with_limit(app: &App, request: Request<Body>, limit: usiz
     read_limited(app, &parts.headers, body, limit).await
 }
 
-/// Reads an optional JSON body without parsing it. An empty body and `{}` are none: many clients always send one.
+/// Reads an optional JSON body without parsing it. `None` for an empty body and for `{}`, because many clients always
+/// send a body.
 pub async fn read_optional_json(app: &App, request: Request<Body>) -> Result<Option<Bytes>, Problem> {
     let (parts, body) = request.into_parts();
     let body = read_limited(app, &parts.headers, body, MAX_JSON_BYTES).await?;
@@ -69,7 +70,7 @@ pub async fn read_optional_json(app: &App, request: Request<Body>) -> Result<Opt
     Ok(Some(body))
 }
 
-/// Extracts nothing from a call that takes no body: none, an empty one, or `{}`.
+/// Extractor for requests that take no body. Accepts no body, an empty body and `{}`.
 #[derive(Debug)]
 pub struct NoBody;
 
@@ -87,7 +88,7 @@ impl FromRequest<HandlerState> for NoBody {
     }
 }
 
-/// Reads the form of a token or revoke request without parsing it.
+/// Reads the form of a token or revocation request without parsing it.
 pub async fn read_form(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
     read_form_with_limit(app, headers, body, MAX_FORM_BYTES).await
 }
@@ -109,7 +110,7 @@ pub async fn read_form_with_limit(app: &App, headers: &HeaderMap, body: Body, li
     })
 }
 
-/// Form fields with unique names.
+/// Form fields. Their names are unique.
 #[derive(derive_more::Debug)]
 #[debug("Form(…)")]
 pub struct Form<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
@@ -151,7 +152,7 @@ pub fn form_decode(text: &str) -> Cow<'_, str> {
     percent_decode_str(text).decode_utf8_lossy()
 }
 
-/// Reads a body of any type, up to a limit.
+/// Reads a body of any media type, up to a size limit.
 pub async fn read_limited(app: &App, headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Problem> {
     let too_large = || {
         // The rest of the body stays unread, so the connection cannot be reused.
@@ -163,7 +164,7 @@ pub async fn read_limited(app: &App, headers: &HeaderMap, body: Body, limit: usi
         return Err(too_large());
     }
     let mut collected = std::pin::pin!(collect_body(body, limit));
-    // A small body usually arrives with its head and needs no timer.
+    // A small body usually arrives together with the request head. It then needs no timer.
     let collected = match collected.as_mut().now_or_never() {
         Some(collected) => Ok(collected),
         None => tokio::time::timeout(app.http.body_timeout, collected).await,
@@ -182,11 +183,11 @@ enum BodyError {
     Broken,
 }
 
-/// Collects the body. A body of one frame is not copied.
+/// Collects the frames of the body. Does not copy a body that consists of one frame.
 async fn collect_body(mut body: Body, limit: usize) -> Result<Bytes, BodyError> {
     let mut collected = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        // Ignore trailers.
+        // A frame without data is a trailer, which is ignored.
         let Ok(piece) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
         if collected.len() + piece.len() > limit {
             return Err(BodyError::TooLarge);
@@ -209,7 +210,7 @@ fn reject_content_encoding(headers: &HeaderMap) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Media type without parameters.
+/// Returns the media type of the `Content-Type` header without parameters.
 fn media_type(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(header::CONTENT_TYPE).iter();
     let value = values.next()?.to_str().ok()?;
@@ -219,7 +220,7 @@ fn media_type(headers: &HeaderMap) -> Option<&str> {
     Some(value.split(';').next()?.trim())
 }
 
-/// A problem with a document and its position (RFC 6901).
+/// An error in a JSON document, with its position as a JSON pointer (RFC 6901).
 #[derive(Debug, PartialEq, Eq)]
 pub struct JsonError {
     pub pointer: String,
@@ -244,7 +245,7 @@ pub enum Node {
     Null,
     Boolean(bool),
     Integer(i64),
-    /// A fraction, or an integer beyond 64 bits.
+    /// A number with a fraction, or an integer that does not fit into 64 bits.
     OtherNumber,
     Text(String),
     List(Vec<Node>),
@@ -264,7 +265,7 @@ impl Node {
     }
 }
 
-/// Members of an object that have not been read yet.
+/// A JSON object. Reading a member removes it.
 #[derive(Debug)]
 pub struct Object {
     pointer: String,
@@ -272,7 +273,7 @@ pub struct Object {
 }
 
 impl Object {
-    /// Parses a document that must be an object.
+    /// Parses a JSON document that must be an object.
     pub fn parse(document: &[u8]) -> Result<Self, JsonError> {
         if document.starts_with(b"\xEF\xBB\xBF") {
             return Err(JsonError::new("", "the document starts with a byte order mark; send UTF-8 without one"));
@@ -308,7 +309,7 @@ impl Object {
         value.ok_or_else(|| JsonError::new(&self.pointer_to(name), "required property is missing"))
     }
 
-    /// Reads a member of a merge patch that cannot be removed, so `null` is a type error.
+    /// Reads a member of a merge patch that can be replaced but not removed, so `null` is a type error.
     pub fn replace<T>(
         &mut self,
         name: &str,
@@ -322,13 +323,14 @@ impl Object {
         Some(self.members.swap_remove(index).1)
     }
 
-    /// All members: name, JSON pointer and value.
+    /// Returns all members with name, JSON pointer and value.
     pub fn into_members(self) -> impl Iterator<Item = (String, String, Node)> {
         let pointers: Vec<String> = self.members.iter().map(|(name, _)| self.pointer_to(name)).collect();
         self.members.into_iter().zip(pointers).map(|((name, node), pointer)| (name, pointer, node))
     }
 
-    /// Returns the value that was read from the members. Rejects members that have not been read.
+    /// Returns `value`, which the caller has built from the members. Fails if a member was not read, because it is
+    /// unknown.
     pub fn finish<T>(self, value: T) -> Result<T, JsonError> {
         match self.members.first() {
             None => Ok(value),
@@ -338,7 +340,7 @@ impl Object {
 
     fn pointer_to(&self, name: &str) -> String {
         let pointer = [&self.pointer, "/"].concat();
-        // Names of API properties need no escaping.
+        // Fast path: the names of API properties need no escaping.
         if name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             return pointer + name;
         }
@@ -387,8 +389,8 @@ pub fn as_integer(node: Node, pointer: &str) -> Result<i64, JsonError> {
     }
 }
 
-/// Reads a number of minutes. An invalid period is not an error of the document: the engine reports it, with a code of
-/// its own.
+/// Reads a number of minutes. An invalid period is the inner error, not a `JsonError`: the engine reports it with its
+/// own error code.
 pub fn as_sim_swap_period(node: Node, pointer: &str) -> Result<Result<SimSwapPeriod, InvalidSimSwapPeriod>, JsonError> {
     match node {
         Node::OtherNumber => Ok(Err(InvalidSimSwapPeriod)),

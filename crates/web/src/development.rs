@@ -1,17 +1,18 @@
-//! What a server started by `ringtrue dev` knows about itself, for the commands on its pages.
+//! Paths and project of a server started by `ringtrue dev`, used to show shell commands on its pages.
 
 use std::{path::Path, sync::OnceLock};
 
 use ringtrue_domain::tenancy::{ProjectId, WorkspaceId};
 
-/// Only a server of `ringtrue dev` has one. It listens on loopback addresses only, so its pages may show local paths.
+/// Exists only in servers of `ringtrue dev`. They listen on loopback addresses only, so their pages may show local
+/// paths.
 #[derive(Debug)]
 pub struct Development {
-    /// Paths are quoted for a POSIX shell.
+    /// Path of the binary. All paths here are quoted for a POSIX shell.
     binary: String,
     data_dir: String,
     credentials_file: String,
-    /// The project of the credentials file. Unset while the server starts.
+    /// Project whose credential is in the credentials file. Unset while the server starts.
     demo_project: OnceLock<(WorkspaceId, ProjectId)>,
 }
 
@@ -26,7 +27,7 @@ impl Development {
     }
 
     pub fn set_demo_project(&self, workspace: WorkspaceId, project: ProjectId) {
-        // The server starts once.
+        // The value is set only once, when the server starts.
         let _ = self.demo_project.set((workspace, project));
     }
 
@@ -38,17 +39,17 @@ impl Development {
         &self.credentials_file
     }
 
-    /// A command without a data directory.
+    /// Renders a command of this binary.
     pub fn command(&self, arguments: &str) -> String {
         format!("{} {arguments}", self.binary)
     }
 
-    /// A command for the data directory of this server.
+    /// Renders a command of this binary that uses this server's data directory.
     pub fn data_command(&self, arguments: &str) -> String {
         format!("{} {arguments} --data {}", self.binary, self.data_dir)
     }
 
-    /// Creates another sign-in link.
+    /// Returns the command that creates another sign-in link to the console.
     pub fn sign_in_link_command(&self) -> String {
         self.data_command("console link")
     }

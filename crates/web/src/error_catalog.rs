@@ -10,15 +10,15 @@ pub struct CatalogEntry {
     pub code: &'static str,
     pub status: StatusCode,
     pub title: &'static str,
-    /// Causes, shown on the error page.
+    /// Explains the causes. Shown on the error page.
     pub meaning: &'static str,
-    /// Actions for the integrator, shown on the error page.
+    /// Tells API clients what to do. Shown on the error page.
     pub remedy: &'static str,
 }
 
 macro_rules! error_catalog {
     ($($name:ident: $status:ident $code:literal $title:literal, $meaning:literal, $remedy:literal;)*) => {
-        /// Key of a catalog entry.
+        /// Identifies an entry of the error catalog.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum ProblemCode { $($name),* }
 

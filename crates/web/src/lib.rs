@@ -1,9 +1,9 @@
-//! What every HTTP door shares: state, request context, routes, middleware, bodies, parameters and problems.
+//! Common parts of the HTTP crates: state, request context, routes, middleware, bodies, parameters and problems.
 //!
-//! The API, its pages and the console are crates on top of this one, and do not depend on each other. Their handlers
-//! parse input, call a use case of the engine and render the result. The [`middleware`] renders errors.
+//! The API and the console are crates on top of this one, and do not depend on each other. Their handlers parse input,
+//! call a use case of the engine and render the result. The [`middleware`] renders errors.
 //!
-//! Deliberately absent: handlers, the configuration, the database and listeners.
+//! This crate deliberately contains no handlers, configuration, database access or listeners.
 
 pub mod app;
 pub mod assets;

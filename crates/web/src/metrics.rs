@@ -1,4 +1,4 @@
-//! Counters and histograms of requests for Prometheus.
+//! Counts and times HTTP requests for Prometheus.
 //!
 //! Label values come from closed sets (methods, route templates, status codes), never from client input.
 
@@ -25,7 +25,7 @@ struct RouteLabels {
     route: &'static str,
 }
 
-/// Cached counter and histogram of a label set, which saves the lookup in two families per request.
+/// Counter and histogram of one label set. Cached, to save a lookup in two metric families for each request.
 #[derive(Debug)]
 struct Series {
     count: Counter,
@@ -42,11 +42,11 @@ pub struct Metrics {
     pub refused_connections: Counter,
 }
 
-/// In seconds.
+/// Upper bounds of the duration histogram's buckets, in seconds.
 const DURATION_BUCKETS: [f64; 12] = [0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
 
 impl Metrics {
-    /// `collector` adds the metrics of the rest of the node on each scrape.
+    /// Creates the metrics of requests. On each scrape, `collector` adds the metrics of the engine and the connectors.
     pub fn new(collector: Box<dyn Collector>) -> Self {
         let mut registry = Registry::with_prefix("ringtrue");
         let requests = Family::default();
@@ -65,7 +65,7 @@ impl Metrics {
         Metrics { registry, requests, durations, series: ConcurrentMap::default(), connections, refused_connections }
     }
 
-    /// Counts a response. `route` is a path template, so the number of series is bounded.
+    /// Records a response. `route` is a path template, so the number of series is bounded.
     pub fn record_request(&self, method: &Method, route: &'static str, status: StatusCode, elapsed: Duration) {
         let labels = RequestLabels { method: method_label(method), route, status: status.as_u16() };
         let series = self.series.pin();
@@ -86,7 +86,7 @@ impl Metrics {
     }
 }
 
-/// Maps arbitrary methods to a bounded set of labels.
+/// Maps a method to a label. Unknown methods share one label, so the number of labels is bounded.
 fn method_label(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

@@ -1,4 +1,4 @@
-//! Request processing common to all handlers: request id, limits, timeout, problems, response headers, logging.
+//! Processing common to all requests: request id, limits, timeout, rendering of problems, response headers and logging.
 
 use std::{
     cell::RefCell,
@@ -34,18 +34,19 @@ use crate::{
 const API_VERSION: HeaderValue = HeaderValue::from_static("1.0.0");
 const X_PROJECT_MODE: HeaderName = HeaderName::from_static("x-project-mode");
 const X_API_VERSION: HeaderName = HeaderName::from_static("x-api-version");
-/// One year, without `includeSubDomains`: subdomains may belong to other services.
+/// `Strict-Transport-Security` for one year, without `includeSubDomains`: subdomains may belong to other services.
 const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
-/// Route label of requests that could not be parsed.
+/// Route label in metrics for requests that could not be parsed.
 const UNPARSED_ROUTE: &str = "unparsed";
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Router with middleware. Cheap to clone.
+/// The router with the middleware around it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct HttpService {
     app: App,
     router: Router,
-    /// Whether handlers see header enrichment, which only operators' gateways may set.
+    /// Whether handlers see header enrichment headers. Other listeners remove them, because only operators' gateways
+    /// may set them.
     keeps_enrichment_headers: bool,
     /// Whether responses carry `Strict-Transport-Security`.
     sends_hsts: bool,
@@ -61,25 +62,26 @@ impl HttpService {
         &self.app
     }
 
-    /// Enables `Strict-Transport-Security` if the base URL is https.
+    /// Adds `Strict-Transport-Security` to responses if the base URL is https.
     #[must_use]
     pub fn with_hsts(self) -> Self {
         let sends_hsts = self.app.engine.base_url().starts_with("https://");
         HttpService { sends_hsts, ..self }
     }
 
-    /// Passes enrichment headers to handlers. Any client can send them, so handlers must verify the peer.
+    /// Passes header enrichment headers to handlers. Any client can send them, so handlers must verify the peer's
+    /// address.
     #[must_use]
     pub fn with_enrichment_headers(self) -> Self {
         HttpService { keeps_enrichment_headers: true, ..self }
     }
 
-    /// Responds to a request that could not be parsed. The connection closes afterwards.
+    /// Returns the response to a request that could not be parsed. The caller closes the connection afterwards.
     pub fn reject_unparsed(&self, problem: Problem) -> Response {
         let started = Instant::now();
         let request_id = RequestId::from_headers(&self.app, &HeaderMap::new(), self.app.engine.clock().now());
         let response = self.finish(problem.into_response(), &request_id, None);
-        // The parser reports no method.
+        // The parser does not report the method of the invalid request.
         let method = Method::from_bytes(b"UNPARSED").unwrap_or_default();
         let elapsed = started.elapsed();
         self.app.metrics.record_request(&method, UNPARSED_ROUTE, response.status(), elapsed);
@@ -128,9 +130,9 @@ impl HttpService {
         }
     }
 
-    /// Renders the problem, if any, and adds the common headers.
+    /// Renders the problem, if the response has one, and adds the common headers.
     fn finish(&self, mut response: Response, request_id: &RequestId, audience: Option<ProblemAudience>) -> Response {
-        // The router has added the length of the empty body.
+        // These responses must not have a `Content-Length`, but the router has added one for the empty body.
         if matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
             response.headers_mut().remove(header::CONTENT_LENGTH);
         }
@@ -155,7 +157,7 @@ impl HttpService {
     }
 }
 
-/// Tracing span of the request. It records the route, never the path.
+/// Creates the tracing span of a request. It records the route template, never the path.
 fn span(app: &App, method: &Method, request_id: &RequestId) -> Span {
     if !app.traces {
         return Span::none();
@@ -169,7 +171,8 @@ fn span(app: &App, method: &Method, request_id: &RequestId) -> Span {
     )
 }
 
-/// The right-most address that was not added by a trusted proxy. Clients can forge everything to the left of it.
+/// Returns the client's address. Starts at the peer and follows `X-Forwarded-For` from right to left, as long as the
+/// address is a trusted proxy. Clients can forge the entries further left.
 fn client_address(app: &App, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
     let mut address = peer.to_canonical();
     let forwarded = headers.get_all(X_FORWARDED_FOR).iter().rev();
@@ -179,24 +182,24 @@ fn client_address(app: &App, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         }
         match parse_hop(hop) {
             Some(hop) => address = hop.to_canonical(),
-            // Entries further left are not trustworthy either.
+            // Entries to the left of an invalid one are not trustworthy either.
             None => break,
         }
     }
     address
 }
 
-/// Parses an address with an optional port.
+/// Parses an entry of `X-Forwarded-For`: an address with an optional port.
 fn parse_hop(hop: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(hop).ok()?.trim();
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     bare.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|socket| socket.ip()))
 }
 
-/// `Date` header from the database time; hyper would use the machine's clock.
+/// Renders the `Date` header from the database time. hyper would use the clock of this machine.
 fn date_header(now: Timestamp) -> Option<HeaderValue> {
     thread_local! {
-        /// Header of the last second, reused within a second.
+        /// The last header and its second. Requests within the same second reuse it.
         static LAST_DATE: RefCell<Option<(i64, HeaderValue)>> = const { RefCell::new(None) };
     }
     let second = now.as_second();
@@ -210,7 +213,7 @@ fn date_header(now: Timestamp) -> Option<HeaderValue> {
     })
 }
 
-/// Logs the route, never the path: paths can contain phone numbers.
+/// Logs a request with its route template, never its path: paths can contain phone numbers.
 fn log(app: &App, method: &Method, route: &str, response: &Response, request_id: &RequestId, elapsed: Duration) {
     let status = response.status();
     let is_logged = match app.log_requests {

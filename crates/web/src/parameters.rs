@@ -1,4 +1,4 @@
-//! Path and query parameters.
+//! Extracts path and query parameters.
 
 use std::{borrow::Cow, convert::Infallible, str::FromStr};
 
@@ -16,8 +16,9 @@ use ringtrue_domain::{
 
 use crate::{error_catalog::ProblemCode, problem::Problem, request_context::HandlerState};
 
-/// Extracts the decoded parameters of the path. If one of them is not UTF-8, all are missing, so that parsing fails
-/// after authentication. `Debug` is masked: parameters can be phone numbers.
+/// Extracts the decoded path parameters. If one of them is not UTF-8, all count as missing: the error is then reported
+/// when the handler parses them, which is after authentication. `Debug` is masked, because parameters can be phone
+/// numbers.
 #[derive(derive_more::Debug)]
 #[debug("PathParameters(…)")]
 pub struct PathParameters(Option<RawPathParams>);
@@ -45,12 +46,12 @@ impl PathParameters {
         self.parse_uuid("check_id")
     }
 
-    /// A verification is a check, too.
+    /// Returns the id of a verification. Verifications and checks share one id type.
     pub fn verification(&self) -> Result<CheckId, Problem> {
         self.parse_uuid("verification_id")
     }
 
-    /// Owner of the credentials in the path: the project if the path names one, otherwise the workspace.
+    /// Returns the owner of the credentials at this path: the project if the path names one, otherwise the workspace.
     pub fn owner(&self) -> Result<CredentialOwner, Problem> {
         let workspace = self.workspace()?;
         if self.get("project_id").is_some() {
@@ -76,13 +77,13 @@ impl PathParameters {
     }
 }
 
-/// Query parameters: unknown and repeated ones are rejected.
+/// Query parameters. Unknown and repeated ones are rejected.
 #[derive(derive_more::Debug)]
 #[debug("Query(…)")]
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Rejects repeated parameters and those not in `known`.
+    /// Parses a query. Rejects repeated parameters and those not in `known`.
     pub fn parse(query: Option<&str>, known: &[&str]) -> Result<Self, Problem> {
         let mut parameters: Vec<(String, String)> = vec![];
         for field in query.unwrap_or_default().split('&').filter(|field| !field.is_empty()) {
@@ -117,7 +118,7 @@ impl Query {
         self.page_with_default_size(PageRequest::DEFAULT_SIZE)
     }
 
-    /// Page request with this default size.
+    /// Reads the page number and size from the query. `size` is the default size.
     pub fn page_with_default_size(&self, size: u32) -> Result<PageRequest, Problem> {
         let size = self.get_number("size", size)?;
         let number = self.get_number("page", 1)?;
@@ -158,7 +159,8 @@ impl Query {
     }
 }
 
-/// Decodes a name or value of a query; a `%` that starts no escape is literal. Returns `None` for invalid UTF-8.
+/// Decodes a name or value of a query. A `%` that starts no valid escape stays as it is. Returns `None` for invalid
+/// UTF-8.
 pub fn decode_component(text: &str) -> Option<String> {
     let spaced = text.replace('+', " ");
     percent_decode_str(&spaced).decode_utf8().ok().map(Cow::into_owned)

@@ -31,21 +31,21 @@ pub struct Problem {
     audience: ProblemAudience,
 }
 
-/// Recipient of a problem, which determines additional fields and the content type.
+/// Recipient of a problem. It determines additional fields and the content type.
 #[derive(Clone, Copy, Debug)]
 pub enum ProblemAudience {
     Caller,
-    /// Token endpoints: adds the fields of RFC 6749, and plain JSON on request.
+    /// Client of a token endpoint. Adds the error fields of RFC 6749, and uses `application/json` on request.
     OAuthClient {
         wants_plain_json: bool,
     },
-    /// End of a redirect chain: adds the fields of the regular response.
+    /// Device at the end of a redirect chain. Adds the fields of the regular response.
     Device(CheckId),
 }
 
 impl ProblemAudience {
-    /// OAuth clients select plain JSON by the `Accept` header: it names `application/json` and not
-    /// `application/problem+json`.
+    /// Creates the audience for an OAuth client. The client gets plain JSON if its `Accept` header names
+    /// `application/json` and not `application/problem+json`.
     pub fn oauth_client(headers: &HeaderMap) -> Self {
         let named = |media_type: &str| {
             let lists = headers.get_all(header::ACCEPT).iter().filter_map(|list| list.to_str().ok());
@@ -60,13 +60,13 @@ impl ProblemAudience {
 
 /// Value of `Retry-After` in seconds when the store is unavailable.
 const UNAVAILABLE_RETRY_AFTER: u32 = 2;
-/// Value of `Retry-After` in seconds when a workspace runs too many searches.
+/// Value of `Retry-After` in seconds when a workspace runs too many searches at once.
 const SEARCH_RETRY_AFTER: u32 = 1;
 /// Value of `Retry-After` in seconds when no number source responded.
 const LOOKUP_RETRY_AFTER: u32 = 5;
-/// Value of `Retry-After` in seconds when a queue of simulated SMS is full: their usual delivery time.
+/// Value of `Retry-After` in seconds when a queue of simulated SMS is full. Equals their usual delivery time.
 const SMS_RETRY_AFTER: u32 = 5;
-/// Appended to the error of a silent check if the project can fall back to Reverse SMS.
+/// Text appended to the error of a silent check if the project can use Reverse SMS instead.
 pub const FALLBACK_HINT: &str = "; use Reverse SMS instead";
 
 impl Problem {
@@ -94,7 +94,7 @@ impl Problem {
         Problem::new(ProblemCode::LookupUnavailable, detail).retry_after(LOOKUP_RETRY_AFTER)
     }
 
-    /// Logs the cause. The response does not include it.
+    /// Creates an internal error and logs its cause. The response does not contain the cause.
     pub fn internal(cause: &dyn std::fmt::Display) -> Self {
         tracing::error!(error = %cause, "request failed with an internal error");
         Problem::new(ProblemCode::InternalError, "internal error")
@@ -124,13 +124,14 @@ impl Problem {
         self
     }
 
-    /// Returns the content type and the body. The audience of the route, if any, takes precedence.
+    /// Renders the problem as content type and body. `audience` is that of the route and takes precedence.
     pub fn render(&self, base_url: &str, audience: Option<ProblemAudience>) -> (&'static str, Vec<u8>) {
         let entry = self.code.entry();
         let audience = audience.unwrap_or(self.audience);
         let error = match audience {
             ProblemAudience::Caller => None,
-            // OAuth client libraries read `error` and `error_description` only and do not support `unauthorized`.
+            // OAuth client libraries read only `error` and `error_description`, and do not know the code
+            // `unauthorized`.
             ProblemAudience::OAuthClient { .. } if entry.code == "unauthorized" => Some("invalid_client"),
             ProblemAudience::OAuthClient { .. } | ProblemAudience::Device(_) => Some(entry.code),
         };
@@ -168,7 +169,7 @@ struct ProblemBody<'a> {
 }
 
 impl IntoResponse for Problem {
-    /// Without a body: the middleware renders it.
+    /// Returns a response without a body. The middleware renders the body.
     fn into_response(self) -> Response {
         let mut response = self.code.entry().status.into_response();
         for (name, value) in &self.headers {

@@ -1,4 +1,4 @@
-//! Metadata of a request, shared by the middleware, the router and the handlers.
+//! Metadata of a request that the middleware, the router and the handlers share.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -27,7 +27,7 @@ use crate::{
     problem::{Problem, ProblemAudience},
 };
 
-/// State passed to handlers and extractors.
+/// axum state that is passed to handlers and extractors.
 #[derive(Clone, Debug)]
 pub struct HandlerState {
     pub app: App,
@@ -46,21 +46,21 @@ impl FromRef<HandlerState> for Arc<RequestContext> {
     }
 }
 
-/// What a route declares about itself.
+/// Properties that a route declares and that apply to all of its requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RoutePolicy {
-    /// Limit that a request counts against. Responses carry its headers.
+    /// Rate limit that requests count against. Responses carry its headers.
     pub rate_limit: Option<RateLimitClass>,
-    /// Whether requests are recorded in the request log of the project.
+    /// Whether requests are recorded in the project's request log.
     pub is_logged: bool,
-    /// Whether `Idempotency-Key` is supported.
+    /// Whether the route supports `Idempotency-Key`.
     pub is_idempotent: bool,
     pub on_disconnect: OnDisconnect,
-    /// Whether clients expect the errors of RFC 6749.
+    /// Whether clients expect the error fields of RFC 6749.
     pub is_oauth_endpoint: bool,
 }
 
-/// What happens to a handler when its client disconnects or its request times out.
+/// What happens to a running handler when its client disconnects or its request times out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDisconnect {
     #[default]
@@ -68,33 +68,34 @@ pub enum OnDisconnect {
     Complete,
 }
 
-/// The route that a request was assigned to.
+/// The route that a request matched.
 #[derive(Clone, Copy, Debug)]
 pub struct MatchedRoute {
-    /// Path template for metrics and logs, which must not contain paths.
+    /// Path template, for metrics and logs. They must not contain the path itself.
     pub template: &'static str,
     pub policy: RoutePolicy,
 }
 
 impl MatchedRoute {
-    /// Match for a request that no handler serves: the policy applies, and metrics show `unmatched` instead of a path template.
+    /// Creates a match for a request that no handler serves. The policy still applies. Metrics show `unmatched` instead
+    /// of a path template.
     pub fn unmatched(policy: RoutePolicy) -> Self {
         MatchedRoute { template: "unmatched", policy }
     }
 }
 
-/// Created by the middleware, completed by the router and the extractors.
+/// Context of one request. The middleware creates it; the router and the extractors complete it.
 #[derive(Debug)]
 pub struct RequestContext {
     pub received_at: Timestamp,
-    /// Client address: the peer, or the address forwarded by a trusted proxy.
+    /// Address of the client: the peer's, or the one forwarded by a trusted proxy.
     pub client_ip: IpAddr,
-    /// Remote end of the connection.
+    /// Address of the other end of the connection: the client or a proxy.
     pub peer: SocketAddr,
     pub request_id: RequestId,
     /// Mode of the caller's project, set after authentication.
     pub project_mode: OnceLock<Mode>,
-    /// Rate limit after this request was counted.
+    /// State of the rate limit after this request was counted. Unset until then.
     pub limit_state: OnceLock<RateLimitState>,
     route: OnceLock<MatchedRoute>,
     audience: OnceLock<ProblemAudience>,
@@ -116,7 +117,7 @@ impl RequestContext {
         }
     }
 
-    /// Applies the policy of a route to the request.
+    /// Assigns the request to a route and applies the route's policy.
     pub fn enter_route(&self, app: &App, route: MatchedRoute, uri: &Uri, headers: &HeaderMap) {
         let _ = self.route.set(route);
         if route.policy.is_oauth_endpoint {
@@ -132,19 +133,19 @@ impl RequestContext {
         self.route.get().copied().unwrap_or_else(|| MatchedRoute::unmatched(RoutePolicy::default()))
     }
 
-    /// Recipient of all problems of the route, if it declares one.
+    /// Returns the audience of all problems of the route, if the route determines one.
     pub fn audience(&self) -> Option<ProblemAudience> {
         self.audience.get().copied()
     }
 
-    /// Sets the authenticated client of the request log entry. The first call wins.
+    /// Sets the authenticated client in the request log entry. Later calls have no effect.
     pub fn log_client(&self, credential: Arc<Credential>) {
         if let Some(draft) = self.log_draft.get() {
             let _ = draft.client.set(LoggedClient { credential, authenticated: true });
         }
     }
 
-    /// Sets the client that the request names without proof.
+    /// Sets the client in the request log entry for a request that names a credential without proving it.
     pub fn log_claimed_client(&self, credential: impl FnOnce() -> Option<Arc<Credential>>) {
         if let Some(draft) = self.log_draft.get()
             && let Some(credential) = credential()
@@ -153,14 +154,14 @@ impl RequestContext {
         }
     }
 
-    /// Sets the body. Only its structure is recorded, and only for rejected requests.
+    /// Sets the body in the request log entry. The log records only its structure, and only for rejected requests.
     pub fn log_body(&self, body: &Bytes) {
         if let Some(draft) = self.log_draft.get() {
             let _ = draft.body.set(body.clone());
         }
     }
 
-    /// Sets the check that the request creates or names.
+    /// Sets the check that the request creates or names in the request log entry.
     pub fn log_check(&self, id: impl FnOnce() -> Option<CheckId>) {
         if let Some(draft) = self.log_draft.get()
             && let Some(id) = id()
@@ -169,7 +170,7 @@ impl RequestContext {
         }
     }
 
-    /// Records the request if its project is known and the sampler admits it.
+    /// Writes the entry to the request log if its project is known and the sampler admits it.
     pub fn submit_log_entry(&self, app: &App, method: &Method, response: &Response, elapsed: Duration) {
         let Some(RequestLogDraft { client, body, check, target }) = self.log_draft.get() else { return };
         let Some(LoggedClient { credential, authenticated }) = client.get() else { return };
@@ -184,7 +185,8 @@ impl RequestContext {
             request_id: self.request_id.as_str().to_owned(),
             method: method.as_str().to_owned(),
             route: self.route().template.to_owned(),
-            // A missing check, or one of another project, is not linked.
+            // 403 and 404 mean that the check does not exist or belongs to another project, so the entry must not link
+            // to it.
             check: check.get().copied().filter(|_| !matches!(status, 403 | 404)),
             status,
             rejection: problem.map(|problem| Rejection {
@@ -201,36 +203,36 @@ impl RequestContext {
     }
 }
 
-/// References from which the request log entry is built, for the few requests that the sampler admits.
+/// Data from which a request log entry is built. Holds references only, because the sampler admits few requests.
 #[derive(Default, derive_more::Debug)]
 #[debug("RequestLogDraft(…)")]
 struct RequestLogDraft {
     client: OnceLock<LoggedClient>,
     body: OnceLock<Bytes>,
     check: OnceLock<CheckId>,
-    /// Only set if there is a query.
+    /// Path and query. `None` if the request has no query.
     target: Option<PathAndQuery>,
 }
 
 struct LoggedClient {
     credential: Arc<Credential>,
-    /// Whether the secret or token was verified.
+    /// Whether the client's secret or token was verified.
     authenticated: bool,
 }
 
 /// Identifies a request in logs, in the audit log and in its response.
 #[derive(Clone, Debug)]
 pub enum RequestId {
-    /// From the `X-Request-Id` header.
+    /// Taken from the `X-Request-Id` header.
     FromHeader(HeaderValue),
-    /// Generated UUID, stored inline.
+    /// A generated UUID as text, stored without allocation.
     Generated([u8; Hyphenated::LENGTH]),
 }
 
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 impl RequestId {
-    /// Takes the id from the header if it is valid, otherwise generates one.
+    /// Takes the id from the `X-Request-Id` header if it is valid, otherwise generates one.
     pub fn from_headers(app: &App, headers: &HeaderMap, now: Timestamp) -> Self {
         let is_valid = |id: &&HeaderValue| {
             let id = id.as_bytes();

@@ -11,7 +11,8 @@ use crate::{app::App, error_catalog::ProblemCode, problem::Problem, request_cont
 
 const MAX_URL_BYTES: usize = 8 * 1024;
 const MAX_HEADER_BYTES: usize = 8 * 1024;
-/// The limit of hyper. Another one would make it allocate slots for the fields of every request.
+/// Maximum number of header fields, which hyper enforces. It is hyper's default: with any other limit, hyper would
+/// allocate memory for the fields of every request.
 const MAX_HEADER_COUNT: usize = 100;
 
 /// Checks the head of a request before it reaches its handler.
@@ -53,7 +54,7 @@ impl Problem {
     }
 }
 
-/// hyper only decodes a final `chunked` (RFC 9112, section 6.1).
+/// Accepts only `chunked` as transfer coding. hyper decodes no others (RFC 9112, section 6.1).
 fn check_transfer_coding(headers: &HeaderMap) -> Result<(), Problem> {
     let mut fields = headers.get_all(header::TRANSFER_ENCODING).iter();
     match (fields.next(), fields.next()) {
@@ -63,7 +64,8 @@ fn check_transfer_coding(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-/// Host of the request target, otherwise of the single `Host` field (RFC 9112, section 3.2). Optional in HTTP/1.0 only.
+/// Returns the host of the request target, otherwise of the single `Host` field (RFC 9112, section 3.2). Only HTTP/1.0
+/// requests may have neither.
 fn target_host(request: &Request) -> Result<Option<&str>, Problem> {
     let invalid = |detail: &str| Problem::bad_request(detail).with_connection_close();
     let mut fields = request.headers().get_all(header::HOST).iter();
@@ -103,7 +105,7 @@ fn is_valid_authority(authority: &Authority) -> bool {
     is_host && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
 }
 
-/// Removes enrichment headers, which only operators' gateways may set, on the enrichment listener.
+/// Removes header enrichment headers. Only operators' gateways may set them, and only on the enrichment listener.
 pub fn strip_enrichment_headers(headers: &mut HeaderMap) {
     let forged: Vec<_> = headers.keys().filter(|name| is_enrichment_header(name.as_str())).cloned().collect();
     for name in forged {
@@ -111,7 +113,8 @@ pub fn strip_enrichment_headers(headers: &mut HeaderMap) {
     }
 }
 
-/// Token endpoints exclude `Authorization`: long credentials are rejected as credentials, not as large headers.
+/// Returns the total length of the headers. For token endpoints it excludes `Authorization`, so that overlong
+/// credentials are reported as invalid credentials, not as large headers.
 fn headers_length(headers: &HeaderMap, policy: RoutePolicy) -> usize {
     headers
         .iter()
@@ -120,8 +123,8 @@ fn headers_length(headers: &HeaderMap, policy: RoutePolicy) -> usize {
         .sum()
 }
 
-/// Whether proxies may normalise the path differently. Escaped `/` and NUL are not ambiguous; parameter parsers
-/// reject them.
+/// Returns whether proxies may normalise the path differently. An escaped `/` or NUL is not ambiguous; parameter
+/// parsers reject it.
 fn is_ambiguous_path(path: &str) -> bool {
     let is_ambiguous_escape =
         |escape: &[u8]| matches!(escape, [b'2', b'e' | b'E'] | [b'5', b'c' | b'C'] | [b'3', b'b' | b'B']);

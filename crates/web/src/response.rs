@@ -1,5 +1,5 @@
-//! JSON responses, pages of lists, and `ETag` and `If-Match` of management resources (RFC 9110, sections 8.8.3 and
-//! 13.1.1).
+//! Builds JSON responses, paged lists, and the `ETag` and `If-Match` headers of management resources (RFC 9110,
+//! sections 8.8.3 and 13.1.1).
 
 use aws_lc_rs::digest;
 use axum::{body::Body, response::Response};
@@ -8,9 +8,9 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use ringtrue_domain::page::Page;
 use serde::Serialize;
 
-/// Initial buffer size; fits most responses.
+/// Initial size of the JSON buffer. Most responses fit.
 const JSON_BUFFER_BYTES: usize = 512;
-/// Fits the headers of a response, including those added by the middleware.
+/// Initial capacity of the header map. Fits all headers of a response, including those added by the middleware.
 const RESPONSE_HEADER_CAPACITY: usize = 12;
 
 pub fn json_response(status: StatusCode, body: &impl Serialize) -> Response {
@@ -33,7 +33,7 @@ pub fn json_bytes_response(status: StatusCode, body: impl Into<Body>) -> Respons
     response
 }
 
-/// Page wrapper of all lists.
+/// JSON body of all lists: the items of one page, and its position.
 #[derive(Serialize, derive_more::Debug)]
 #[debug("PageBody(…)")]
 pub struct PageBody<T> {
@@ -61,7 +61,7 @@ impl<T> PageBody<T> {
     }
 }
 
-/// A 200 response with the `ETag` of its body.
+/// Returns a 200 response with the `ETag` of its body.
 pub fn json_with_etag<B: Serialize>(body: &B) -> Response {
     with_etag(json_response(StatusCode::OK, body), body)
 }
@@ -74,7 +74,7 @@ pub fn with_etag<B: Serialize>(mut response: Response, representation: &B) -> Re
     response
 }
 
-/// `If-Match` header of a change.
+/// The `If-Match` header of a request that changes a resource.
 #[derive(Debug)]
 pub struct IfMatch(Option<Vec<String>>);
 
@@ -88,7 +88,8 @@ impl IfMatch {
         IfMatch(Some(tags.map(|tag| String::from_utf8_lossy(tag.trim_ascii()).into_owned()).collect()))
     }
 
-    /// Whether the change may proceed. A missing header matches; a weak tag never does (RFC 9110, section 13.1.1).
+    /// Returns whether the change may proceed. Without the header it may; a weak tag never matches (RFC 9110, section
+    /// 13.1.1).
     pub fn matches<B: Serialize>(&self, representation: &B) -> bool {
         let Some(tags) = &self.0 else { return true };
         let current = strong_tag(representation);

@@ -1,7 +1,7 @@
-//! Routes and what they declare about themselves, on axum's router.
+//! Routes and their policies, on top of axum's router.
 //!
-//! [`Routes`] can be listed, so that tests compare them with the OpenAPI document. [`RouteHandler`] applies the
-//! declarations to each request.
+//! [`Routes`] can be listed, so that tests compare them with the OpenAPI document. [`RouteHandler`] applies the policy
+//! of a route to each request.
 
 use std::{collections::BTreeMap, future::ready, pin::Pin, sync::Arc};
 
@@ -26,17 +26,17 @@ use crate::{
 
 type ResponseFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// Each adds a value to the extensions of a request. Empty for most routes.
+/// Functions that each add a value to the extensions of a request. Most routes have none.
 type RouteExtensions = Vec<Arc<dyn Fn(&mut Extensions) + Send + Sync>>;
 
-/// A method, its handler and its policy.
+/// An HTTP method and path with their handler and policy.
 #[derive(derive_more::Debug)]
 #[debug("{method} {path}")]
 pub struct Route {
     pub method: &'static str,
     pub path: &'static str,
     pub policy: RoutePolicy,
-    /// Values that the handler can extract.
+    /// Values that the handler can extract with axum's `Extension`.
     extensions: RouteExtensions,
     add_to: Box<dyn FnOnce(MethodRouter<App>, MatchedRoute, RouteExtensions) -> MethodRouter<App>>,
 }
@@ -71,7 +71,8 @@ impl Route {
         self
     }
 
-    /// Supports `Idempotency-Key`. The handler runs to completion, so that no key stays claimed.
+    /// Supports `Idempotency-Key`. The handler always runs to completion, because a cancelled one would leave its key
+    /// claimed.
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.policy.is_idempotent = true;
@@ -85,7 +86,7 @@ impl Route {
         self
     }
 
-    /// Adds the error fields of RFC 6749 to problems.
+    /// Adds the error fields of RFC 6749 to problems of this route.
     #[must_use]
     pub fn oauth_endpoint(mut self) -> Self {
         self.policy.is_oauth_endpoint = true;
@@ -96,7 +97,7 @@ impl Route {
 #[derive(Debug, Default)]
 pub struct Routes {
     routes: Vec<Route>,
-    /// Patterns of unknown paths whose responses carry the headers of a rate limit.
+    /// Patterns of unknown paths that count against a rate limit. Their 404 responses carry its headers.
     limited_unknown_paths: Vec<(&'static str, RateLimitClass)>,
 }
 
@@ -107,7 +108,7 @@ impl Routes {
         self
     }
 
-    /// Adds a `GET` route without a policy.
+    /// Adds a `GET` route with the default policy.
     #[must_use]
     pub fn get<H, T>(self, path: &'static str, handler: H) -> Self
     where
@@ -117,7 +118,7 @@ impl Routes {
         self.route(path, get(handler))
     }
 
-    /// Adds a `POST` route without a policy.
+    /// Adds a `POST` route with the default policy.
     #[must_use]
     pub fn post<H, T>(self, path: &'static str, handler: H) -> Self
     where
@@ -127,7 +128,7 @@ impl Routes {
         self.route(path, post(handler))
     }
 
-    /// Records the requests of all routes added so far in the request log of their project.
+    /// Records requests in their project's request log, for all routes added so far.
     #[must_use]
     pub fn logged(mut self) -> Self {
         self.routes.iter_mut().for_each(|route| route.policy.is_logged = true);
@@ -153,7 +154,7 @@ impl Routes {
         self
     }
 
-    /// Counts requests to unknown paths that match the pattern.
+    /// Counts requests to unknown paths that match the pattern against a rate limit.
     #[must_use]
     pub fn rate_limit_unknown(mut self, pattern: &'static str, class: RateLimitClass) -> Self {
         self.limited_unknown_paths.push((pattern, class));
@@ -171,7 +172,7 @@ impl Routes {
         self.routes.iter()
     }
 
-    /// Panics if routes conflict, at startup and in every HTTP test.
+    /// Builds the axum router. Panics if routes conflict: at startup, and in every HTTP test.
     pub(crate) fn into_router(self, app: App) -> Router {
         let mut paths = BTreeMap::<&'static str, MethodRouter<App>>::new();
         for Route { path, policy, extensions, add_to, .. } in self.routes {
@@ -194,13 +195,13 @@ async fn not_found() -> Problem {
     Problem::not_found()
 }
 
-/// axum adds the `Allow` header.
+/// Handles requests with an unsupported method. axum adds the `Allow` header.
 async fn method_not_allowed() -> Problem {
     let detail = "method not supported; the `Allow` header lists the supported methods";
     Problem::new(ProblemCode::MethodNotAllowed, detail)
 }
 
-/// Checks a request, applies the policy of its route and calls the handler.
+/// Handler that checks a request, applies the policy of its route and calls the wrapped handler.
 #[derive(Clone)]
 struct RouteHandler<H> {
     handler: H,

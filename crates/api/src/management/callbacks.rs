@@ -1,4 +1,4 @@
-//! Callbacks of a project.
+//! Lists the callbacks of a project.
 
 use axum::{
     extract::{RawQuery, State},
@@ -34,7 +34,7 @@ struct CallbackBody {
     receiver: String,
     state: &'static str,
     attempts: u32,
-    /// HTTP status, or the name of a failure.
+    /// Result of the last attempt: an HTTP status, or the name of a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_result: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

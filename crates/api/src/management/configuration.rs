@@ -1,10 +1,11 @@
-//! JSON of a project's configuration.
+//! Reads and writes the JSON of a project's configuration.
 
 use ringtrue_domain::tenancy::{Configuration, ConfigurationPatch, SETTINGS, Setting, SettingKind, SettingValue};
 use ringtrue_web::body::{JsonError, Node, as_boolean, as_distinct_list, as_integer, as_object, as_text};
 use serde_json::{Map, Value};
 
-/// Members of the configuration that contain the settings of a product. They are present even if they are empty.
+/// Returns the names of the configuration's sections (top-level members), with repetitions. Responses contain a section
+/// even if it is empty.
 fn sections() -> impl Iterator<Item = &'static str> {
     SETTINGS.iter().filter_map(|setting| setting.path.split('.').next())
 }
@@ -41,7 +42,7 @@ fn render_value(value: SettingValue) -> Value {
     }
 }
 
-/// Reads a merge patch (RFC 7396).
+/// Parses a merge patch (RFC 7396) of the configuration.
 pub(super) fn parse_configuration(node: Node, pointer: &str) -> Result<ConfigurationPatch, JsonError> {
     if matches!(node, Node::Null) {
         return Ok(ConfigurationPatch::reset());
@@ -56,7 +57,7 @@ type Changes = Vec<(&'static Setting, Option<SettingValue>)>;
 fn parse_members(node: Node, pointer: &str, prefix: &str, changes: &mut Changes) -> Result<(), JsonError> {
     for (name, pointer, node) in as_object(node, pointer)?.into_members() {
         let path = [prefix, &name].concat();
-        // A dot separates members of a path; names of members have none.
+        // A dot separates the members of a setting's path, so a member name with a dot matches no setting.
         let setting = Setting::find(&path).filter(|_| !name.contains('.'));
         let mut section = Setting::in_section(&path).filter(|_| !name.contains('.')).peekable();
         match (setting, node) {

@@ -1,4 +1,4 @@
-//! Credentials of projects and workspaces.
+//! Manages the credentials of projects and workspaces.
 
 use axum::{
     extract::{RawQuery, Request, State},
@@ -51,7 +51,7 @@ struct CredentialBody {
     last_used_at: Option<String>,
 }
 
-/// Response to a create. Only this response contains the secret.
+/// Response to the request that creates a credential. No later response contains the secret.
 #[derive(Serialize)]
 pub struct NewCredentialBody {
     #[serde(flatten)]
@@ -72,7 +72,8 @@ impl From<&Credential> for CredentialBody {
 }
 
 impl CredentialBody {
-    /// Representation for the `ETag`, which does not change with use.
+    /// Returns the representation from which the `ETag` is computed. It omits the last use, so that using a credential
+    /// does not change its `ETag`.
     fn without_last_use(credential: &Credential) -> Self {
         CredentialBody { last_used_at: None, ..CredentialBody::from(credential) }
     }

@@ -1,6 +1,6 @@
-//! The Management API: `/v1/management`, scope `management`, workspace credentials.
+//! The Management API under `/v1/management`. It requires the scope `management` and the credential of a workspace.
 //!
-//! This module contains workspaces, networks, usage and the audit log.
+//! This module contains the endpoints of workspaces, networks, usage and the audit log.
 
 mod callbacks;
 mod configuration;

@@ -1,4 +1,4 @@
-//! Projects, and the networks that they may use.
+//! Manages projects and the networks that they may use.
 
 use axum::{
     extract::{RawQuery, Request, State},
@@ -70,7 +70,7 @@ struct ProjectBody {
     updated_at: String,
 }
 
-/// Response to a create or to going live. Only this response contains the secret of the credential.
+/// Response to the request that creates a project or takes it live. No later response contains the credential's secret.
 #[derive(Serialize)]
 struct NewProjectBody {
     #[serde(flatten)]
@@ -258,10 +258,10 @@ fn parse_networks(document: &[u8]) -> Result<Vec<AllowedNetwork>, JsonError> {
     body.finish(networks.into_iter().map(|UniqueNetwork(allowed)| allowed).collect())
 }
 
-/// Exceeds the number of mobile networks worldwide.
+/// Maximum length of the list. More mobile networks do not exist worldwide.
 const MAX_ALLOWED_NETWORKS: usize = 2_000;
 
-/// Compares by network only: two entries for one network would be ambiguous.
+/// Entry that equals any other entry for the same network, so that a list with two of them is rejected.
 struct UniqueNetwork(AllowedNetwork);
 
 impl PartialEq for UniqueNetwork {

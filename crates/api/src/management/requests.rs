@@ -1,4 +1,4 @@
-//! Request log of a project.
+//! Lists the request log of a project.
 
 use axum::{
     extract::{RawQuery, State},
@@ -68,7 +68,8 @@ impl From<RequestLogEntry> for LoggedRequestBody {
     }
 }
 
-/// Rejects values that no entry has, such as NUL, which PostgreSQL does not accept in text.
+/// Parses a text filter. Rejects values that no log entry can have. One is NUL, which PostgreSQL does not accept in
+/// text.
 fn parse_filter(query: &Query, name: &str) -> Result<Option<String>, Problem> {
     let Some(text) = query.get(name) else { return Ok(None) };
     let is_valid = (1..=MAX_FILTER_BYTES).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());

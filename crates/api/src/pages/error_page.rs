@@ -1,4 +1,4 @@
-//! Error pages, linked by the `type` of problems.
+//! Renders the error pages. The `type` of a problem is the URL of its page.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::pages::{
     openapi_document::{OpenApiDocument, str_member},
 };
 
-/// Catalog entry of an error. The texts may contain `` `code` `` and blank lines.
+/// Error catalog entry to render. The texts may contain `` `code` `` and blank lines.
 #[derive(Debug, Clone, Copy)]
 pub struct ErrorEntry<'a> {
     pub code: &'a str,
@@ -40,7 +40,7 @@ struct Page<'a> {
 
 /// Operations that can return an error.
 enum Calls<'a> {
-    /// Not specific to operations.
+    /// The error is not specific to any operation.
     None,
     All,
     Some(Vec<Call<'a>>),
@@ -77,7 +77,7 @@ impl ErrorPages {
         Ok(page.render()?)
     }
 
-    /// Renders the list of errors by status.
+    /// Renders the list of errors, grouped by HTTP status.
     pub fn index(entries: &[ErrorEntry<'_>]) -> Result<String, PageError> {
         let mut groups: BTreeMap<u16, Vec<_>> = BTreeMap::new();
         for entry in entries {
@@ -86,7 +86,7 @@ impl ErrorPages {
         Ok(Index { groups: groups.into_iter().collect() }.render()?)
     }
 
-    /// Example from the document, completed with the fields of the catalog entry.
+    /// Builds an example problem from the OpenAPI document's example and the catalog entry.
     fn example(&self, entry: &ErrorEntry<'_>) -> Value {
         let examples = self.document.at("/components/examples").as_object().into_iter().flatten();
         let mut matching = examples.filter_map(|(name, example)| Some((name, example.get("value")?)));

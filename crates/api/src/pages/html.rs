@@ -34,7 +34,7 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-/// Allows line breaks after each `mark`, for narrow screens.
+/// Escapes text and allows a line break after each `mark`, for narrow screens.
 pub(super) fn insert_word_breaks(text: &str, mark: char) -> Html {
     Html(escape(text).replace(mark, &format!("{mark}<wbr>")))
 }

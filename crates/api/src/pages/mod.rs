@@ -1,7 +1,7 @@
-//! OpenAPI document, API reference and error pages.
+//! Renders the OpenAPI document, the API reference and the error pages.
 //!
-//! The pages load only the shared assets ([`ringtrue_web::assets`]), so they work offline. Only the API reference uses other
-//! scripts and inline styles: it is Scalar, which the crate `scalar_api_reference` contains as one file.
+//! The pages load only the shared assets ([`ringtrue_web::assets`]), so they work offline. Only the API reference uses
+//! other scripts and inline styles: it is Scalar, which the crate `scalar_api_reference` contains as one file.
 //!
 //! Error texts come from the error catalog as [`error_page::ErrorEntry`]. Routes are defined in `docs_pages`.
 
@@ -15,12 +15,13 @@ use ringtrue_web::assets::Asset;
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Policy of the API reference. Scalar inserts its styles and icons at run time.
+/// Content security policy of the API reference. It permits inline styles and `data:` URLs, because Scalar inserts its
+/// styles and icons at run time.
 pub const REFERENCE_CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; \
      img-src 'self' data:; font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; \
      frame-ancestors 'none'";
 
-/// Starts Scalar on the page.
+/// Script that starts Scalar on the API reference page.
 pub const REFERENCE_SCRIPT: Asset = Asset {
     path: "/assets/reference.js",
     content_type: "text/javascript; charset=utf-8",

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::pages::openapi_document::{METHODS, array_items, str_member};
 
-/// Document with the example base URL.
+/// OpenAPI document as JSON. Its URLs start with `EXAMPLE_BASE_URL`.
 pub const DOCUMENT: &str = include_str!(concat!(env!("OUT_DIR"), "/openapi.json"));
 
-/// Replaced by the base URL of the deployment.
+/// Base URL in the written document. [`document`] replaces it by the deployment's.
 const EXAMPLE_BASE_URL: &str = "https://eu.api.example.com";
 
 /// Returns the document with the base URL of the deployment.
@@ -19,7 +19,7 @@ pub fn document(base_url: &str) -> String {
     DOCUMENT.replace(EXAMPLE_BASE_URL, inside_a_string)
 }
 
-/// Operations of operators, devices, browsers and load balancers, which are of no use to clients of the API.
+/// Operations that the API reference omits: only operators, devices, browsers and load balancers call them.
 const INTERNAL_OPERATIONS: [&str; 10] = [
     "returnFromHeaderEnrichment",
     "returnFromOperator",
@@ -33,11 +33,12 @@ const INTERNAL_OPERATIONS: [&str; 10] = [
     "getReadiness",
 ];
 
-/// Members of request examples that lead nowhere when the example is sent.
+/// Members of request examples whose URLs do not exist. The API reference removes them, because readers can send the
+/// examples.
 const EXAMPLE_URLS: [&str; 2] = ["callback_url", "redirect_url"];
 
-/// Returns a document without internal operations, for the API reference. Users can send its examples: each request is a
-/// new one, without a key that would replay the first response, and no browser ends up on a site that does not exist.
+/// Returns a document without internal operations, for the API reference. Readers can send its examples repeatedly:
+/// they have no `Idempotency-Key`, which would replay the first response, and no URLs of sites that do not exist.
 pub fn reference_document(document: &str) -> Result<String, serde_json::Error> {
     let mut root: Value = serde_json::from_str(document)?;
     let mut tags = BTreeSet::new();
@@ -88,7 +89,7 @@ mod tests {
         root.pointer(pointer).and_then(Value::as_object).unwrap_or_else(|| panic!("no object at {pointer}"))
     }
 
-    /// Callbacks of operations, by the id of the operation.
+    /// Lists the callbacks of all operations, with the id of the operation.
     fn callbacks(root: &Value) -> Vec<(&str, &Value)> {
         let mut found = Vec::new();
         for (_, _, operation) in operations(root) {
@@ -151,7 +152,7 @@ mod tests {
             }
             let responses = operation["responses"].as_object().expect("responses");
             assert!(!responses.contains_key("default"), "{name}: every status is named");
-            // The simulated operator only redirects.
+            // The simulated operator responds with redirects only.
             let success = if name == "get /v1/sandbox/operator/authorize" { "302" } else { "2" };
             assert!(responses.keys().any(|status| status.starts_with(success)), "{name}: no success");
             assert!(responses.keys().all(|status| status.len() == 3 && status.parse::<u16>().is_ok()), "{name}");
@@ -232,7 +233,7 @@ mod tests {
         assert!(seen > 70, "only {seen} responses have error codes");
     }
 
-    /// What broke generators of clients.
+    /// Checks for constructs that client generators could not process.
     #[test]
     fn document_has_nothing_that_breaks_generators() {
         let root = parsed();

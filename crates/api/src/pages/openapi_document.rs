@@ -13,7 +13,7 @@ pub(super) struct OpenApiDocument {
 
 #[derive(Debug)]
 pub(super) struct Operation<'d> {
-    /// Upper case.
+    /// HTTP method in upper case.
     pub(super) method: String,
     pub(super) path: &'d str,
     node: &'d Value,
@@ -32,7 +32,7 @@ impl OpenApiDocument {
         str_member(self.at("/servers/0"), "url")
     }
 
-    /// Follows references.
+    /// Follows `$ref` references to the referenced node.
     pub(super) fn resolve<'d>(&'d self, mut node: &'d Value) -> &'d Value {
         while let Some(reference) = node.get("$ref").and_then(Value::as_str) {
             node = self.at(reference.trim_start_matches('#'));
@@ -40,7 +40,7 @@ impl OpenApiDocument {
         node
     }
 
-    /// Operations by tag, in the order of the tag's `x-operations`.
+    /// Groups operations by tag, in the order of the tag's `x-operations`.
     pub(super) fn operations(&self) -> Vec<(&Value, Vec<Operation<'_>>)> {
         let tags = array_items(&self.root, "tags");
         tags.map(|tag| {
@@ -72,7 +72,7 @@ impl OpenApiDocument {
         known_values(codes).filter_map(Value::as_str).collect()
     }
 
-    /// Whether the body of a response may be a problem with this error code, or a check that ended with it.
+    /// Returns whether the body of a response may be a problem with this error code, or a check that ended with it.
     pub(super) fn may_contain_error(&self, response: &Value, error_code: &str) -> bool {
         if response.get(ERROR_CODES).is_some() {
             return array_items(response, ERROR_CODES).any(|known| known == error_code);
@@ -96,7 +96,7 @@ impl<'d> Operation<'d> {
         self.node.pointer("/tags/0").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Anchor of the operation in the API reference: see `assets/reference.js`.
+    /// Returns the URL fragment of the operation in the API reference. `assets/reference.js` builds the same one.
     pub(super) fn anchor(&self) -> String {
         format!("tag/{}/{}", self.tag().to_lowercase().replace(' ', "-"), self.id())
     }
@@ -122,10 +122,10 @@ pub(super) fn array_items<'v>(node: &'v Value, name: &str) -> impl Iterator<Item
     node.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Lists the error codes of a response.
+/// Extension of a response that lists its error codes.
 pub(super) const ERROR_CODES: &str = "x-error-codes";
 
-/// Lists the known values of an extensible enum.
+/// Extension of a schema that lists the known values of an enum to which later versions may add values.
 pub(super) const EXTENSIBLE_ENUM: &str = "x-extensible-enum";
 
 /// Values of a closed or extensible enum.

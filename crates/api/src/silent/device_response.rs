@@ -1,5 +1,5 @@
-//! Response to a device at the end of the redirect chain: a redirect to the check's redirect URL, otherwise JSON, or a
-//! page in the language of the browser and with the brand of the project.
+//! Renders the response to a device at the end of the redirect chain. If the check has a redirect URL, the response is
+//! a redirect to it. Otherwise it is JSON, or for browsers a page in the user's language with the project's brand.
 //!
 //! Clients may be small HTTP clients in apps: responses have a length, an absolute `Location` and less than 4 KiB. See
 //! decisions/0009-device-responses.md.
@@ -40,7 +40,7 @@ pub enum ResponseFormat {
     Html(Language),
 }
 
-/// Serialized as JSON, or as the query of the redirect URL.
+/// Fields of the response, serialized as JSON or appended to the query of the redirect URL.
 #[derive(Serialize)]
 struct DeviceResponseBody<'a> {
     check_id: String,
@@ -75,7 +75,7 @@ impl<'a> DeviceResponseBody<'a> {
         }
     }
 
-    /// Appends the fields to the query of a URL.
+    /// Appends the fields to the query of the redirect URL.
     fn append_to(&self, url: &str) -> String {
         let members = [
             ("check_id", Some(self.check_id.as_str())),
@@ -100,7 +100,8 @@ impl<'a> DeviceResponseBody<'a> {
 }
 
 impl ResponseFormat {
-    /// Selects HTML for browser navigation. HTTP clients of apps also accept HTML but parse JSON.
+    /// Selects HTML for requests that a browser sends to open a page. HTTP clients in apps may also accept HTML, but
+    /// they parse JSON.
     pub fn from_headers(headers: &HeaderMap) -> Self {
         let navigates = headers.get("sec-fetch-dest").is_some_and(|destination| destination == "document");
         let accept: Vec<&str> =
@@ -126,7 +127,7 @@ impl ResponseFormat {
         }
     }
 
-    /// Renders the end of the redirect chain. Returns an error only for outcomes that have their own status.
+    /// Renders the outcome of the redirect chain. Returns an error only for outcomes with their own HTTP status.
     pub fn render_outcome(
         self,
         engine: &Engine,
@@ -164,7 +165,7 @@ impl ResponseFormat {
     }
 }
 
-/// What a browser shows for a problem that has no outcome.
+/// Selects the page that a browser shows for a problem. Used for problems without a redirect outcome.
 fn state_of_problem(status: StatusCode) -> DeviceState<'static> {
     match status {
         StatusCode::TOO_MANY_REQUESTS => DeviceState::Busy,
@@ -178,18 +179,18 @@ fn state_of_problem(status: StatusCode) -> DeviceState<'static> {
 
 fn problem_page(problem: Problem, page: &DevicePage<'_>) -> Response {
     let mut response = problem.into_response();
-    // Prevents the middleware from replacing the page.
+    // The middleware would replace the page by a problem document.
     response.extensions_mut().remove::<Problem>();
     html_response(response, page.render())
 }
 
-/// Whether browsers send this `Accept` for navigation: it names XHTML and ranks HTML above `*/*`.
+/// Returns whether the `Accept` header is a browser's that opens a page: it names XHTML and ranks HTML above `*/*`.
 fn is_browser_accept(accept: &str) -> bool {
     let html = accept_quality(accept, "text/html");
     accept_quality(accept, "application/xhtml+xml") > 0.0 && html > 0.0 && html > accept_quality(accept, "*/*")
 }
 
-/// Quality of a media range; 0 if it is not listed.
+/// Returns the quality (`q`) of a media range, or 0 if it is not listed.
 pub fn accept_quality(accept: &str, media_range: &str) -> f32 {
     let qualities = accept.split(',').filter_map(|range| {
         let mut parts = range.split(';').map(str::trim);

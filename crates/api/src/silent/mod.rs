@@ -1,9 +1,9 @@
-//! Secure SNA and Discovery: `/v1/number-verification/secure-sna-checks` and `…/discovery-checks`, and the redirect
-//! endpoints for devices.
+//! Endpoints of Secure SNA and Discovery: `/v1/number-verification/secure-sna-checks` and `…/discovery-checks`, and the
+//! redirect endpoints that devices visit.
 //!
-//! The products differ in scope, create parameters and result. Queries of devices contain tokens and codes and are never
-//! logged. [`device_response`] contains the responses at the end of the redirect chain, and [`browser_cookie`] the keys of
-//! browsers that began it at the hosted page.
+//! The products differ in scope, create parameters and result. Devices send tokens and codes in the query, so it is
+//! never logged. [`device_response`] renders the responses at the end of the redirect chain. [`browser_cookie`] manages
+//! the keys of browsers that began it at the hosted page.
 
 mod device_response;
 
@@ -55,10 +55,10 @@ use crate::{
 use device_response::{RedirectStep, head_response};
 pub(super) use device_response::{ResponseFormat, accept_quality};
 
-/// Where a device comes over TLS after the header enrichment listener.
+/// Path on the public listener, over TLS, to which the header enrichment listener redirects a device.
 const HANDLE_PATH: &str = "/southbound/header-enrichment/return";
 
-/// A product that verifies the device by redirects.
+/// A product that verifies the device by redirecting it to its operator.
 trait SilentProduct: RequiredScope {
     const PRODUCT: Product;
 }
@@ -102,7 +102,7 @@ fn product_routes<S: SilentProduct>([checks, check, redirect]: [&'static str; 3]
         .logged()
 }
 
-/// Response to a create. Only this response contains the URL for the device.
+/// Response to the request that creates a check. No later response contains the URL for the device.
 #[derive(Serialize)]
 struct NewCheckBody {
     #[serde(flatten)]
@@ -117,7 +117,8 @@ impl From<&CreatedSilent> for NewCheckBody {
     }
 }
 
-/// Includes the operator's verdict after completion, and the number until it is erased.
+/// Renders a check. Adds the operator's verdict once the check is completed, and the discovered number until it is
+/// erased.
 fn render_check(engine: &Engine, check: &SilentCheck) -> CheckBody {
     let verdict = check.verdict();
     let number = verdict.and_then(Verdict::discovered).and_then(|number| engine.checks.unseal_number(check.id, number));
@@ -254,7 +255,7 @@ fn parse_check_url(app: &App, ids: &PathParameters, parts: &Parts) -> Result<(Ch
 
 /// `GET /southbound/camara/{connector}/callback`
 ///
-/// Completes even if the device disconnects, as its `state` can be used once.
+/// The handler runs to completion even if the device disconnects, because `state` is valid only once.
 async fn oauth_callback(
     State(app): State<App>,
     State(context): State<Arc<RequestContext>>,
@@ -280,7 +281,8 @@ async fn oauth_callback(
 
 /// `GET /he/{connector}/{state}`
 ///
-/// This listener is without TLS: the device learns its result at [`HANDLE_PATH`] of the public listener.
+/// This listener has no TLS, so it does not return the result. It redirects the device to [`HANDLE_PATH`] on the public
+/// listener, which does.
 async fn header_enrichment_callback(
     State(app): State<App>,
     State(context): State<Arc<RequestContext>>,
@@ -304,7 +306,7 @@ async fn header_enrichment_callback(
 
 /// `GET /southbound/header-enrichment/return`
 ///
-/// Completes even if the device disconnects, as its handle can be used once.
+/// The handler runs to completion even if the device disconnects, because the handle in its URL is valid only once.
 async fn header_enrichment_return(
     State(app): State<App>,
     State(context): State<Arc<RequestContext>>,
@@ -337,7 +339,7 @@ fn device_return<'a>(
     DeviceReturn { connector, state, peer, address, query, headers }
 }
 
-/// Responds to a device that has returned from its operator, over TLS.
+/// Responds, over TLS, to a device that has returned from its operator.
 async fn finish_redirect(
     app: &App,
     context: &Arc<RequestContext>,
@@ -350,7 +352,7 @@ async fn finish_redirect(
     ResponseFormat::from_headers(headers).render_outcome(&app.engine, end, RedirectStep::Return)
 }
 
-/// An operator's authorization code may be a JWT.
+/// Maximum length of a query value. An operator's authorization code may be a JWT.
 const MAX_VALUE_BYTES: usize = 4 * 1024;
 const MAX_PARAMETERS: usize = 32;
 const KNOWN_PARAMETERS: [&str; 6] = ["t", "sim", "state", "code", "iss", "error"];

@@ -1,5 +1,5 @@
-//! Changes that proxies, frameworks and copying make to a request: names, descriptions, classification, and candidates
-//! for the signed values.
+//! The changes that proxies, frameworks and copying make to a request. Classifies and describes them, and proposes
+//! candidates for the values that were signed.
 
 use percent_encoding::percent_decode_str;
 use ringtrue_domain::web_url::CallbackUrl;
@@ -9,7 +9,7 @@ use strum::IntoStaticStr;
 use super::digest_header;
 use crate::CallbackRequest;
 
-/// Difference between the signed and the received host.
+/// How the received host differs from the signed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
 #[strum(prefix = "host_", serialize_all = "snake_case", const_into_str)]
 pub enum HostChange {
@@ -20,7 +20,7 @@ pub enum HostChange {
     Replaced,
 }
 
-/// Difference between the signed and the received path and query.
+/// How the received path and query differ from the signed ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum TargetChange {
@@ -35,7 +35,7 @@ pub enum TargetChange {
     PrefixAdded,
     #[strum(serialize = "path_encoding")]
     Encoding,
-    /// An absolute URL instead of path and query.
+    /// The receiver uses an absolute URL instead of path and query.
     #[strum(serialize = "path_whole_url")]
     AbsoluteUrl,
     #[strum(serialize = "path_rewritten")]
@@ -113,18 +113,18 @@ impl TargetChange {
     }
 }
 
-/// Damage to the `Authorization` header by copying, escaping and forwarding.
+/// Damage to the `Authorization` header, caused by copying, escaping or forwarding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum HeaderDamage {
-    /// `+` became a space, as in form decoding.
+    /// Each `+` became a space, as in form decoding.
     PlusBecameSpace,
-    /// `-` and `_` instead of `+` and `/`.
+    /// The signature has `-` and `_` instead of `+` and `/`.
     UrlSafeAlphabet,
     PercentEncoded,
     PaddingLost,
     HtmlEscaped,
-    /// Backslashes before quotation marks, as in JSON.
+    /// There are backslashes before quotation marks, as in JSON.
     BackslashEscaped,
     SpacesAfterCommas,
 }
@@ -145,29 +145,29 @@ impl HeaderDamage {
     }
 }
 
-/// Difference between the sent and the received body.
+/// How the received body differs from the sent one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
 #[strum(prefix = "body_", serialize_all = "snake_case", const_into_str)]
 pub enum BodyChange {
-    /// The body was consumed before.
+    /// The body is empty, because it was consumed before.
     Empty,
-    /// Whitespace before or after it.
+    /// Whitespace was added before or after the body.
     #[strum(serialize = "blanks_around")]
     SurroundingWhitespace,
-    /// A byte order mark before it.
+    /// A byte order mark was added before the body.
     ByteOrderMark,
     /// The same JSON with different whitespace.
     #[strum(serialize = "blanks")]
     Whitespace,
-    /// The same JSON with different escapes or order.
+    /// The same JSON with different escapes or another order of members.
     #[strum(serialize = "written_anew")]
     Reserialized,
-    /// It still contains the sizes of the chunked encoding.
+    /// The body still contains the chunk sizes of the chunked encoding.
     #[strum(serialize = "chunks")]
     ChunkSizesKept,
     #[strum(serialize = "cut")]
     Truncated,
-    /// Different content.
+    /// The content is different.
     Changed,
 }
 
@@ -188,7 +188,7 @@ impl BodyChange {
     }
 }
 
-/// Hosts that may have been signed, most likely first.
+/// Returns hosts that may have been signed, most likely first.
 pub(super) fn candidate_hosts(request: &CallbackRequest<'_>, received: &str, known: &[String]) -> Vec<String> {
     let mut found = known.to_vec();
     found.extend(request.values("x-forwarded-host").map(str::to_owned));
@@ -204,7 +204,7 @@ pub(super) fn candidate_hosts(request: &CallbackRequest<'_>, received: &str, kno
     found
 }
 
-/// Targets that may have been signed, most likely first.
+/// Returns request targets that may have been signed, most likely first.
 pub(super) fn candidate_targets(request: &CallbackRequest<'_>, received: &str, known: &[String]) -> Vec<String> {
     let mut found = known.to_vec();
     found.extend(
@@ -222,7 +222,7 @@ pub(super) fn candidate_targets(request: &CallbackRequest<'_>, received: &str, k
     found
 }
 
-/// Host and request target of a URL, as signed. `None`: invalid URL.
+/// Returns the host and the request target of a URL, in the form in which they are signed. `None`: the URL is invalid.
 pub fn host_and_target(url: &str) -> Option<(String, String)> {
     let url = CallbackUrl::from_stored(url).ok()?;
     Some((url.authority().to_owned(), url.target().to_owned()))
@@ -232,7 +232,7 @@ fn without_port(host: &str) -> &str {
     host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map_or(host, |(name, _)| name)
 }
 
-/// Candidates for the original header, by the damage they undo.
+/// Returns candidates for the original header, each with the damage that it undoes.
 pub(super) fn candidate_repairs(value: &str) -> Vec<(HeaderDamage, String)> {
     let in_signature = |change: &dyn Fn(&str) -> String| {
         let (before, rest) = value.split_once("signature=\"")?;
@@ -255,7 +255,8 @@ pub(super) fn candidate_repairs(value: &str) -> Vec<(HeaderDamage, String)> {
     of_signature.chain(of_header).filter(|(_, repaired)| repaired != value).collect()
 }
 
-/// Compares with the digest of the original body, and with that body if it is known.
+/// Classifies how the body was changed. Compares with the digest of the original body, and with that body if it is
+/// known.
 pub(super) fn classify_body_change(received: &[u8], claimed: &str, sent: Option<&str>) -> BodyChange {
     let is_sent = |body: &[u8]| digest_header(body) == claimed;
     if received.is_empty() {

@@ -1,4 +1,4 @@
-//! Causes of a failed verification, with machine-readable names and explanations.
+//! Causes of a failed verification, each with a machine-readable name and an explanation.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use jiff::SignedDuration;
 use super::{BodyChange, HeaderDamage, HostChange, MAX_DATE_SKEW, TargetChange};
 use crate::{ALGORITHM, COMPONENTS, InvalidAuthorization};
 
-/// Cause of a failed verification. Its [`Display`](fmt::Display) explains how to fix it.
+/// The cause of a failed verification. Its [`Display`](fmt::Display) text explains the cause and how to fix it.
 #[derive(Clone, PartialEq, Eq)]
 pub enum FailureCause {
     MissingHeader(&'static str),
     DuplicateHeader(&'static str),
-    /// Name of a header that continues on the next line.
+    /// A header is folded over several lines. Contains its name.
     HeaderFolded(String),
-    /// No known [`HeaderDamage`] explains the error; with the received value.
+    /// The header is invalid, and no known [`HeaderDamage`] explains it. Contains the received value.
     InvalidAuthorization(InvalidAuthorization, String),
     AuthorizationDamaged(HeaderDamage),
     UnsupportedAlgorithm(String),
@@ -23,9 +23,9 @@ pub enum FailureCause {
     UnknownKey(String),
     RetiredKey(String),
     UnusableKey(String),
-    /// The signature is valid, but the receiver expects live checks.
+    /// The signature is valid, but made with the sandbox key, and the receiver expects live checks.
     SandboxKey(String),
-    /// The signature is valid for another key than `keyId`.
+    /// The signature was not made with the key that `keyId` names, but with another one.
     WrongKeyId {
         named: String,
         used: String,
@@ -50,7 +50,7 @@ pub enum FailureCause {
         signed: String,
         received: String,
     },
-    /// Age of the signature; negative if its date is in the future.
+    /// The signature is valid, but too old or in the future. Contains its age, which is negative for a future date.
     DateSkew(SignedDuration),
     MethodChanged(String),
     TargetChanged {
@@ -67,13 +67,13 @@ pub enum FailureCause {
         signed: String,
         received: String,
     },
-    /// All signed components are unchanged.
+    /// All signed components are unchanged, so the signature itself was changed.
     SignatureDamaged,
     Unexplained,
 }
 
 impl FailureCause {
-    /// Part of the request that failed.
+    /// Returns the part of the request that failed verification.
     pub fn part(&self) -> &'static str {
         match self {
             FailureCause::MissingHeader(_) | FailureCause::DuplicateHeader(_) | FailureCause::HeaderFolded(_) => {
@@ -100,7 +100,7 @@ impl FailureCause {
         }
     }
 
-    /// Machine-readable name.
+    /// Returns the machine-readable name.
     pub fn as_str(&self) -> &'static str {
         match self {
             FailureCause::MissingHeader(_) => "header_missing",
@@ -244,7 +244,7 @@ fn describe_skew(age: SignedDuration) -> String {
     )
 }
 
-/// Masked: a target may carry a token.
+/// Hides the values, because a target may contain a token.
 impl fmt::Debug for FailureCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "FailureCause({})", self.as_str())

@@ -1,10 +1,10 @@
 //! Signature debugger: explains why the signature of a received callback is invalid.
 //!
-//! A receiver rebuilds the signing string from the request. Proxies and frameworks may have changed that request. The
-//! debugger undoes the known changes, one at a time, until the signature is valid. If the attempt log has the sent
-//! request, it compares with that.
+//! A receiver rebuilds the signing string from the request, which proxies and frameworks may have changed. The debugger
+//! undoes known changes until the signature is valid. If the attempt log contains the request that was sent, the
+//! debugger compares with it.
 //!
-//! This module is pure: keys, time and log are inputs.
+//! This module is pure: keys, time and attempt log are inputs.
 
 mod changes;
 mod failure_cause;
@@ -25,28 +25,30 @@ use super::{
 };
 use crate::CallbackPublicKey;
 
-/// Recommended limit for the difference between a callback's `date` and the receiver's clock.
+/// Recommended maximum difference between a callback's `date` and the receiver's clock.
 pub const MAX_DATE_SKEW: SignedDuration = SignedDuration::from_mins(5);
 
-/// Known facts besides the request.
+/// What is known besides the received request.
 #[derive(Clone, Copy, derive_more::Debug)]
 #[debug("DiagnosisContext({} keys)", keys.len() + retired.len())]
 pub struct DiagnosisContext<'a> {
-    /// Published keys.
+    /// Keys that are currently published.
     pub keys: &'a [CallbackPublicKey],
-    /// Formerly published keys.
+    /// Keys that were published earlier.
     pub retired: &'a [CallbackPublicKey],
-    /// Mode of the checks that the receiver expects. A live receiver rejects the sandbox key.
+    /// Mode of the checks that the receiver expects. A live receiver must reject sandbox keys.
     pub mode: Mode,
     pub now: Timestamp,
-    /// Candidates for the signed host and target, besides those derived from the request.
+    /// `hosts` and `targets` are candidates for the signed host and request target, in addition to those derived from
+    /// the request.
     pub hosts: &'a [String],
     pub targets: &'a [String],
-    /// The sent callback, if known.
+    /// The callback that was sent. `None`: unknown.
     pub sent: Option<&'a SentCallback>,
 }
 
-/// A callback as it was sent. `Debug` is masked: a URL may carry a token, a body personal data.
+/// A callback as it was sent. Debug output hides the URL, which may contain a token, and the body, which may contain
+/// personal data.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("SentCallback({} bytes)", body.len())]
 pub struct SentCallback {
@@ -54,7 +56,7 @@ pub struct SentCallback {
     pub body: String,
 }
 
-/// Owned form of [`CoveredComponents`]. `Debug` is masked: a target may carry a token.
+/// Owned form of [`CoveredComponents`]. Debug output hides the target, which may contain a token.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("OwnedComponents({host}, {date})")]
 pub struct OwnedComponents {
@@ -69,11 +71,12 @@ pub struct OwnedComponents {
 #[derive(Clone, Debug)]
 pub struct Diagnosis {
     pub verdict: Result<VerifiedSignature, FailureCause>,
-    /// The lines of the signing string, and the digest of the body at the end.
+    /// The lines of the signing string, and a last line with the digest of the body.
     pub lines: Vec<ComparedLine>,
 }
 
-/// A line of the signing string: as signed, if known, and as rebuilt from the received request. `Debug` is masked.
+/// A line of the signing string: as it was signed, if known, and as rebuilt from the received request. Debug output
+/// hides the values.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("ComparedLine({name}, {})", if self.differs() { "differs" } else { "equal" })]
 pub struct ComparedLine {
@@ -89,7 +92,7 @@ impl ComparedLine {
 }
 
 impl Diagnosis {
-    /// Index of the first line that differs.
+    /// Returns the index of the first line that differs.
     pub fn first_difference(&self) -> Option<usize> {
         self.lines.iter().position(ComparedLine::differs)
     }
@@ -113,7 +116,7 @@ impl OwnedComponents {
     }
 }
 
-/// Verifies a request, and explains a failure.
+/// Verifies a request, and explains the failure if it is invalid.
 pub fn diagnose(request: &CallbackRequest<'_>, context: &DiagnosisContext<'_>) -> Diagnosis {
     match verify::verify(request, context.keys) {
         Ok(verified) => {
@@ -131,10 +134,10 @@ pub fn diagnose(request: &CallbackRequest<'_>, context: &DiagnosisContext<'_>) -
     }
 }
 
-/// Like [`diagnose`], for a pasted request, which may have folded headers.
+/// Like [`diagnose`], for a pasted request, whose headers may be folded over several lines.
 pub fn diagnose_pasted(pasted: &PastedRequest, context: &DiagnosisContext<'_>) -> Diagnosis {
     if let Some(folded) = pasted.folded_header() {
-        // RFC 9110 joins folded lines with a space; some tools break lines inside a value.
+        // RFC 9110 joins folded lines with a space, but some tools break lines inside a value.
         for separator in [" ", ""] {
             let headers = pasted.headers(separator);
             let request = pasted.request(&headers);
@@ -160,7 +163,7 @@ fn check_mode_and_date(
     if age.abs() <= MAX_DATE_SKEW { Ok(verified) } else { Err(FailureCause::DateSkew(age)) }
 }
 
-/// The cause, and the signed components if they are certain.
+/// Returns the cause of an error. Also returns the signed components if they are certain.
 fn explain_error(
     request: &CallbackRequest<'_>,
     error: SignatureError,
@@ -206,7 +209,7 @@ fn authorization_parameter(
     given.map(|given| part(&given).to_owned()).unwrap_or_default()
 }
 
-/// Tries to repair the header.
+/// Explains an invalid `Authorization` header: undoes known damage until the signature is valid.
 fn explain_authorization(
     request: &CallbackRequest<'_>,
     error: InvalidAuthorization,
@@ -223,7 +226,7 @@ fn explain_authorization(
     (FailureCause::InvalidAuthorization(error, value.to_owned()), None)
 }
 
-/// `keyId` is not published. The signature may have been made with another key.
+/// Explains a `keyId` that is not published. The signature may have been made with another key.
 fn explain_key(
     request: &CallbackRequest<'_>,
     kid: String,
@@ -237,7 +240,7 @@ fn explain_key(
     }
 }
 
-/// Finds a key other than `named` for which the signature is valid.
+/// Finds a key other than `named` with which the signature is valid.
 fn find_actual_key(
     request: &CallbackRequest<'_>,
     named: &str,
@@ -250,7 +253,7 @@ fn find_actual_key(
     Some((used.kid.clone(), OwnedComponents::of(&covered)))
 }
 
-/// The `digest` header does not match the body: one of the two was changed.
+/// Explains a `digest` header that does not match the body: one of the two was changed.
 fn explain_body(
     request: &CallbackRequest<'_>,
     context: &DiagnosisContext<'_>,
@@ -269,7 +272,7 @@ fn explain_body(
     (FailureCause::BodyChanged { change, claimed: covered.digest.to_owned(), actual, length }, signed)
 }
 
-/// All parts are well-formed, but the signature is invalid.
+/// Explains an invalid signature in a request whose parts are all well-formed.
 fn explain_signature(
     request: &CallbackRequest<'_>,
     context: &DiagnosisContext<'_>,
@@ -291,7 +294,7 @@ fn explain_signature(
     if let Some(expected) = expected.filter(|expected| *expected != length) {
         return (FailureCause::SignatureLength { length, expected }, None);
     }
-    // The signature is invalid even for the sent components: either they were changed, or the signature itself.
+    // The signature is invalid even for the components that were sent. Either they or the signature were changed.
     let cause = match sent {
         Some(sent) => first_changed_component(sent, &received).unwrap_or(FailureCause::SignatureDamaged),
         None => FailureCause::Unexplained,
@@ -299,7 +302,8 @@ fn explain_signature(
     (cause, None)
 }
 
-/// Undoes changes that frameworks and proxies are known to make, one or two at a time.
+/// Searches the components that were signed: undoes changes that frameworks and proxies are known to make, one or two
+/// at a time.
 fn search_signed_components(
     request: &CallbackRequest<'_>,
     received: &CoveredComponents<'_>,
@@ -320,7 +324,7 @@ fn search_signed_components(
     single.chain(both).find(|covered| is_signed(covered)).map(|covered| OwnedComponents::of(&covered))
 }
 
-/// The cause that follows from the first component that differs.
+/// Returns the cause that the first changed component indicates. `None`: no component was changed.
 fn first_changed_component(signed: &OwnedComponents, received: &CoveredComponents<'_>) -> Option<FailureCause> {
     let (signed, received) = (signed.clone(), OwnedComponents::of(received));
     Some(if !signed.method.eq_ignore_ascii_case(&received.method) {

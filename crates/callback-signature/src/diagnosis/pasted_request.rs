@@ -1,16 +1,16 @@
-//! Parser for an HTTP request pasted from a log or a terminal.
+//! Parses an HTTP request that was pasted from a log or a terminal.
 
 use std::borrow::Cow;
 
 use crate::CallbackRequest;
 
-/// A request line, headers and a body. `Debug` is masked: they may contain secrets.
+/// A request line, headers and a body. Debug output hides them, because they may contain secrets.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("PastedRequest({method}, {} headers, {} bytes)", headers.len(), body.len())]
 pub struct PastedRequest {
     method: String,
     target: String,
-    /// Names, and the lines of folded values.
+    /// Header names with their values. A folded value has several lines.
     headers: Vec<(String, Vec<String>)>,
     body: Vec<u8>,
 }
@@ -26,7 +26,7 @@ pub enum PastedRequestError {
 }
 
 impl PastedRequest {
-    /// `target` is used if the request line is missing.
+    /// Parses a pasted request. `target` is used if the request line is missing.
     pub fn parse(text: &str, target: Option<&str>) -> Result<Self, PastedRequestError> {
         // HTML forms submit newlines as CRLF.
         let text = text.replace("\r\n", "\n");
@@ -73,7 +73,7 @@ impl PastedRequest {
         found.map(|(_, lines)| lines.join(" "))
     }
 
-    /// Name of the first header that continues on the next line.
+    /// Returns the name of the first header that is folded over several lines.
     pub(super) fn folded_header(&self) -> Option<&str> {
         self.headers.iter().find(|(_, lines)| lines.len() > 1).map(|(name, _)| name.as_str())
     }
@@ -103,14 +103,14 @@ impl RequestLine {
         if !is_method || !is_version || words.next().is_some() || !target.contains('/') {
             return None;
         }
-        // The console shows attempts as method and URL.
+        // The console shows attempts as method and URL, without a version.
         let place = if version.is_none() { super::host_and_target(target) } else { None };
         let (host, target) = place.map_or((None, target.to_owned()), |(host, target)| (Some(host), target));
         Some(RequestLine { method: method.to_owned(), target, host })
     }
 }
 
-/// `curl -v` prefixes sent lines with `>`.
+/// Removes the `>` with which `curl -v` marks sent lines.
 fn strip_curl_markers(text: &str) -> Cow<'_, str> {
     if !text.starts_with("> ") {
         return text.into();
@@ -123,7 +123,7 @@ fn is_header_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.!#$%&'*+^`|~".contains(&byte))
 }
 
-/// Removes trailing newlines that copying adds, if `content-length` is known.
+/// Removes the newlines that copying adds after the body, if `content-length` is known.
 fn trim_to_content_length<'a>(body: &'a str, headers: &[(String, Vec<String>)]) -> &'a str {
     let length = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
     let length = length.and_then(|(_, lines)| lines.concat().parse::<usize>().ok());

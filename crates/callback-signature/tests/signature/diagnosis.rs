@@ -1,4 +1,4 @@
-//! Kinds of damage and their diagnosed causes.
+//! Tests that each kind of damage is diagnosed with its cause.
 
 use jiff::SignedDuration;
 use ringtrue_callback_signature::{
@@ -29,7 +29,7 @@ fn components() -> OwnedComponents {
     }
 }
 
-/// The text of an unchanged callback.
+/// Returns the text of an unchanged callback.
 fn callback_text(signer: &CallbackSigner) -> String {
     callback_text_at(signer, DATE)
 }
@@ -193,7 +193,7 @@ fn each_kind_of_damage_is_diagnosed() {
     }
 }
 
-/// Signs up to ten times to get a signature with both characters.
+/// Signs up to ten times, until the signature contains both `+` and `/`.
 #[test]
 fn replaced_base64_characters_are_diagnosed() {
     let signed = (0..10).map(|second| callback_text_at(&SIGNER, &DATE.replace(":00 ", &format!(":0{second} "))));
@@ -245,7 +245,7 @@ fn pasted_requests_are_parsed() {
     }
 }
 
-/// The cases above have all names but these.
+/// The cases above cover all names except these.
 #[test]
 fn names_of_added_parts_are_stable() {
     assert_eq!(HostChange::PortAdded.into_str(), "host_port_added");

@@ -1,4 +1,4 @@
-//! Callback signatures: verification, diagnosis of invalid signatures, and third-party verifiers.
+//! Tests of callback signatures: verification, diagnosis of invalid signatures, and third-party verifiers.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests report failures by panics")]
 

@@ -1,4 +1,4 @@
-//! Signing and verifying: cases and property tests.
+//! Tests of signing and verifying: cases and properties.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use ringtrue_callback_signature::{
@@ -32,7 +32,7 @@ fn signing_string_follows_the_draft() {
          x-service-callback: reverse_sms\n\
          digest: SHA-256=X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE="
     );
-    // Example of the draft.
+    // The example in the draft.
     assert_eq!(digest_header(br#"{"hello": "world"}"#), covered.digest);
 }
 
@@ -133,7 +133,7 @@ proptest! {
         prop_assert!(received.verify_received().is_ok(), "{:?}", received.verify_received());
     }
 
-    /// One byte anywhere in the covered components, or in the signature itself.
+    /// Changes one byte anywhere in the covered components or in the signature itself.
     #[test]
     fn one_changed_byte_is_rejected(received in received(), field in 0..7_usize, index in any::<prop::sample::Index>()) {
         let mut changed = received.clone();

@@ -1,4 +1,4 @@
-//! Third-party verifiers accept signed callbacks and reject changed ones.
+//! Tests that third-party verifiers accept signed callbacks and reject changed ones.
 
 use std::{
     io::Write,
@@ -22,7 +22,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The error of each callback, or `None` if it verified.
+/// Runs a verifier. Returns the error for each callback, or `None` if the callback is valid.
 fn run_verifier(program: &Path, script: &str, callbacks: &[ReceivedCallback]) -> Vec<Option<String>> {
     let public = SIGNER.public();
     let key = json!({ "kty": "RSA", "use": "sig", "alg": "RS256", "kid": public.kid, "n": public.n, "e": public.e });

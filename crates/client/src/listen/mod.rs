@@ -1,10 +1,10 @@
 //! `ringtrue listen`: a callback receiver for development.
 //!
-//! Prints every callback, verifies its signature and explains failures. Needs only the public keys, no database or
-//! engine. Callbacks are printed with phone numbers, and their bodies are not stored.
+//! Prints every callback, verifies its signature and explains failures. It needs only the server's public keys.
+//! Callbacks are printed with phone numbers, but their bodies are not stored.
 //!
-//! With a profile, missed callbacks are replayed (see [`mod@resume`]) and duplicates are acknowledged without being
-//! printed. Without one, duplicates are printed, since retries are what developers want to see.
+//! With a profile, missed callbacks are replayed (see [`mod@resume`]), and duplicates are acknowledged but not printed.
+//! Without a profile, duplicates are printed, because developers want to see retries.
 //!
 //! TLS is deliberately not supported.
 
@@ -47,7 +47,7 @@ use crate::{
     system::{Signals, now},
 };
 
-/// Time for requests in flight to finish after a stop signal.
+/// Maximum time after a stop signal for requests in flight to finish.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub async fn listen(context: &ClientContext, arguments: ListenArguments) -> Result<(), CommandError> {
@@ -56,7 +56,7 @@ pub async fn listen(context: &ClientContext, arguments: ListenArguments) -> Resu
     let (keys, session, journal) = match &arguments.profile {
         Some(profile) => {
             let session = ApiSession::open(context, &ProfileOption { profile: Some(profile.clone()) })?;
-            // The server of a profile may need extra CA certificates.
+            // Uses the session's HTTP client, because the server of a profile may need extra CA certificates.
             let keys = KeySet::new(session.profile.jwks_url().map_err(CommandError::other)?, session.http.clone());
             (keys, Some(session), Some(Arc::new(ListenJournal::open(context, profile, now())?)))
         }
@@ -83,7 +83,7 @@ pub async fn listen(context: &ClientContext, arguments: ListenArguments) -> Resu
     let mut sink = EventSink { printer, journal: journal.clone(), counts: CallbackCounts::default() };
     {
         let mut accepting = pin!(receiver.accept_connections(listener));
-        // The listener is bound, so resends can be requested.
+        // Resends are requested only now, when the listener can receive them.
         let mut replay = pin!(replay_missed(session, journal));
         while max_callbacks.is_none_or(|max_callbacks| sink.counts.callbacks() < max_callbacks) {
             tokio::select! {
@@ -97,7 +97,7 @@ pub async fn listen(context: &ClientContext, arguments: ListenArguments) -> Resu
     sink.drain(events).await
 }
 
-/// Requests resends of missed callbacks. Never returns without a profile.
+/// Requests resends of missed callbacks. Without a profile, waits forever.
 async fn replay_missed(
     session: Option<ApiSession>,
     journal: Option<Arc<ListenJournal>>,
@@ -120,7 +120,7 @@ struct EventSink {
 }
 
 impl EventSink {
-    /// Prints and journals a callback before its response is sent.
+    /// Prints and journals a callback. The receiver sends its response only after that.
     fn handle(&mut self, mut event: ListenEvent) -> Result<(), CommandError> {
         self.counts.count_and_print(self.printer, &event)?;
         if let ListenEvent::Callback(callback) = &mut event {
@@ -128,14 +128,14 @@ impl EventSink {
                 journal.record(entry)?;
             }
             if let Some(journaled) = callback.journaled.take() {
-                // The client may have disconnected.
+                // The receiver of the signal may be gone, because the client has disconnected.
                 let _ = journaled.send(());
             }
         }
         Ok(())
     }
 
-    /// Waits for requests in flight: the channel closes with the last of them.
+    /// Handles the callbacks of requests in flight. The channel closes with the last of these requests.
     async fn drain(mut self, mut events: mpsc::Receiver<ListenEvent>) -> Result<(), CommandError> {
         let deadline = Instant::now() + DRAIN_TIMEOUT;
         while let Ok(Some(event)) = timeout_at(deadline, events.recv()).await {
@@ -173,7 +173,7 @@ async fn print_startup(
     Ok(printer.print_status(&text)?)
 }
 
-/// Replaces an unspecified address with the loopback address.
+/// Replaces an unspecified address, such as `0.0.0.0`, with the loopback address.
 fn reachable_address(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         ip if !ip.is_unspecified() => ip,
@@ -183,13 +183,14 @@ fn reachable_address(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// `ringtrue dev` has sandbox projects only. For other servers, sandbox callbacks need `--accept-sandbox`.
+/// Returns the mode of callbacks to accept. `ringtrue dev` has only sandbox projects. For other servers, sandbox
+/// callbacks need `--accept-sandbox`.
 fn expected_mode(arguments: &ListenArguments) -> Mode {
     let is_dev = arguments.jwks.is_none() && arguments.profile.is_none();
     if is_dev || arguments.accept_sandbox { Mode::Sandbox } else { Mode::Live }
 }
 
-/// Uses `--jwks`, or the server of `ringtrue dev`.
+/// Returns the URL of the public keys: that of `--jwks`, or of the server that `ringtrue dev` runs.
 fn key_set_url(arguments: &ListenArguments) -> Result<SecureUrl, CommandError> {
     if let Some(jwks) = &arguments.jwks {
         return Ok(jwks.clone());

@@ -1,4 +1,4 @@
-//! HTTP server for callbacks: reads, verifies, forwards and acknowledges each request.
+//! The HTTP server that receives callbacks. It reads, verifies, forwards and acknowledges each request.
 
 use std::{
     convert::Infallible,
@@ -38,18 +38,18 @@ use crate::{
 };
 
 pub(super) const MAX_CONNECTIONS: usize = 64;
-/// Avoids a busy loop when the process has run out of file descriptors.
+/// Delay after a failed `accept`. Avoids a busy loop when the process has run out of file descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 const MAX_BODY_BYTES: usize = 64 * 1024;
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 const MAX_HEADERS: usize = 64;
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// Equals the server's timeout for a callback response.
+/// Timeout of a forwarded request. Equals the server's timeout for a callback response.
 const FORWARD_TIMEOUT: Duration = Duration::from_secs(10);
-/// For the whole request, including key fetches.
+/// Timeout of the whole request, including fetches of public keys.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// Not forwarded.
+/// Headers that apply only to one connection, and are not forwarded.
 const HOP_BY_HOP_HEADERS: [header::HeaderName; 7] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,
@@ -60,24 +60,24 @@ const HOP_BY_HOP_HEADERS: [header::HeaderName; 7] = [
     header::EXPECT,
 ];
 
-/// Browsers add one of these to every cross-site POST; Ringtrue sends neither. Without this check, any web page open in
-/// the developer's browser could post to the application behind `--forward`.
+/// Headers that mark a request from a web page: browsers add one of them to every cross-site POST, and Ringtrue sends
+/// neither. Without this check, any web page that the developer opens could post to the application behind `--forward`.
 const BROWSER_HEADERS: [&str; 2] = ["origin", "sec-fetch-site"];
 
 #[derive(Debug)]
 pub(super) struct CallbackReceiver {
     pub keys: KeySet,
-    /// `Sandbox` accepts callbacks of live and sandbox checks.
+    /// `Sandbox` accepts callbacks for both live and sandbox checks.
     pub mode: Mode,
     pub port: u16,
-    /// Fixed response status.
+    /// Status of every response. `None`: the status depends on the callback.
     pub response_status: Option<StatusCode>,
     pub forward: Option<ForwardTarget>,
     pub journal: Option<Arc<ListenJournal>>,
     pub events: mpsc::Sender<ListenEvent>,
 }
 
-/// Application on this machine that gets the callbacks too.
+/// An application on this machine to which callbacks are forwarded.
 #[derive(Debug)]
 pub(super) struct ForwardTarget {
     pub url: SecureUrl,
@@ -86,12 +86,12 @@ pub(super) struct ForwardTarget {
 }
 
 impl CallbackReceiver {
-    /// Accepts connections until dropped. Requests in flight go on.
+    /// Accepts connections until the future is dropped. Requests in flight continue.
     pub(super) async fn accept_connections(self: Arc<Self>, listener: TcpListener) -> Infallible {
         let tasks = TaskTracker::new();
         let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {
-            // The semaphore is never closed.
+            // Always succeeds, because the semaphore is never closed.
             let permit = Arc::clone(&permits).acquire_owned().await.ok();
             let Ok((stream, _)) = listener.accept().await else {
                 sleep(ACCEPT_RETRY_DELAY).await;
@@ -120,7 +120,7 @@ impl CallbackReceiver {
         });
         let error = match timeout(REQUEST_TIMEOUT, builder.serve_connection(TokioIo::new(stream), service)).await {
             Ok(Err(error)) if error.is_parse() || error.is_timeout() => error.to_string(),
-            // Closed without a request.
+            // The client closed the connection without a request.
             Ok(Ok(()) | Err(_)) => return,
             Err(_) => "timed out".to_owned(),
         };
@@ -158,7 +158,7 @@ impl CallbackReceiver {
         if let Some(journaled) = journaled
             && journaled.await.is_err()
         {
-            // Not journaled: the server must retry.
+            // The callback is not in the journal, so the server must retry it.
             status = StatusCode::SERVICE_UNAVAILABLE;
         }
         empty_response(status)
@@ -170,7 +170,7 @@ impl CallbackReceiver {
         let headers = text_headers(&parts.headers);
         let request = CallbackRequest { method: parts.method.as_str(), target, headers: &headers, body };
         let signature = self.verify(&request).await.map(|verified| verified.kid);
-        // Unverified callbacks are not journaled.
+        // Unverified callbacks are not journaled, so they have no entry.
         let entry = self
             .journal
             .as_ref()
@@ -218,7 +218,7 @@ impl CallbackReceiver {
         };
         let first = verify_with(&self.keys.keys().await);
         match first {
-            // The key may be new.
+            // The key may be newer than the cached keys.
             Err(unknown_key) if unknown_key.part == "key" => match self.keys.fetch().await {
                 Ok(keys) => verify_with(&keys),
                 Err(error) => {
@@ -237,7 +237,7 @@ impl CallbackReceiver {
     }
 
     async fn send_event(&self, event: ListenEvent) {
-        // The channel is closed during shutdown.
+        // The channel is closed during shutdown. The event is then dropped.
         let _ = self.events.send(event).await;
     }
 }
@@ -248,7 +248,7 @@ fn empty_response(status: StatusCode) -> Response<Full<Bytes>> {
     response
 }
 
-/// Relays the application's status; 200 without forwarding.
+/// Returns the status of the application's response, or 200 if the callback was not forwarded.
 fn relayed_status(forwarded: Option<&Result<HttpResponse, HttpError>>) -> StatusCode {
     match forwarded {
         None => StatusCode::OK,
@@ -263,7 +263,8 @@ fn text_headers(headers: &HeaderMap) -> Vec<(String, String)> {
 }
 
 impl ForwardTarget {
-    /// Keeps all headers, `host` included, because the signature covers them.
+    /// Forwards a callback. Keeps the headers, `host` included, because the signature covers them. Drops only
+    /// hop-by-hop headers.
     async fn send(&self, parts: &Parts, body: &Bytes) -> Result<HttpResponse, HttpError> {
         let mut uri = self.url.as_url().as_str().parse::<Uri>().map_err(|_| HttpError::InvalidUrl)?.into_parts();
         if !self.url.has_path() {
@@ -293,10 +294,10 @@ pub(super) async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr
     })
 }
 
-/// Receiver for other commands: verifies callbacks as `listen` does, and prints nothing.
+/// A receiver for other commands. It verifies callbacks as `listen` does, but prints nothing.
 #[derive(Debug)]
 pub(crate) struct BackgroundReceiver {
-    /// Callback URL.
+    /// URL at which it receives callbacks.
     pub url: String,
     events: mpsc::Receiver<ListenEvent>,
 }
@@ -304,13 +305,13 @@ pub(crate) struct BackgroundReceiver {
 #[derive(Debug)]
 pub(crate) struct ReceivedCallback {
     pub product: Option<String>,
-    /// Key id, or the reason why the signature is invalid.
+    /// Id of the signing key, or the reason why the signature is invalid.
     pub signed_by: Result<String, String>,
     pub body: Value,
 }
 
 impl BackgroundReceiver {
-    /// Listens on a free loopback port until dropped.
+    /// Listens on a free loopback port until the receiver is dropped.
     pub(crate) async fn open(session: &ApiSession) -> Result<Self, CommandError> {
         let (listener, address) = bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
         let (sender, events) = mpsc::channel(MAX_CONNECTIONS);

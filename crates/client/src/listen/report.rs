@@ -1,4 +1,4 @@
-//! Reports about callbacks: text, or one line of JSON or CSV each.
+//! Reports about received callbacks, as text or as one line of JSON or CSV each.
 
 use std::{fmt::Write as _, io};
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 const MAX_SHOWN_RESPONSE_CHARS: usize = 500;
-/// CSV columns.
+/// Columns of the CSV output.
 const COLUMNS: [&str; 12] = [
     "received_at",
     "target",
@@ -38,27 +38,27 @@ pub(super) enum ListenEvent {
     Rejected(RejectedRequest),
 }
 
-/// Received callback, valid or not, and its handling.
+/// A received callback, valid or not, and how it was handled.
 #[derive(Debug)]
 pub(super) struct CallbackReport {
     pub received_at: Timestamp,
     pub target: String,
     pub product: Option<String>,
     pub attempt: Option<String>,
-    /// Id of the signing key, or the verification error.
+    /// Id of the signing key, or the reason why the signature is invalid.
     pub signature: Result<String, VerificationError>,
     pub response_status: StatusCode,
     pub forwarded: Option<Result<HttpResponse, HttpError>>,
     pub body: Bytes,
-    /// Already handled, or being handled by another request.
+    /// Whether the callback was handled before, or another request is handling it.
     pub is_duplicate: bool,
-    /// Written to the journal after printing.
+    /// Entry to write to the journal after the callback is printed. `None`: the callback is not journaled.
     pub entry: Option<JournalEntry>,
-    /// Notified once the entry is in the journal.
+    /// Signals that the entry is in the journal.
     pub journaled: Option<oneshot::Sender<()>>,
 }
 
-/// Request that is not a callback.
+/// A request that is not a callback.
 #[derive(Debug)]
 pub(super) struct RejectedRequest {
     at: Timestamp,
@@ -159,7 +159,7 @@ fn render_text(callback: &CallbackReport) -> String {
     escape_controls(&text)
 }
 
-/// Callbacks of verifications have another name for the id.
+/// Whether the callback is for a verification, whose id has another name than that of a check.
 fn has_verification(body: Option<&Value>) -> bool {
     body.is_some_and(|body| body.get("verification_id").is_some())
 }
@@ -186,7 +186,7 @@ fn render_json(callback: &CallbackReport) -> Value {
             Err(error) => json!({"problem": error.to_string()}),
         }),
         "answered": callback.response_status.as_u16(),
-        // A string if the body is not JSON.
+        // A body that is not JSON is shown as a string.
         "body": body.clone().unwrap_or_else(|| json!(String::from_utf8_lossy(&callback.body))),
     })
 }

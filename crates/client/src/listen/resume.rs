@@ -1,8 +1,9 @@
-//! Resuming `ringtrue listen` with a profile: journal of handled callbacks, and replay of missed ones.
+//! Resumes `ringtrue listen` with a profile: keeps a journal of handled callbacks, and replays missed ones.
 //!
-//! The journal is a JSON Lines file: a header with the cursor, then one entry per handled callback with its check id and
-//! body digest. An entry is synced to disk before the callback is acknowledged. A truncated entry is ignored: its
-//! callback was not acknowledged, so the server retries it. The journal ensures that each callback is handled once.
+//! The journal is a JSON Lines file, which ensures that each callback is handled once. Its header has a cursor: all
+//! checks that concluded before this time are handled. Each further line is an entry for a handled callback, with the
+//! check id and a digest of the body. An entry is synced to disk before the callback is acknowledged. A truncated entry
+//! is ignored: its callback was not acknowledged, so the server retries it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -29,14 +30,15 @@ use crate::{
     error::CommandError,
 };
 
-/// Conclusions do not become visible in time order: an expired check gets its deadline as the time of conclusion.
+/// How far before the cursor a replay starts. Checks may appear late with an earlier time of conclusion: for an expired
+/// check, this time is its deadline.
 const REPLAY_OVERLAP: SignedDuration = SignedDuration::from_hours(1);
-/// How long entries before the cursor are kept.
+/// How long entries from before the cursor are kept.
 const ENTRY_RETENTION: SignedDuration = SignedDuration::from_hours(2);
 const JOURNAL_DIR: &str = "listen";
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
-/// Longer than the server retries a callback.
+/// Time after which a requested resend counts as lost. Longer than the server retries a callback.
 const RESEND_TIMEOUT: Duration = Duration::from_mins(5);
 
 #[derive(Debug)]
@@ -44,13 +46,13 @@ pub(crate) struct ListenJournal {
     dir: ConfigDir,
     file: String,
     state: Mutex<JournalState>,
-    /// Holds the lock while open.
+    /// The open file holds the lock of the journal.
     _lock: File,
 }
 
 #[derive(Debug)]
 struct JournalState {
-    /// Time of the first `listen`; earlier callbacks are not replayed.
+    /// Time of the first `listen` with this profile. Callbacks from before are not replayed.
     began_at: Timestamp,
     /// All checks that concluded before this time are handled.
     cursor: Timestamp,
@@ -58,25 +60,25 @@ struct JournalState {
     in_progress: HashSet<(String, String)>,
 }
 
-/// First line of the file.
+/// First line of the journal file.
 #[derive(Serialize, Deserialize)]
 struct JournalHeader {
     began_at: String,
     cursor: String,
 }
 
-/// Identity of a callback: check id and body digest.
+/// Identifies a callback by check id and body digest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JournalEntry {
     check_id: String,
-    /// `None`: no callback is expected.
+    /// Digest of the body. `None`: no callback is expected for this check.
     digest: Option<String>,
-    /// Time of conclusion, in milliseconds since 1970.
+    /// When the check concluded, in milliseconds since 1970.
     ended_at: i64,
 }
 
 impl JournalEntry {
-    /// `None`: the body has no check id.
+    /// Creates the entry for a callback body. `None`: the body has no check id.
     pub(crate) fn from_body(body: &[u8], now: Timestamp) -> Option<Self> {
         let document: Value = serde_json::from_slice(body).ok()?;
         let text = |name: &str| document.get(name).and_then(Value::as_str);
@@ -93,10 +95,10 @@ impl JournalEntry {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// The caller must handle the callback, then call `record` or `release`.
+    /// The callback is new. The caller must handle it, and then call `record` or `release`.
     Acquired,
     AlreadyHandled,
-    /// Another request is handling it.
+    /// Another request is handling the callback.
     InProgress,
 }
 
@@ -119,13 +121,13 @@ impl ListenJournal {
         ConfigDir::open(context, JOURNAL_DIR)?.remove(&file_name(profile)).map(drop)
     }
 
-    /// Start of the period that may contain unhandled callbacks.
+    /// Returns the time from which checks may have unhandled callbacks.
     pub(crate) fn replay_start(&self) -> Timestamp {
         let state = self.state();
         state.cursor.checked_sub(REPLAY_OVERLAP).unwrap_or(state.began_at).max(state.began_at)
     }
 
-    /// Returns whether a callback of the check was handled, with any body.
+    /// Whether a callback of the check was handled, whatever its body.
     pub(crate) fn contains_check(&self, check_id: &str) -> bool {
         self.state().handled.contains_key(check_id)
     }
@@ -139,7 +141,7 @@ impl ListenJournal {
         if state.in_progress.insert(entry.key()) { Claim::Acquired } else { Claim::InProgress }
     }
 
-    /// Gives up a claim: the callback was not handled and may be retried.
+    /// Releases a callback that was not handled, so that it can be retried.
     pub(crate) fn release(&self, entry: &JournalEntry) {
         self.state().in_progress.remove(&entry.key());
     }
@@ -160,7 +162,8 @@ impl ListenJournal {
         self.record(JournalEntry { check_id: check_id.to_owned(), digest: None, ended_at })
     }
 
-    /// Marks everything that concluded before `cursor` as handled, and drops entries older than the retention.
+    /// Moves the cursor: everything that concluded before it is handled. Drops entries that are older than their
+    /// retention.
     pub(crate) fn advance_cursor(&self, cursor: Timestamp) -> Result<(), CommandError> {
         let mut state = self.state();
         if cursor <= state.cursor {
@@ -214,23 +217,23 @@ fn file_name(profile: &ProfileName) -> String {
     format!("{profile}.jsonl")
 }
 
-/// Polls the server for concluded checks, and requests a resend of every callback that the journal does not contain,
-/// unless the server is still retrying it.
+/// Polls the server for concluded checks. If the journal lacks the callback of a check, and the server is no longer
+/// retrying it, requests a resend.
 #[derive(Debug)]
 pub(super) struct MissedCallbackReplay {
     session: ApiSession,
     journal: Arc<ListenJournal>,
-    /// Time of the resend request, by check id.
+    /// When a resend was requested, by check id.
     resend_requested_at: HashMap<String, Instant>,
 }
 
-/// State of the callback of a concluded check.
+/// State of a concluded check's callback.
 enum ReplayState {
-    /// Received, or not expected any more.
+    /// The callback was received, or is no longer expected.
     Settled,
-    /// Delivery is in progress.
+    /// The server is still delivering the callback.
     InProgress,
-    /// A resend was just requested.
+    /// This poll has requested a resend.
     ResendRequested,
 }
 
@@ -239,7 +242,7 @@ impl MissedCallbackReplay {
         MissedCallbackReplay { session, journal, resend_requested_at: HashMap::new() }
     }
 
-    /// Polls until a permanent error.
+    /// Polls until a permanent error occurs.
     pub(super) async fn run(mut self) -> Result<Infallible, CommandError> {
         let mut delay = Duration::ZERO;
         loop {
@@ -277,7 +280,7 @@ impl MissedCallbackReplay {
                 requested += 1;
             }
             if !matches!(state, ReplayState::Settled) {
-                // The list is sorted, oldest first.
+                // Only the first is kept, because the list is sorted, oldest first.
                 oldest_unsettled = oldest_unsettled.or(Some(check.concluded_at));
             }
         }

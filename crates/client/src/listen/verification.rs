@@ -1,4 +1,4 @@
-//! Public keys, and verification of callback signatures with an explanation of failures.
+//! Fetches public keys, verifies callback signatures, and explains why a signature is invalid.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ use crate::{
     http::{HttpClient, HttpError},
 };
 
-/// Bounds the fetches that callbacks with unknown key ids can cause.
+/// Minimum interval between two key fetches, because callbacks with unknown key ids cause fetches.
 const MIN_FETCH_INTERVAL: Duration = Duration::from_secs(1);
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Published keys of the server that sends the callbacks.
+/// The public keys of the server that sends the callbacks.
 #[derive(Debug)]
 pub(super) struct KeySet {
     url: SecureUrl,
@@ -35,7 +35,7 @@ pub(super) struct KeySet {
 #[derive(Debug, Default)]
 struct KeyCache {
     keys: Vec<CallbackPublicKey>,
-    /// Start of the last attempt, successful or not.
+    /// When the last fetch began, successful or not.
     last_attempt: Option<Instant>,
 }
 
@@ -64,7 +64,7 @@ impl KeySet {
         self.cache.lock().await.keys.clone()
     }
 
-    /// Fetches the keys again. Concurrent calls share one fetch; a failed fetch keeps the current keys.
+    /// Fetches the keys again. Concurrent calls share one fetch. If the fetch fails, the cached keys are kept.
     pub(super) async fn fetch(&self) -> Result<Vec<CallbackPublicKey>, KeyFetchError> {
         let requested_at = Instant::now();
         let mut cache = self.cache.lock().await;
@@ -92,11 +92,11 @@ impl KeySet {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct VerificationError {
-    /// Machine-readable name of the part that failed.
+    /// Machine-readable name of the part that is invalid.
     pub part: &'static str,
-    /// Explanation.
+    /// Explanation for people.
     pub reason: String,
-    /// Signing string of the request as it arrived, where it helps to find the difference.
+    /// Signing string of the request as it arrived, to compare with the sender's. `None` if it does not help.
     pub expected_text: Option<String>,
 }
 
@@ -105,9 +105,9 @@ pub(super) struct VerificationContext<'a> {
     pub keys: &'a [CallbackPublicKey],
     pub keys_url: &'a SecureUrl,
     pub now: Timestamp,
-    /// `Sandbox` accepts callbacks of live and sandbox checks.
+    /// `Sandbox` accepts callbacks for both live and sandbox checks.
     pub mode: Mode,
-    /// Port of the listener.
+    /// Port on which the receiver listens.
     pub port: u16,
 }
 
@@ -141,7 +141,8 @@ pub(super) fn verify_callback(
     })
 }
 
-/// The last line describes the body digest, which is not part of the signing string.
+/// Builds the signing string from the compared lines. Omits the last line, which describes the body digest and is not
+/// part of the signing string.
 fn signing_string(lines: &[ComparedLine]) -> Option<String> {
     let (_, covered) = lines.split_last()?;
     let line = |line: &ComparedLine| Some(format!("{}: {}", line.name, line.received.as_ref()?));

@@ -1,4 +1,4 @@
-//! Networks that a project may use, by product.
+//! Page to choose the networks that a project may use, for each product.
 
 use askama::Template;
 use axum::{
@@ -44,12 +44,12 @@ struct AllowedNetworksPage {
     is_sandbox: bool,
     products: Vec<&'static str>,
     networks: Vec<NetworkRow>,
-    /// Allowed networks that are not configured in this deployment.
+    /// Networks that the project allows but this deployment does not configure.
     unknown_networks: Vec<NetworkRow>,
     has_networks: bool,
     search: String,
     pagination: Pagination,
-    /// Ids of the networks that the form contains.
+    /// Ids of the networks on this page of the form, separated by spaces.
     shown: String,
     was_saved: bool,
 }
@@ -57,7 +57,7 @@ struct AllowedNetworksPage {
 #[derive(Debug)]
 struct NetworkRow {
     id: String,
-    /// The id if the network is unknown.
+    /// Name of the network, or its id if the network is unknown.
     name: String,
     country: String,
     aliases: String,
@@ -66,7 +66,7 @@ struct NetworkRow {
 
 #[derive(Debug)]
 struct ProductCell {
-    /// Name of the checkbox.
+    /// Form field name of the checkbox.
     name: String,
     product: &'static str,
     is_allowed: bool,
@@ -120,14 +120,16 @@ async fn replace_networks(
     Ok(page::see_other(&page::link(&format!("{}/networks", access.path()), &query)))
 }
 
-/// The form contains one page of the networks, which it names. Others stay as they are.
+/// Returns the allowed networks that the form does not show, which stay as they are. The form shows one page of the
+/// networks and names them in the field `shown`.
 fn networks_not_shown(project: &Project, fields: &FormFields) -> Vec<AllowedNetwork> {
     let Some(shown) = fields.get("shown") else { return vec![] };
     let is_shown = |allowed: &&AllowedNetwork| shown.split(' ').any(|id| id == allowed.network.to_string());
     project.allowed_networks.iter().filter(|allowed| !is_shown(allowed)).cloned().collect()
 }
 
-/// Checkboxes are named `23410.sim_swap`, or `*.sim_swap` for all networks. Ids of the same network are merged.
+/// Parses the checkboxes. They are named `23410.sim_swap`, or `*.sim_swap` for all networks. Several ids of the same
+/// network are merged.
 fn parse_allowed_networks(networks: &Networks, fields: &FormFields) -> Vec<AllowedNetwork> {
     let directory = networks.directory();
     let mut allowed: Vec<AllowedNetwork> = vec![];
@@ -215,7 +217,7 @@ fn networks_page(app: &App, access: &ProjectAccess, query: &NetworkListQuery, wa
 
 enum ListedNetwork<'n> {
     Known(&'n Network),
-    /// Allowed, but not configured.
+    /// A network that the project allows but this deployment does not configure.
     Unknown(&'n NetworkId),
 }
 

@@ -1,5 +1,5 @@
-//! Credentials of a project, and of a workspace for the Management API. A secret is shown once, on the page after the
-//! form that created it.
+//! Pages for the credentials of a project, and for a workspace's credentials for the Management API. A new secret is
+//! shown once, on the page that follows the form.
 
 use std::collections::HashMap;
 
@@ -39,7 +39,7 @@ use crate::{
     },
 };
 
-/// Choices of a credential's lifetime.
+/// Lifetimes that the form offers for a new credential.
 const EXPIRY_OPTIONS: [ExpiryOption; 4] = [
     ExpiryOption { value: "never", title: "never", days: None },
     ExpiryOption { value: "30", title: "in 30 days", days: Some(30) },
@@ -54,7 +54,7 @@ struct ExpiryOption {
     days: Option<i64>,
 }
 
-/// Choices of the time for which a replaced credential stays valid.
+/// Periods that the form offers for a replaced credential to stay valid.
 const OVERLAP_OPTIONS: [OverlapOption; 5] = [
     OverlapOption { value: "24", title: "24 hours", hours: 24 },
     OverlapOption { value: "1", title: "1 hour", hours: 1 },
@@ -91,27 +91,27 @@ pub fn routes() -> Routes {
 struct CredentialsPage {
     layout: Layout,
     base_url: String,
-    /// Path of the list.
+    /// Path of the credentials list.
     path: String,
     is_workspace_owned: bool,
     may_change: bool,
     revealed: Option<RevealedCredential>,
     credentials: Vec<CredentialRow>,
-    /// Scopes to choose from. Empty: no choice.
+    /// Scopes to choose from. Empty: the form offers no choice.
     scopes: Vec<(&'static str, &'static str)>,
     expiry_options: &'static [ExpiryOption],
-    /// As entered.
+    /// Label as the user entered it, shown again after an error.
     label: String,
     pagination: Pagination,
     error: Option<String>,
 }
 
-/// Asks for confirmation before a credential is rotated or deleted.
+/// Page that asks for confirmation before a credential is rotated or deleted.
 #[derive(Debug, Template)]
 #[template(path = "configure/credential.html")]
 struct CredentialPage {
     layout: Layout,
-    /// Path of the list.
+    /// Path of the credentials list.
     path: String,
     credential: CredentialRow,
     is_rotation: bool,
@@ -126,28 +126,28 @@ struct CredentialRow {
     label: String,
     scopes: String,
     created_at: UtcTime,
-    /// Empty if unknown.
+    /// Who created the credential. Empty if unknown.
     creator: String,
     valid_until: Option<UtcTime>,
     is_active: bool,
-    /// Replaced by another one, and valid for a while.
+    /// Whether another credential has replaced this one, which stays valid for a while.
     is_retiring: bool,
     last_used_at: Option<UtcTime>,
 }
 
-/// A new credential and its secret.
+/// A new credential and its secret, shown once.
 #[derive(derive_more::Debug)]
 struct RevealedCredential {
     client_id: String,
     #[debug(skip)]
     secret: String,
-    /// One of its scopes, for the example command.
+    /// One of the credential's scopes, for the example command.
     scope: String,
-    /// It replaced all others when the project went live.
+    /// Whether the project has just gone live, which replaced all other credentials.
     went_live: bool,
 }
 
-/// Credentials of one owner and the user's access to them.
+/// The credentials of one owner, and the user's permissions for them.
 struct CredentialsView {
     session: ConsoleSession,
     actor: ManagementActor,
@@ -158,7 +158,8 @@ struct CredentialsView {
 }
 
 impl CredentialsView {
-    /// Uses the project of the path, or else the workspace, whose credentials only owners can access.
+    /// Checks the user's permission. The owner of the credentials is the project in the path, otherwise the workspace.
+    /// Only workspace owners can access a workspace's credentials.
     async fn authorize(
         app: &App,
         session: ConsoleSession,
@@ -196,7 +197,7 @@ impl CredentialsView {
         matches!(self.owner, CredentialOwner::Workspace(_))
     }
 
-    /// Redirects to the list, which shows the secret once.
+    /// Redirects to the credentials list, which shows the secret once.
     fn reveal(&self, app: &App, issued: &IssuedCredential, went_live: bool) -> Result<Response, ConsoleError> {
         let flash = Flash::NewCredential {
             client_id: issued.credential.client_id.to_string(),
@@ -237,7 +238,7 @@ impl CredentialsView {
         Ok(page::render(status, &page))
     }
 
-    /// The page that asks for confirmation.
+    /// Renders the page that asks for confirmation.
     async fn render_one(
         self,
         app: &App,
@@ -372,7 +373,7 @@ async fn delete(State(app): State<App>, ids: PathParameters, form: SessionForm) 
     }
 }
 
-/// Redirects to the project's credentials, which show the secret of a new one once.
+/// Redirects to the project's credentials list, which shows the secret of the new credential once.
 pub fn show_new_credential(app: &App, access: ProjectAccess, new: &IssuedCredential) -> Result<Response, ConsoleError> {
     CredentialsView::for_project(access).reveal(app, new, false)
 }
@@ -386,7 +387,8 @@ pub fn show_live_credential(
     CredentialsView::for_project(access).reveal(app, new, true)
 }
 
-/// `for=some` selects the checked products; otherwise the credential is for all products, including future ones.
+/// Parses the form for a new credential. `for=some` limits it to the checked products; otherwise it is for all
+/// products, including future ones.
 fn parse_new_credential(app: &App, view: &CredentialsView, fields: &FormFields) -> Result<NewCredential, String> {
     let checked =
         Product::VARIANTS.iter().copied().filter(|product| fields.contains(product.into_str())).map(Scope::Product);

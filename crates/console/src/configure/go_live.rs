@@ -1,4 +1,4 @@
-//! Taking a project live: a checklist, a confirmation, and the new credential.
+//! Page that takes a project live: shows a checklist, asks for confirmation, and shows the new credential.
 
 use askama::Template;
 use axum::{extract::State, response::Response};
@@ -36,7 +36,7 @@ struct GoLivePage {
 struct RequirementView {
     title: String,
     missing: Option<String>,
-    /// Page of the project where the owner can provide what is missing.
+    /// Page of the project on which the owner can complete this item. `None`: the owner cannot complete it.
     link: Option<&'static str>,
     action: &'static str,
 }
@@ -48,7 +48,7 @@ impl From<LiveRequirement> for RequirementView {
             LiveTopic::AllowedNetworks(product) => {
                 (format!("Networks for {}", product.title()), Some("networks"), "Allow networks")
             }
-            // Connectors are up to the administrator of the deployment.
+            // Only the deployment's administrator can configure connectors, so there is no link.
             LiveTopic::Connectors(product) => (format!("Connections for {}", product.title()), None, ""),
             LiveTopic::Urls => ("HTTPS URLs".to_owned(), Some("settings"), "Change the URLs"),
             LiveTopic::Callbacks => ("Callbacks tested".to_owned(), Some("handset"), "Complete a check"),
@@ -65,7 +65,7 @@ async fn show(State(app): State<App>, access: ProjectAccess) -> Result<Response,
     go_live_page(&app, &access, StatusCode::OK, None).await
 }
 
-/// `POST …/projects/{project_id}/settings/mode`: takes the project live after its name is typed.
+/// `POST …/projects/{project_id}/settings/mode`: takes the project live if the user has typed its name.
 async fn go_live(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
     let (access, fields) = form.authorize_project(&app, &ids, Permission::ManageAccess).await?;
     let refuse =

@@ -1,4 +1,4 @@
-//! Project, Configure: its settings, allowed networks and credentials.
+//! Pages of the project menu's group "Configure": settings, allowed networks and credentials.
 
 mod allowed_networks;
 pub mod credentials;

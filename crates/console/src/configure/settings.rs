@@ -1,4 +1,4 @@
-//! Settings of a project.
+//! Page with the settings of a project.
 
 use askama::Template;
 use axum::{
@@ -60,7 +60,7 @@ struct ProductCheckbox {
     is_checked: bool,
 }
 
-/// Values of the settings. The name of a form field is the path of its setting.
+/// Values of the settings form. The name of a form field is the path of its setting.
 #[derive(Debug)]
 struct SettingsForm {
     configuration: Configuration,
@@ -68,10 +68,10 @@ struct SettingsForm {
 }
 
 impl SettingsForm {
-    /// Text of a field. Items of a list are separated by spaces.
+    /// Returns the text for a form field. Items of a list are separated by spaces.
     fn text(&self, path: &str) -> String {
         match Setting::find(path).and_then(|setting| setting.value(&self.configuration)) {
-            // A query may contain the receiver's secrets.
+            // The query of a URL may contain the receiver's secrets.
             Some(SettingValue::Text(url)) if path.ends_with("_url") && !self.shows_queries => redact_query(&url),
             Some(SettingValue::Text(text)) => text,
             Some(SettingValue::Integer(number)) => number.to_string(),
@@ -119,7 +119,7 @@ async fn update(State(app): State<App>, ids: PathParameters, form: SessionForm) 
     apply_patch(&app, access, patch).await
 }
 
-/// `POST …/projects/{project_id}/settings/disabled`: disables a project after its name is typed, or enables it.
+/// `POST …/projects/{project_id}/settings/disabled`: disables a project if the user has typed its name, or enables it.
 async fn set_disabled(
     State(app): State<App>,
     ids: PathParameters,
@@ -149,13 +149,14 @@ async fn apply_patch(app: &App, access: ProjectAccess, patch: ProjectPatch) -> R
     }
 }
 
-/// Shows the unchanged settings with an error.
+/// Renders the stored settings with an error. The submitted values are discarded.
 fn settings_error(access: &ProjectAccess, error: &str) -> Response {
     let error = Some(to_sentence(&error.replace("`/configuration/", "`")));
     settings_page(access, StatusCode::BAD_REQUEST, error, false)
 }
 
-/// Builds a patch of all settings except mode and state. Empty fields clear a setting.
+/// Builds a patch from the form. It contains all settings except the project's mode and state. An empty field clears
+/// its setting.
 fn parse_patch(fields: &FormFields) -> Result<ProjectPatch, String> {
     Ok(ProjectPatch {
         name: Some(fields.get("name").unwrap_or_default().parse::<Name>().map_err(|error| error.to_string())?),
@@ -163,7 +164,7 @@ fn parse_patch(fields: &FormFields) -> Result<ProjectPatch, String> {
             Product::VARIANTS.iter().copied().filter(|product| fields.contains(product.into_str())).collect(),
         ),
         configuration: SETTINGS.iter().map(|setting| (setting, parse_field(fields, setting))).collect(),
-        // Mode and state have separate forms.
+        // Separate forms change the mode and state.
         ..ProjectPatch::default()
     })
 }
@@ -174,7 +175,7 @@ fn parse_field(fields: &FormFields, setting: &Setting) -> Option<SettingValue> {
         SettingKind::Boolean => Some(SettingValue::Boolean(fields.contains(setting.path))),
         SettingKind::Text => text.map(|text| SettingValue::Text(text.to_owned())),
         SettingKind::List => text.map(|text| SettingValue::List(text.split_whitespace().map(str::to_owned).collect())),
-        // The setting rejects a text, and says which numbers it accepts.
+        // If the text is no number, the setting's own validation rejects it and says which numbers it accepts.
         SettingKind::Integer => text.map(|text| match text.parse() {
             Ok(number) => SettingValue::Integer(number),
             Err(_) => SettingValue::Text(text.to_owned()),
@@ -209,7 +210,7 @@ fn settings_page(access: &ProjectAccess, status: StatusCode, error: Option<Strin
 mod tests {
     use super::*;
 
-    /// The form clears what it does not contain.
+    /// A setting without a form field would be cleared each time that the form is saved.
     #[test]
     fn form_has_a_field_for_each_setting() {
         let template = include_str!("../../templates/configure/settings.html");

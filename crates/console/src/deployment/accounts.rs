@@ -1,4 +1,4 @@
-//! All accounts of the deployment, for administrators.
+//! Page with all accounts of the deployment, for administrators.
 
 use askama::Template;
 use axum::{
@@ -44,7 +44,7 @@ struct AccountsPage {
 #[derive(Debug)]
 struct AccountRow {
     summary: AccountSummary,
-    /// Path suffixes and button labels.
+    /// Actions on the account: path suffix and button label.
     actions: Vec<(&'static str, &'static str)>,
 }
 

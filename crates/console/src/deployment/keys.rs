@@ -1,4 +1,4 @@
-//! Keys of the deployment, and their rotation.
+//! Page that lists and rotates the deployment's keys.
 
 use askama::Template;
 use axum::{
@@ -39,7 +39,7 @@ struct KeyGroup {
     purpose: &'static str,
     title: &'static str,
     description: &'static str,
-    /// Effects of a scheduled and of an immediate rotation. `None`: the key cannot be rotated.
+    /// Texts that describe the effects of a scheduled and of an immediate rotation. `None`: the key cannot be rotated.
     rotation: Option<(&'static str, &'static str)>,
     keys: Vec<KeyRow>,
 }

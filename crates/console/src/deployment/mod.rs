@@ -1,4 +1,4 @@
-//! Deployment: pages for administrators.
+//! Pages about the whole deployment, for administrators.
 
 mod accounts;
 mod keys;

@@ -1,4 +1,4 @@
-//! Connectors, receivers and networks as seen by this node.
+//! Page with the connectors, receivers and networks, as this node sees them.
 
 use std::sync::Arc;
 
@@ -29,9 +29,9 @@ use crate::{
 
 const NETWORKS_PATH: &str = "/console/deployment/networks";
 
-/// Networks or receivers of a connector that are named.
+/// Maximum number of networks or receivers that the page lists for a connector.
 const MAX_SERVED: usize = 10;
-/// Receivers that are shown.
+/// Maximum number of receivers that the page shows.
 const MAX_RECEIVERS: usize = 100;
 
 pub fn routes() -> Routes {
@@ -46,7 +46,7 @@ struct NetworksPage {
     now: UtcTime,
     connectors: Vec<ConnectorView>,
     receivers: Vec<ReceiverView>,
-    /// Receivers that are not shown.
+    /// Number of receivers that the page does not show.
     further_receivers: usize,
     search: String,
     networks: Vec<NetworkRow>,
@@ -61,7 +61,7 @@ struct ConnectorView {
     is_simulated: bool,
     state: &'static str,
     css_class: &'static str,
-    /// Summary of its networks or receivers.
+    /// Summary of the networks or receivers that the connector serves.
     serves: String,
     facts: Vec<(&'static str, String)>,
     since: Option<UtcTime>,
@@ -80,7 +80,7 @@ struct BreakerView {
 
 #[derive(Debug)]
 struct ReceiverView {
-    /// Which senders use it.
+    /// Describes which senders use this receiver.
     scope: String,
     number: String,
     state: &'static str,
@@ -208,7 +208,7 @@ fn connector_view(report: ConnectorStatus) -> ConnectorView {
     }
 }
 
-/// The first items, and the number of the others.
+/// Joins the first [`MAX_SERVED`] items and adds the number of the others.
 fn join_first<'i>(items: impl ExactSizeIterator<Item = &'i str>) -> String {
     let more = items.len().saturating_sub(MAX_SERVED);
     let first: Vec<&str> = items.take(MAX_SERVED).collect();

@@ -1,6 +1,7 @@
-//! Explains by gate which products an end-user can use: for developers of a project and for administrators.
+//! Page that explains which products an end-user can use, with the result of each eligibility gate. For developers of a
+//! project, and for administrators.
 //!
-//! Numbers and addresses are sent in a form, so that they never appear in URLs, and are not shown again.
+//! Numbers and addresses are sent in a form, so that they never appear in URLs. The page does not show them again.
 
 use std::sync::Arc;
 
@@ -47,7 +48,7 @@ struct EligibilityPage {
     layout: Layout,
     action: String,
     may_submit: bool,
-    /// The submitted id. `None` on a project's page.
+    /// Project id that an administrator has submitted. `None` on the page of a project.
     project_id: Option<String>,
     example: &'static str,
     error: Option<String>,
@@ -61,7 +62,7 @@ struct ExplanationView {
     is_sandbox: bool,
     network: Result<Arc<NetworkInfo>, String>,
     note: Option<String>,
-    /// Source names and their results.
+    /// Names of the number sources and their results.
     sources: Vec<(String, String)>,
     products: Vec<ProductRow>,
     /// Titles of the methods that a verification would use.
@@ -72,7 +73,7 @@ struct ExplanationView {
 struct ProductRow {
     title: &'static str,
     is_eligible: bool,
-    /// One for each gate, in order.
+    /// Result of each gate, in the order of evaluation.
     gates: [GateResult; 3],
     reason: String,
 }
@@ -81,7 +82,7 @@ struct ProductRow {
 enum GateResult {
     Passed,
     Failed,
-    /// An earlier gate failed.
+    /// Not evaluated, because an earlier gate failed.
     NotEvaluated,
 }
 
@@ -115,7 +116,7 @@ async fn explain_for_project(
     ids: PathParameters,
     form: SessionForm,
 ) -> Result<Response, ConsoleError> {
-    // Counts against the same rate limit as API requests.
+    // The form counts against the same rate limit as API requests.
     let form = form.with_rate_limit_class(RateLimitClass::Eligibility);
     let (access, fields) = form.authorize_project(&app, &ids, Permission::Develop).await?;
     let outcome = explain(&app, Some(&access.project), &fields).await;

@@ -1,7 +1,7 @@
-//! Getting started: a first verification in the browser, then the first requests to the API, in a sandbox project.
+//! The page *Getting started* of a sandbox project: a first verification in the browser, then the first API requests.
 //!
-//! The page never contains a secret. Its commands read the credentials of `ringtrue dev` from a file; those of other
-//! projects are pasted by the user.
+//! The page never contains a secret. In the demo project of `ringtrue dev`, its commands read the credentials from a
+//! file. In other projects, the user pastes them.
 
 use askama::Template;
 use axum::{extract::State, response::Response};
@@ -20,8 +20,8 @@ use crate::{
     session::console_session::ProjectAccess,
 };
 
-/// Number of the verification in the browser. Every example has its own, so that a search finds the checks of one example.
-/// All match, because they are even.
+/// Number for the verification in the browser. Each example uses another number, so that a search for the number finds
+/// the checks of that example. All of them end with an even digit, so they match.
 const FIRST_NUMBER: &str = "+990123456700";
 const CALLBACK_URL: &str = "http://127.0.0.1:9099/callbacks";
 
@@ -41,7 +41,7 @@ struct GettingStartedPage {
     examples: Vec<Example>,
 }
 
-/// A first use of one product in the browser.
+/// A form with which the user tries one product in the browser.
 #[derive(Debug)]
 struct BrowserTrial {
     product: Product,
@@ -50,7 +50,7 @@ struct BrowserTrial {
 }
 
 impl BrowserTrial {
-    /// Page of the project that handles the form, and its field with the number.
+    /// Returns the project page to which the form leads, and the name of the field with the number.
     fn form(&self) -> (&'static str, &'static str) {
         match self.product {
             Product::Eligibility => ("eligibility", "user"),
@@ -59,7 +59,7 @@ impl BrowserTrial {
     }
 }
 
-/// Each with its own number, as the examples.
+/// The products to try in the browser, each with its own number.
 const BROWSER_TRIALS: [BrowserTrial; 5] = [
     BrowserTrial {
         product: Product::ReverseSms,
@@ -88,7 +88,7 @@ const BROWSER_TRIALS: [BrowserTrial; 5] = [
     },
 ];
 
-/// Commands to copy, and what they do.
+/// Commands to copy, and a text that explains them.
 #[derive(Debug)]
 struct Example {
     id: &'static str,
@@ -139,7 +139,8 @@ async fn show(State(app): State<App>, access: ProjectAccess) -> Response {
     })
 }
 
-/// Sets variables and functions that the other commands use. They need only a POSIX shell, `curl` and `grep -o`.
+/// Renders commands that set variables and functions for the other commands. They need only a POSIX shell, `curl` and
+/// `grep -o`.
 fn setup_commands(base_url: &str, demo: Option<&Development>) -> String {
     let (id, secret) = match demo {
         Some(development) => {
@@ -160,7 +161,7 @@ fn setup_commands(base_url: &str, demo: Option<&Development>) -> String {
     .join("\n")
 }
 
-/// In the order of the page.
+/// Returns the examples in the order in which the page shows them.
 fn product_examples(has_local_callbacks: bool) -> [(Product, Example); 6] {
     let callback = if has_local_callbacks { format!(r#", "callback_url": "{CALLBACK_URL}""#) } else { String::new() };
     let example = |product: Product, text, commands: &[String]| {
@@ -215,7 +216,7 @@ fn product_examples(has_local_callbacks: bool) -> [(Product, Example); 6] {
     ]
 }
 
-/// `more` is appended to the check's URL.
+/// Renders the commands of a silent check. `more` is appended to the check's URL.
 fn silent_commands(product: Product, body: &str, collection: &str, more: &str) -> [String; 4] {
     let path = format!("/v1/number-verification/{collection}");
     [
@@ -230,12 +231,12 @@ fn authorize(product: Product) -> String {
     format!(r#"auth="Authorization: Bearer $(token {product})""#)
 }
 
-/// Keeps the response in `$check`. `body` is quoted with single quotes.
+/// Renders a command that creates a check and keeps the response in `$check`. The shell gets `body` in single quotes.
 fn create(body: &str, path: &str) -> String {
     format!(r#"check=$(curl -s -H "$auth" -H "$json" -d '{body}' "$base_url{path}")"#)
 }
 
-/// `body` is quoted with double quotes.
+/// Renders a `POST` command. The shell gets `body` in double quotes, so it expands variables in it.
 fn post(body: &str, path: &str) -> String {
     format!(r#"curl -s -H "$auth" -H "$json" -d "{body}" "$base_url{path}"; echo"#)
 }
@@ -255,7 +256,7 @@ fn management_commands(development: &Development, workspace: WorkspaceId) -> Str
     .join("\n")
 }
 
-/// Commands of the API client.
+/// Renders commands that use the `ringtrue` API client.
 fn client_commands(
     base_url: &str,
     development: Option<&Development>,

@@ -1,4 +1,4 @@
-//! Project, "Build": what developers use while they integrate.
+//! Pages of the project menu's group "Build": tools for developers who integrate the API.
 
 mod eligibility;
 mod getting_started;

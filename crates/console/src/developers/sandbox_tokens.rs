@@ -1,7 +1,8 @@
-//! Access tokens of sandbox projects for the API reference at `/docs`, whose users try requests there.
+//! Issues access tokens for sandbox projects to the API reference at `/docs`, so that readers can send requests from
+//! it.
 //!
-//! The page of the reference is public and contains nothing about its reader. Its script asks here for the projects of
-//! the signed-in user, and for a token when the user wants one.
+//! The reference is a public page and contains no data of its reader. Its script calls these endpoints to list the
+//! signed-in user's projects, and to get a token when the user wants one.
 
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ use crate::{
     session::{console_session::ConsoleSession, forms::SessionForm},
 };
 
-/// Shorter than that of other tokens: this one is kept by a page.
+/// Lifetime of these tokens. Shorter than that of other tokens, because a web page holds them.
 const TOKEN_LIFETIME: SignedDuration = SignedDuration::from_mins(15);
 
 pub fn routes() -> Routes {
@@ -42,7 +43,7 @@ pub fn routes() -> Routes {
 
 #[derive(Serialize)]
 struct SandboxProjects {
-    /// CSRF token of the session.
+    /// CSRF token of the session. `None` without a session.
     #[serde(skip_serializing_if = "Option::is_none")]
     form_token: Option<String>,
     projects: Vec<SandboxProject>,
@@ -51,7 +52,7 @@ struct SandboxProjects {
 #[derive(Serialize)]
 struct SandboxProject {
     name: String,
-    /// Issues tokens.
+    /// Path to which the script posts to get a token.
     path: String,
     scopes: Vec<&'static str>,
 }
@@ -63,7 +64,7 @@ struct SandboxToken {
     scope: &'static str,
 }
 
-/// `GET /console/sandbox-projects`. Visitors without a session have none.
+/// `GET /console/sandbox-projects`. The list is empty for visitors without a session.
 async fn list_projects(
     State(app): State<App>,
     State(context): State<Arc<RequestContext>>,
@@ -110,7 +111,7 @@ async fn issue(State(app): State<App>, ids: PathParameters, form: SessionForm) -
     Ok(json_response(StatusCode::OK, &body))
 }
 
-/// A token expires with its credential at the latest.
+/// Limits the credential's expiry to [`TOKEN_LIFETIME`], because a token expires with its credential at the latest.
 fn expiring_soon(credential: Credential, now: Timestamp) -> Credential {
     let end = now + TOKEN_LIFETIME;
     Credential { expires_at: Some(credential.expires_at.map_or(end, |at| at.min(end))), ..credential }

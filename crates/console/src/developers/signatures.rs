@@ -1,4 +1,5 @@
-//! Signature debugger: compares a callback as received with what was signed.
+//! Signature debugger: checks the signature of a callback that the user pastes as it was received, and explains what is
+//! wrong.
 
 use askama::Template;
 use axum::{extract::State, response::Response};
@@ -38,7 +39,7 @@ struct ComparisonView {
     kid: String,
     is_sandbox_key: bool,
     reason: Vec<TextSpan>,
-    /// `valid` or the code of the error.
+    /// `valid`, or the code of the error.
     label: &'static str,
     check: Option<CheckId>,
     attempt: Option<u32>,
@@ -46,7 +47,7 @@ struct ComparisonView {
     lines: Vec<LineView>,
 }
 
-/// Part of a sentence; parts between backquotes are code.
+/// Part of a sentence. Parts that were between backquotes are shown as code.
 struct TextSpan {
     text: String,
     is_code: bool,

@@ -1,5 +1,5 @@
-//! Callbacks: all, and those that failed by receiver and reason, with filters, resends and their progress, and test
-//! callbacks.
+//! Page that lists a project's callbacks, with filters and with counts of failures by receiver and reason. It resends
+//! callbacks, shows the progress, and sends test callbacks.
 
 use std::collections::HashMap;
 
@@ -37,7 +37,7 @@ use crate::{
     },
 };
 
-/// Query values, titles and states.
+/// States to filter by: query value, title and selection.
 const STATES: [(&str, &str, CallbackSelection); 4] = [
     ("undeliverable", "Undeliverable", CallbackSelection::GivenUp),
     ("retrying", "Retrying", CallbackSelection::Retrying),
@@ -45,7 +45,7 @@ const STATES: [(&str, &str, CallbackSelection); 4] = [
     ("all", "All deliveries", CallbackSelection::All),
 ];
 
-/// Longer filter values match nothing and are ignored.
+/// Maximum length of a filter value. Longer values are ignored.
 const MAX_FILTER_BYTES: usize = 300;
 
 pub fn routes() -> Routes {
@@ -75,7 +75,7 @@ struct CallbacksPage {
     max_resends: usize,
     groups: Vec<FailureGroup>,
     failures: Vec<FailureRow>,
-    /// Title of the column with the time of an attempt.
+    /// Title of the column with the time of the last or next attempt.
     time_column: &'static str,
     pagination: Pagination,
     progress: Option<ProgressView>,
@@ -83,7 +83,7 @@ struct CallbacksPage {
     test_result: Option<TestResult>,
 }
 
-/// The filter as form fields. Empty values match all.
+/// The filter as form fields. An empty value matches all callbacks.
 #[derive(Clone, Debug, Default)]
 struct FilterFields {
     product: String,
@@ -91,7 +91,7 @@ struct FilterFields {
     reason: String,
 }
 
-/// Failures with the same receiver and reason.
+/// Number of failed callbacks with the same receiver and reason.
 #[derive(Debug)]
 struct FailureGroup {
     receiver: String,
@@ -115,18 +115,18 @@ struct FailureRow {
     may_resend: bool,
 }
 
-/// What became of the callbacks of a resend.
+/// Progress of a resend of several callbacks.
 #[derive(Debug)]
 struct ProgressView {
     queued: u64,
     refused: u64,
     remaining: u64,
     progress: ResendProgress,
-    /// Undeliverable and delivered.
+    /// Number of callbacks that were delivered or given up.
     done: u64,
 }
 
-/// A product whose URL can be tested.
+/// A product to whose callback URL the user can send a test callback.
 #[derive(Debug)]
 struct TestOption {
     product: &'static str,
@@ -224,7 +224,8 @@ async fn resend_one(State(app): State<App>, ids: PathParameters, form: SessionFo
     let resent = app.engine.callbacks.resend_callback(&access.actor, &access.project, product, check, None).await;
     let since = resent.map_err(resend_error)?.due_at;
     let batch = Some(ResendBatch { since, first: check, last: check });
-    // The list stays as it was filtered; the product of the form is that of the callback.
+    // Keeps the filter of the list. The form's `product` is the callback's own, so the filter's fields have the prefix
+    // `filter_`.
     let filter = parse_filter(CallbackSelection::GivenUp, |name| fields.get(&format!("filter_{name}")));
     Ok(redirect_to_progress(&access, &filter, BulkResend { queued: 1, refused: 0, remaining: 0, batch }))
 }
@@ -256,7 +257,7 @@ fn parse_product(fields: &FormFields) -> Option<Product> {
     fields.get("product").and_then(|name| name.parse().ok()).filter(|product: &Product| product.facts().sends_callbacks)
 }
 
-/// Values that no callback has match nothing; unknown products match all.
+/// Parses the filter. A receiver or reason that no callback has matches nothing. An unknown product matches all.
 fn parse_filter<'q>(selection: CallbackSelection, get: impl Fn(&str) -> Option<&'q str>) -> CallbackFilter {
     let text = |name: &str| {
         let text = get(name).map(str::trim).filter(|text| !text.is_empty() && text.len() <= MAX_FILTER_BYTES);
@@ -293,7 +294,7 @@ impl FilterFields {
     }
 }
 
-/// Redirects to the list with the progress of a resend.
+/// Redirects to the list, which shows the progress of the resend.
 fn redirect_to_progress(access: &ProjectAccess, filter: &CallbackFilter, resend: BulkResend) -> Response {
     let fields = FilterFields::from(filter);
     let counts = [resend.queued, resend.refused, resend.remaining].map(|count| count.to_string());
@@ -310,7 +311,7 @@ fn redirect_to_progress(access: &ProjectAccess, filter: &CallbackFilter, resend:
     page::see_other(&page::link(&format!("{}/callbacks", access.path()), &query))
 }
 
-/// `None` without a resend in the query.
+/// Loads the progress of the resend that the query names. `None`: the query names no resend.
 async fn load_progress(app: &App, project: &Project, query: &Query) -> Result<Option<ProgressView>, ConsoleError> {
     let count = |name| query.get(name).and_then(|count| count.parse::<u64>().ok());
     let Some(queued) = count("queued") else { return Ok(None) };
@@ -334,7 +335,7 @@ fn parse_batch(text: &str) -> Option<ResendBatch> {
     Some(ResendBatch { since, first: check()?, last: check()? })
 }
 
-/// The distinct values, and the selected one even if no callback has it any more.
+/// Returns the options of a filter: the distinct values, and the selected one even if no callback has it any more.
 fn options<'a>(
     values: impl Iterator<Item = &'a str>,
     selected: &'a str,
@@ -348,7 +349,7 @@ fn options<'a>(
     values.into_iter().map(option).collect()
 }
 
-/// Largest groups first.
+/// Counts failures by receiver and reason. The largest groups come first.
 fn group_failures(failures: &[&CallbackSummary], path: &str, state: &str, filter: &FilterFields) -> Vec<FailureGroup> {
     let mut groups: HashMap<(&str, &str), (usize, Option<Timestamp>)> = HashMap::new();
     for failure in failures {
@@ -388,7 +389,7 @@ fn failure_row(layout: &Layout, selection: CallbackSelection, failure: &Callback
         reason: Badge::new(kind, reason_label(&failure.reason)),
         attempts: failure.attempts,
         last_attempt_at: failure.last_attempt_at.map(UtcTime),
-        // Only the list of retries has a column for the next attempt.
+        // Only the list of callbacks that are being retried has a column for the next attempt.
         due_at: due_at.filter(|_| selection == CallbackSelection::Retrying).map(UtcTime),
         may_resend: failure.may_resend && selection == CallbackSelection::GivenUp,
     }
@@ -405,7 +406,7 @@ pub fn resend_error(error: ResendError) -> ConsoleError {
     ConsoleError::new(status, title, error.to_string())
 }
 
-/// Failures are named in snake case.
+/// Returns a label for a failure, whose name is in snake case.
 pub fn reason_label(reason: &str) -> String {
     match reason {
         "blocked_address" => "address not allowed".to_owned(),

@@ -25,8 +25,8 @@ use crate::{
     session::console_session::{ConsoleSession, ProjectAccess},
 };
 
-/// Interval of heartbeats, which keep proxies from closing the connection. They also detect a closed connection: the
-/// first write after it is rejected by the peer, and the second fails.
+/// Interval of heartbeats. They keep proxies from closing the connection, and detect a connection that the client has
+/// closed: the client rejects the first write, and the second write fails.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
 /// How often the stream checks whether a heartbeat is due.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
@@ -130,7 +130,7 @@ async fn events(
     Ok(response)
 }
 
-/// Event stream of one subscription.
+/// Stream of server-sent events for one subscription.
 struct EventStream {
     app: App,
     subscription: LiveSubscription,
@@ -144,14 +144,14 @@ struct EventStream {
 
 #[derive(Clone, Copy)]
 enum StreamState {
-    /// A new or reconnected client gets a snapshot first.
+    /// A new or reconnected client gets a snapshot before the changes.
     Starting,
     Following,
     Ended,
 }
 
 impl EventStream {
-    /// The next event. `None`: the stream has ended.
+    /// Waits for the next event. `None`: the stream has ended.
     async fn next(&mut self) -> Option<String> {
         let event = match self.state {
             StreamState::Starting => {
@@ -217,7 +217,7 @@ fn render_row(project_path: &str, check: &Arc<AnyCheck>) -> String {
     LiveRow::new(project_path, check).render().unwrap_or_default()
 }
 
-/// The product filter.
+/// Parses the product filter. `None`: all products.
 fn parse_product(query: Option<&str>) -> Result<Option<Product>, ConsoleError> {
     let query = Query::parse(query, &["product"])?;
     let Some(name) = query.get("product").filter(|name| !name.is_empty()) else { return Ok(None) };

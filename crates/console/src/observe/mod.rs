@@ -1,4 +1,4 @@
-//! Project, Observe: what its checks, callbacks and requests do.
+//! Pages of the project menu's group "Observe": activity, checks, callbacks and requests.
 
 mod callbacks;
 pub mod checks;

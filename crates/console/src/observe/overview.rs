@@ -24,7 +24,7 @@ use crate::{
     session::console_session::ProjectAccess,
 };
 
-/// Format of `<input type="datetime-local">`.
+/// Format of values of `<input type="datetime-local">`.
 const DATE_TIME_FORMAT: &str = "%Y-%m-%dT%H:%M";
 
 pub fn routes() -> Routes {
@@ -39,10 +39,10 @@ struct OverviewPage {
     layout: Layout,
     tabs: Vec<Tab>,
     span: &'static str,
-    /// The span as an adverbial, such as "in the last hour".
+    /// The time span as part of a sentence, such as "in the last hour".
     within: String,
     custom: CustomSpan,
-    /// `None`: the span is over, its counts do not change.
+    /// Interval at which the page refreshes itself. `None`: the span has ended, so its counts do not change.
     refresh_seconds: Option<u32>,
     products: Vec<SelectOption>,
     networks: Vec<SelectOption>,
@@ -57,7 +57,7 @@ struct OverviewPage {
     is_estimated: bool,
     checks_chart: Chart,
     stages: Vec<FunnelStage>,
-    /// Tables of outcomes, by network and by connector.
+    /// Tables of outcomes: one by network, one by connector.
     breakdowns: Vec<Breakdown>,
     /// `None`: no check has completed.
     latency_chart: Option<Chart>,
@@ -66,7 +66,7 @@ struct OverviewPage {
     attempts_chart: Option<Chart>,
 }
 
-/// Fields of the form for other spans.
+/// Fields of the form for a custom time span.
 #[derive(Debug)]
 struct CustomSpan {
     from: String,
@@ -86,11 +86,11 @@ pub struct Outcome {
     pub name: &'static str,
     pub css_class: &'static str,
     pub count: String,
-    /// Share of all checks.
+    /// Percentage of all checks.
     pub percent: String,
 }
 
-/// A stage that checks have reached.
+/// A stage of the funnel, and the number of checks that have reached it.
 #[derive(Debug)]
 pub struct FunnelStage {
     pub name: &'static str,
@@ -99,7 +99,7 @@ pub struct FunnelStage {
     pub bar: Svg,
 }
 
-/// Outcomes by network or connector.
+/// Table of outcomes by network or by connector.
 #[derive(Debug)]
 struct Breakdown {
     id: &'static str,
@@ -115,7 +115,7 @@ struct BreakdownRow {
     created: String,
     outcomes: Vec<Outcome>,
     bar: Svg,
-    /// Matches among the checks that are not open.
+    /// Percentage of matches among the checks that are no longer open.
     success: String,
 }
 
@@ -139,7 +139,7 @@ async fn show(
     Ok(page::render_ok(&OverviewPage::new(layout, &filter, networks, breakdowns, &overview, now)))
 }
 
-/// Empty parameters do not filter.
+/// Parses the filter. An empty parameter counts as absent.
 fn parse_filter(query: Option<&str>) -> Result<OverviewFilter, ConsoleError> {
     let query = Query::parse(query, &["span", "from", "to", "product", "network"])?;
     let parameter = |name: &str| query.get(name).filter(|value| !value.is_empty());
@@ -174,7 +174,7 @@ fn parse_filter(query: Option<&str>) -> Result<OverviewFilter, ConsoleError> {
     Ok(OverviewFilter { span, product, network })
 }
 
-/// Reads the value of `<input type="datetime-local">` as UTC.
+/// Parses the value of `<input type="datetime-local">` as UTC.
 fn parse_date_time(text: &str) -> Option<Timestamp> {
     let local = DateTime::strptime(DATE_TIME_FORMAT, text).ok()?;
     Some(local.to_zoned(TimeZone::UTC).ok()?.timestamp())
@@ -190,7 +190,7 @@ fn span_name(span: OverviewSpan) -> &'static str {
     }
 }
 
-/// Networks with activity, and the selected one.
+/// Returns the options of the network filter: the networks with activity, and the selected one.
 fn network_options(app: &App, filter: &OverviewFilter, active: &[NetworkId]) -> Vec<SelectOption> {
     let mut ids: Vec<&NetworkId> = active.iter().chain(&filter.network).collect();
     ids.sort_unstable();
@@ -208,7 +208,8 @@ fn network_name(app: &App, id: &NetworkId) -> String {
     directory.find_by_any_id(id).map_or_else(|| id.to_string(), |network| format!("{} ({id})", network.name))
 }
 
-/// Outcomes by network and by connector. Verifications consist of checks of other products, which would count twice.
+/// Builds the tables of outcomes by network and by connector. They omit verifications, unless only one product is
+/// shown: the checks of their steps are counted already.
 fn breakdowns(app: &App, mode: Mode, filter: &OverviewFilter, by_network: &[NetworkActivity]) -> Vec<Breakdown> {
     let is_counted = |row: &&NetworkActivity| row.product != Product::Verification || filter.product.is_some();
     let note = if by_network.iter().all(|row| is_counted(&row)) { "" } else { "Verifications count by their steps." };
@@ -236,7 +237,7 @@ fn breakdowns(app: &App, mode: Mode, filter: &OverviewFilter, by_network: &[Netw
     tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
-/// `None`: the product has no connectors.
+/// Returns the name of the connector of an activity row. `None`: the product has no connectors.
 fn connector_name(app: &App, mode: Mode, row: &NetworkActivity) -> Option<String> {
     if row.product == Product::Verification {
         return None;
@@ -340,7 +341,8 @@ fn describe_span(span: OverviewSpan, periods: OverviewPeriods) -> String {
     }
 }
 
-/// Longer spans change slowly and cost more.
+/// Returns the interval at which the page refreshes itself. It is longer for long periods, whose counts change slowly
+/// and cost more to read.
 fn refresh_seconds(span: OverviewSpan, periods: OverviewPeriods, now: Timestamp) -> Option<u32> {
     let is_over = matches!(span, OverviewSpan::Custom { to, .. } if to <= now);
     let is_short = periods.length < SignedDuration::from_hours(1);
@@ -355,7 +357,7 @@ fn format_percent(part: i64, whole: i64) -> String {
     if whole > 0 { format!("{} %", part.max(0) * 100 / whole) } else { "–".to_owned() }
 }
 
-/// Name, colour and number of the checks with each outcome.
+/// Returns name, colour and number of checks for each outcome.
 fn outcome_counts(counts: &ActivityCounts) -> [(&'static str, BadgeKind, i64); 5] {
     [
         ("Match", BadgeKind::Match, counts.matched.max(0)),
@@ -376,7 +378,7 @@ pub fn outcomes(counts: &ActivityCounts) -> Vec<Outcome> {
     outcome_counts(counts).map(outcome).into()
 }
 
-/// The outcomes as parts of one bar.
+/// Draws the outcomes as parts of one bar.
 fn outcome_bar(counts: &ActivityCounts) -> Svg {
     stacked_bar(&outcome_counts(counts).map(|(_, kind, count)| (kind.css_class(), count)))
 }
@@ -392,7 +394,8 @@ pub fn completion_metrics(completion: Option<CompletionPercentiles>) -> Vec<Metr
     vec![metric("p50", |it| it.p50), metric("p95", |it| it.p95), metric("p99", |it| it.p99)]
 }
 
-/// Stages from creation to a match. Each is a subset of the previous one.
+/// Returns the stages of the funnel, from creation to a match. The checks of a stage are a subset of the previous
+/// stage's.
 pub fn funnel_stages(total: &ActivityCounts) -> Vec<FunnelStage> {
     let stages = [
         ("Created", total.created),
@@ -420,7 +423,7 @@ pub fn callback_metrics(total: &ActivityCounts, waiting: WaitingCallbacks) -> Ve
     ]
 }
 
-/// Checks by creation time and outcome.
+/// Draws the number of checks by creation time and outcome.
 pub fn checks_chart(span: OverviewPeriods, periods: &[PeriodActivity]) -> Chart {
     let series = [
         series("Match", "match", periods, |counts| Some(counts.matched)),
@@ -432,7 +435,7 @@ pub fn checks_chart(span: OverviewPeriods, periods: &[PeriodActivity]) -> Chart 
     plot("Checks", span, periods, series.into(), Unit::Count).bars()
 }
 
-/// Completion time of checks.
+/// Draws percentiles of the time that checks took to complete.
 pub fn latency_chart(span: OverviewPeriods, periods: &[PeriodActivity]) -> Chart {
     let series = [
         series("p99", "third", periods, |counts| counts.latency_percentile(99)),
@@ -442,7 +445,7 @@ pub fn latency_chart(span: OverviewPeriods, periods: &[PeriodActivity]) -> Chart
     plot("Time to completion", span, periods, series.into(), Unit::Millis).lines()
 }
 
-/// Callback attempts by end time.
+/// Draws the number of callback attempts by the time at which they ended.
 pub fn attempts_chart(span: OverviewPeriods, periods: &[PeriodActivity]) -> Chart {
     let series = [
         series("Delivered", "match", periods, |counts| Some(counts.attempts_delivered)),

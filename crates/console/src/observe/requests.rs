@@ -1,4 +1,4 @@
-//! Request log of a project.
+//! Pages with the request log of a project.
 
 use std::sync::Arc;
 
@@ -32,12 +32,12 @@ use crate::{
     session::console_session::ProjectAccess,
 };
 
-/// Requests shown on the page of one request id.
+/// Maximum number of requests on the page of one request id.
 const MAX_REQUESTS_PER_ID: u32 = 20;
-/// Longer filter values match nothing and are ignored.
+/// Maximum length of a filter value. Longer values are ignored.
 const MAX_FILTER_BYTES: usize = 128;
 
-/// Query values, titles and classes.
+/// Status classes to filter by: query value, title and class.
 const STATUS_CLASSES: [(&str, &str, StatusClass); 3] = [
     ("2xx", "2xx success", StatusClass::Success),
     ("4xx", "4xx client error", StatusClass::ClientError),
@@ -60,7 +60,7 @@ struct RequestsPage {
     clients: Vec<SelectOption>,
     request_id: String,
     is_filtered: bool,
-    /// `None`: requests are not logged.
+    /// How long requests are kept. `None`: requests are not logged.
     retention: Option<String>,
     requests: Vec<RequestRow>,
     pagination: Pagination,
@@ -71,7 +71,7 @@ pub struct RequestRow {
     pub entry: RequestLogEntry,
     pub path: String,
     pub css_class: &'static str,
-    /// Empty without an error.
+    /// Detail of the error. Empty if the request succeeded.
     detail: String,
     duration: String,
     /// Link to the check that the request created or named.
@@ -85,7 +85,7 @@ struct RequestPage {
     back: String,
     request_id: String,
     requests: Vec<RequestRow>,
-    /// More requests have this id.
+    /// Whether more requests have this id than the page shows.
     is_truncated: bool,
     retention: Option<String>,
 }
@@ -146,7 +146,8 @@ async fn list(
     }))
 }
 
-/// `GET …/projects/{project_id}/requests/{request_id}`: all requests with one id, which clients can set.
+/// `GET …/projects/{project_id}/requests/{request_id}`: shows all requests with this id. Clients choose ids, so several
+/// requests may share one.
 async fn detail(State(app): State<App>, access: ProjectAccess, ids: PathParameters) -> Result<Response, ConsoleError> {
     let request_id = ids.get("request_id").unwrap_or_default().to_owned();
     let filter = RequestLogFilter { request_id: Some(request_id.clone()), ..RequestLogFilter::default() };
@@ -161,12 +162,12 @@ async fn detail(State(app): State<App>, access: ProjectAccess, ids: PathParamete
     Ok(page::render(status, &RequestPage { layout, back, request_id, requests, is_truncated, retention }))
 }
 
-/// Values and titles of all error codes.
+/// Returns value and title of all error codes, for the filter.
 fn error_codes() -> impl Iterator<Item = (&'static str, &'static str)> {
     ProblemCode::ALL.iter().map(|code| (code.entry().code, code.entry().code))
 }
 
-/// The project's credentials, and the selected one even if it was deleted.
+/// Returns the options of the client filter: the project's credentials, and the selected one even if it was deleted.
 fn client_options(credentials: &[Credential], selected: Option<&ClientId>) -> Vec<SelectOption> {
     let option =
         |id: &ClientId, title: String| SelectOption { value: id.to_string(), title, is_selected: selected == Some(id) };
@@ -182,7 +183,7 @@ fn client_options(credentials: &[Credential], selected: Option<&ClientId>) -> Ve
     options
 }
 
-/// The product whose checks a route is about.
+/// Returns the product to which an API route belongs. `None`: the route has no product.
 fn product_of_route(route: &str) -> Option<Product> {
     Product::WITH_CHECKS.iter().copied().find(|product| route.starts_with(&product.api_path()))
 }
@@ -206,13 +207,14 @@ pub fn request_row(project_path: &str, entry: RequestLogEntry) -> RequestRow {
     }
 }
 
-/// Browsers normalise paths of dots, so such ids are passed in the query.
+/// Returns the path of the page for a request id. An id that consists of dots is in the query, because browsers would
+/// normalise it in a path.
 fn request_path(here: &str, request_id: &str) -> String {
     let separator = if request_id.bytes().all(|byte| byte == b'.') { "?request_id=" } else { "/" };
     format!("{here}{separator}{request_id}")
 }
 
-/// Formats as milliseconds, with decimals below 10 ms.
+/// Formats a duration in milliseconds, with decimals below 10 ms.
 fn format_micros(micros: u64) -> String {
     match micros {
         0..10_000 => format!("{}.{:02} ms", micros / 1_000, micros % 1_000 / 10),
@@ -220,7 +222,7 @@ fn format_micros(micros: u64) -> String {
     }
 }
 
-/// Formats in the largest whole unit.
+/// Formats the retention period in its largest whole unit.
 fn format_retention(retention: SignedDuration) -> String {
     let minutes = retention.as_mins();
     let (count, unit) = match minutes {

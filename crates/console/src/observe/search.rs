@@ -1,9 +1,10 @@
-//! Search of a project across products: by check id, request id, reference or phone number.
+//! Searches a project across products: by check id, request id, reference or phone number.
 //!
-//! A phone number must not appear in a URL, which browsers and proxies keep. The form is therefore sent by `POST`. Other
-//! text is redirected to a page that can be reloaded and shared; a number is searched by its keyed hash, in the response
-//! to the form. Searches by number are for developers, limited by account, and recorded in the audit log: viewers see
-//! only the ends of numbers, and must not find whole ones by guessing.
+//! Browsers and proxies keep URLs, so a phone number must not appear in one. The form is therefore sent by `POST`. If
+//! the text is not a number, the response redirects to a result page that can be reloaded and shared. A number is
+//! searched by its keyed hash, and the response to the form shows the result. Only developers can search by number:
+//! viewers see only the last digits of numbers and must not find whole ones by guessing. These searches are limited by
+//! account and recorded in the audit log.
 
 use askama::Template;
 use axum::{
@@ -36,15 +37,15 @@ use crate::{
     session::{console_session::ProjectAccess, forms::SessionForm},
 };
 
-/// Longer text matches nothing.
+/// Maximum length of the search text. Longer text matches nothing.
 const MAX_QUERY_BYTES: usize = 512;
-/// Checks of each product, and requests, that are shown.
+/// Maximum number of checks of each product, and of requests, that the page shows.
 const MAX_RESULTS: u32 = 20;
-/// Checks of a number that are shown.
+/// Maximum number of checks that the page shows for a phone number.
 const MAX_CHECKS_OF_NUMBER: u32 = 50;
-/// Minimum length of a number without `+`. Shorter digit sequences are rather references.
+/// Minimum number of digits of a phone number without `+`. Shorter sequences are more likely references.
 const MIN_BARE_DIGITS: usize = 10;
-/// Maximum length of a number.
+/// Maximum number of digits of a phone number.
 const MAX_DIGITS: usize = 15;
 
 const NOT_PERMITTED: &str = "Only developers and owners can search by phone number.";
@@ -59,9 +60,9 @@ pub fn routes() -> Routes {
 #[template(path = "observe/search.html")]
 struct SearchPage {
     layout: Layout,
-    /// Empty for phone numbers.
+    /// Search text. Empty after a search by phone number, so that the page does not show the number.
     text: String,
-    /// What was searched.
+    /// What was searched for. `None`: nothing yet.
     subject: Option<Subject>,
     checks: Vec<CheckRow>,
     requests: Vec<RequestRow>,
@@ -71,11 +72,11 @@ struct SearchPage {
 #[derive(Debug)]
 enum Subject {
     Text(String),
-    /// The last digits of a number.
+    /// A phone number, given by its last digits.
     Number(String),
 }
 
-/// What was found, in the whole project.
+/// Results of a search in the whole project.
 #[derive(Default)]
 struct Found {
     checks: Vec<AnyCheck>,
@@ -133,7 +134,7 @@ async fn submit(State(app): State<App>, ids: PathParameters, form: SessionForm) 
     }
     let error = (number.is_some() && developer.is_none()).then_some(NOT_PERMITTED);
     if !is_signed {
-        // References may consist of digits, too.
+        // A reference may consist of digits, so the text is searched, too.
         let by_text = search_text(&app, &access, text).await?;
         found.checks.extend(by_text.checks);
         found.requests = by_text.requests;
@@ -142,7 +143,7 @@ async fn submit(State(app): State<App>, ids: PathParameters, form: SessionForm) 
     Ok(render(StatusCode::OK, &access, Some(Subject::Number(tail)), found, error))
 }
 
-/// `None`: too many searches of the account.
+/// Searches by phone number. `None`: the account has made too many searches.
 async fn search_number(
     app: &App,
     developer: &ManagementActor,
@@ -163,7 +164,7 @@ fn too_many_searches(access: &ProjectAccess) -> Response {
     response
 }
 
-/// The digits of a text that may be a phone number.
+/// Returns the digits if the text may be a phone number.
 fn number_digits(text: &str) -> Option<String> {
     let is_separator = |symbol: char| matches!(symbol, ' ' | '-' | '.' | '/' | '(' | ')' | '\u{a0}');
     let (is_signed, rest) = text.strip_prefix('+').map_or((false, text), |rest| (true, rest));
@@ -173,7 +174,7 @@ fn number_digits(text: &str) -> Option<String> {
     is_number.then_some(digits)
 }
 
-/// Searches ids of checks and requests, and references.
+/// Searches by check id, request id and reference.
 async fn search_text(app: &App, access: &ProjectAccess, text: &str) -> Result<Found, ConsoleError> {
     let mut found = Found::default();
     if text.len() > MAX_QUERY_BYTES || text.contains('\0') {
@@ -196,7 +197,7 @@ async fn search_text(app: &App, access: &ProjectAccess, text: &str) -> Result<Fo
     Ok(found)
 }
 
-/// Quotes text as one value of a search expression, without wildcards.
+/// Quotes text as one value of a search expression, and escapes wildcards.
 fn quote(text: &str) -> String {
     let escaped = text.chars().flat_map(|symbol| {
         let escape = matches!(symbol, '"' | '\\' | '*').then_some('\\');

@@ -1,4 +1,4 @@
-//! Building blocks of pages: times, ids, badges and icons. All render as HTML.
+//! Building blocks of pages: times, ids, badges and icons. All of them render as HTML.
 
 use std::{borrow::Cow, fmt};
 
@@ -32,7 +32,7 @@ impl fmt::Display for ExactTime {
     }
 }
 
-/// Contains only digits and punctuation.
+/// Safe because both times render only digits and punctuation.
 impl HtmlSafe for UtcTime {}
 impl HtmlSafe for ExactTime {}
 
@@ -41,8 +41,8 @@ fn write_time(f: &mut fmt::Formatter<'_>, at: Timestamp, attribute: &str, format
     write!(f, "<time datetime=\"{}\"{attribute}>{shown} UTC</time>", timestamp::format(at))
 }
 
-/// An id shortened in the middle, with a copy button. The page contains the whole id, so that it is found by the
-/// browser's search and copied by selection.
+/// An id that is shown shortened in the middle, with a copy button. The HTML contains the whole id, so that the
+/// browser's search finds it and a selection copies it.
 #[derive(Clone, Debug, Template)]
 #[template(path = "page/short_id.html")]
 pub struct ShortId {
@@ -54,7 +54,8 @@ impl HtmlSafe for ShortId {}
 
 impl ShortId {
     const MAX_WHOLE_LENGTH: usize = 14;
-    /// UUIDs begin with their time and end with random digits, which tell them apart.
+    /// Number of characters shown at the start. A UUID starts with its time and ends with random digits, so the end
+    /// tells ids apart and is longer.
     const HEAD_LENGTH: usize = 4;
     const TAIL_LENGTH: usize = 6;
 
@@ -68,7 +69,7 @@ impl ShortId {
         ShortId { path: Some(path.into()), ..self }
     }
 
-    /// Head, hidden middle and tail.
+    /// Splits the id into head, hidden middle and tail.
     fn parts(&self) -> (&str, &str, &str) {
         let length = self.text.chars().count();
         if length <= Self::MAX_WHOLE_LENGTH {
@@ -81,7 +82,7 @@ impl ShortId {
     }
 }
 
-/// Text of an error, with code between backticks.
+/// Text of an error message. Parts between backticks are shown as code.
 #[derive(Clone, Debug)]
 pub struct CodeText(pub String);
 
@@ -105,7 +106,7 @@ impl HtmlSafe for CodeText {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadgeKind {
     Match,
-    /// Apart from a match and from failures: it is the sign of fraud.
+    /// Has its own colour, different from a match and from failures, because it may be a sign of fraud.
     NoMatch,
     Expired,
     Failed,
@@ -126,13 +127,13 @@ impl BadgeKind {
     }
 }
 
-/// The state of something, in colour.
+/// A coloured label that shows the state of something.
 #[derive(Clone, Debug, Template)]
 #[template(path = "page/badge.html")]
 pub struct Badge {
     pub kind: BadgeKind,
     pub text: Cow<'static, str>,
-    /// Shown on hover; may be empty.
+    /// Text shown on hover. May be empty.
     pub title: &'static str,
 }
 
@@ -143,7 +144,7 @@ impl Badge {
         Badge { kind, text: text.into(), title: "" }
     }
 
-    /// The outcome of a check, with its API status on hover.
+    /// Returns a badge with the outcome of a check. It shows the API status on hover.
     pub fn of_check(check: &AnyCheck) -> Self {
         let status = check.status();
         let (kind, text) = match status {
@@ -170,7 +171,7 @@ impl Badge {
 pub struct Icon(&'static str);
 
 impl Icon {
-    /// An unknown name yields an empty icon.
+    /// Returns the icon with this name, or an empty icon if the name is unknown.
     pub fn named(name: &str) -> Self {
         Icon(match name {
             "overview" => "<path d=\"M2.5 13.5h11M4.5 11V8M8 11V3.5M11.5 11V6\"/>",
@@ -227,7 +228,7 @@ impl fmt::Display for Icon {
     }
 }
 
-/// Contains only constants.
+/// Safe because icons contain only constants.
 impl HtmlSafe for Icon {}
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! SVG charts.
+//! Draws SVG charts.
 //!
 //! The SVG is stretched to the available width and therefore contains no text; axis labels are HTML. For accessibility,
 //! each chart has a summary as its label and a table of its values.
 //!
-//! Shapes have integer units: a period is [`PERIOD_WIDTH`] wide, a chart [`CHART_HEIGHT`] high.
+//! Coordinates are integers: a period is [`PERIOD_WIDTH`] wide, a chart [`CHART_HEIGHT`] high.
 
 use std::fmt::{self, Write};
 
@@ -11,19 +11,19 @@ use askama::{Template, filters::HtmlSafe};
 
 const PERIOD_WIDTH: usize = 10;
 const CHART_HEIGHT: i64 = 1_000;
-/// Keeps small values visible.
+/// Minimum height of a bar, which keeps small values visible.
 const MIN_BAR_HEIGHT: i64 = 12;
 
 const TIME_AXIS_MAXIMA_MILLIS: [i64; 13] =
     [200, 500, 1_000, 2_000, 4_000, 10_000, 20_000, 40_000, 60_000, 120_000, 240_000, 600_000, 1_200_000];
 
-/// Series over the same periods.
+/// Data of a chart: several series over the same periods.
 #[derive(Clone, Debug)]
 pub struct Plot {
     pub title: String,
     /// Header of the table's first column.
     pub period: &'static str,
-    /// One for each period.
+    /// Label of each period.
     pub labels: Vec<String>,
     pub series: Vec<Series>,
     pub unit: Unit,
@@ -32,9 +32,9 @@ pub struct Plot {
 #[derive(Clone, Debug)]
 pub struct Series {
     pub name: &'static str,
-    /// Determines the colour.
+    /// CSS class that determines the colour.
     pub css_class: &'static str,
-    /// One for each period. `None`: no value.
+    /// Value of each period. `None`: the period has no value.
     pub values: Vec<Option<i64>>,
 }
 
@@ -44,9 +44,9 @@ pub struct Chart {
     title: String,
     summary: String,
     legend: Vec<(&'static str, &'static str)>,
-    /// Top and middle of the value axis.
+    /// Labels at the top and the middle of the value axis.
     axis_values: [String; 2],
-    /// First, middle and last period.
+    /// Labels of the first, middle and last period.
     axis_labels: [String; 3],
     width: usize,
     svg: Svg,
@@ -60,7 +60,7 @@ struct TableRow {
     values: Vec<String>,
 }
 
-/// SVG elements.
+/// SVG elements as markup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Svg(String);
 
@@ -70,7 +70,7 @@ impl fmt::Display for Svg {
     }
 }
 
-/// Contains only numbers, periods and constant names, no user input.
+/// Safe because the markup contains only numbers, period labels and constant names, no user input.
 impl HtmlSafe for Svg {}
 
 impl Svg {
@@ -87,7 +87,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The axis maximum: a round number of at least `highest` with a round half.
+    /// Returns the maximum of the value axis: a round number, at least `highest`, whose half is also round.
     pub fn axis_max(self, highest: i64) -> i64 {
         match self {
             Unit::Count => {
@@ -129,7 +129,7 @@ impl Series {
 }
 
 impl Plot {
-    /// Stacked bars, one for each period.
+    /// Draws stacked bars, one for each period.
     pub fn bars(self) -> Chart {
         let highest = (0..self.labels.len()).map(|period| self.period_total(period)).max().unwrap_or(0);
         let axis_max = self.unit.axis_max(highest);
@@ -146,7 +146,7 @@ impl Plot {
         self.into_chart(axis_max, svg, summary)
     }
 
-    /// One line for each series, interrupted where values are missing.
+    /// Draws one line for each series. A line is interrupted where values are missing.
     pub fn lines(self) -> Chart {
         let highest = self.series.iter().flat_map(|series| &series.values).flatten().max().copied();
         let axis_max = self.unit.axis_max(highest.unwrap_or(0));
@@ -174,7 +174,7 @@ impl Plot {
         let format = |value: Option<i64>| value.map_or_else(|| "–".to_owned(), |value| self.unit.format(value));
         let row = |(period, label): (usize, &String)| {
             let values: Vec<_> = self.series.iter().map(|series| series.at(period)).collect();
-            // Periods without values are omitted.
+            // The table omits periods without values.
             let has_values = values.iter().any(|value| value.is_some_and(|value| value != 0));
             has_values.then(|| TableRow { label: label.clone(), values: values.into_iter().map(format).collect() })
         };
@@ -192,7 +192,7 @@ impl Plot {
     }
 }
 
-/// Stacked bars, with the first series at the bottom.
+/// Draws stacked bars, with the first series at the bottom.
 fn draw_bars(plot: &Plot, axis_max: i64) -> Svg {
     let mut svg = Svg::default();
     for (period, label) in plot.labels.iter().enumerate() {
@@ -218,7 +218,7 @@ fn draw_bars(plot: &Plot, axis_max: i64) -> Svg {
     svg
 }
 
-/// A line for each series through adjacent periods. Isolated values are dots.
+/// Draws a line for each series through adjacent periods. A value without neighbours is a dot.
 fn draw_lines(plot: &Plot, axis_max: i64) -> Svg {
     let mut svg = Svg::default();
     for series in &plot.series {
@@ -249,7 +249,7 @@ fn draw_lines(plot: &Plot, axis_max: i64) -> Svg {
     svg
 }
 
-/// Horizontal bar of a share in thousandths.
+/// Draws a horizontal bar for a share, given in thousandths.
 pub fn share_bar(thousandths: i64) -> Svg {
     let width = thousandths.clamp(0, 1_000);
     let mut svg = Svg::default();
@@ -260,7 +260,7 @@ pub fn share_bar(thousandths: i64) -> Svg {
     svg
 }
 
-/// Horizontal bar of parts with their colours.
+/// Draws one horizontal bar from parts, given by CSS class and count.
 pub fn stacked_bar(parts: &[(&'static str, i64)]) -> Svg {
     let total: i64 = parts.iter().map(|(_, count)| *count).sum();
     let mut svg = Svg::default();
@@ -278,7 +278,7 @@ pub fn stacked_bar(parts: &[(&'static str, i64)]) -> Svg {
     svg
 }
 
-/// Opens the group of a period, with a hover area whose title shows the values.
+/// Opens the SVG group of a period. Its hover area shows the period's values.
 fn open_period_group(svg: &mut Svg, plot: &Plot, period: usize, label: &str) {
     svg.push(format_args!("<g><title>{label}"));
     for series in &plot.series {

@@ -1,4 +1,4 @@
-//! CSV files for spreadsheets.
+//! Writes CSV files for spreadsheets.
 
 use axum::response::Response;
 use http::{HeaderValue, header};
@@ -20,7 +20,7 @@ impl CsvFile {
         self.0.push_str("\r\n");
     }
 
-    /// `name` is a constant part of the file name, without an extension.
+    /// Returns the file as a download. `name` is a constant part of the file name, without an extension.
     pub fn into_response(self, name: &str) -> Response {
         let mut response = Response::new(self.0.into());
         let headers = response.headers_mut();

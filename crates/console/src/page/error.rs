@@ -1,4 +1,4 @@
-//! Errors, rendered as pages instead of problem documents.
+//! Errors of the console, rendered as HTML pages instead of problem documents.
 
 use askama::Template;
 use axum::response::{IntoResponse, Response};
@@ -24,10 +24,10 @@ pub enum ConsoleError {
         status: StatusCode,
         title: &'static str,
         text: String,
-        /// Shell command that helps.
+        /// Shell command that the page suggests to solve the problem.
         command: Option<String>,
     },
-    /// Path within the console.
+    /// Redirects to a path of the console instead of showing an error.
     Redirect(String),
 }
 
@@ -46,7 +46,7 @@ impl ConsoleError {
         ConsoleError::Page { status, title, text: text.into(), command: None }
     }
 
-    /// Shows a link as invalid, with the command that creates another one.
+    /// Returns the error for an invalid or expired link, with advice on how to get another one.
     pub fn invalid_link(development: Option<&Development>) -> Self {
         let advice = match development {
             Some(_) => "This command creates a new one.",
@@ -104,7 +104,7 @@ impl IntoResponse for ConsoleError {
     }
 }
 
-/// Error details start in lower case and have no full stop.
+/// Turns an error detail into a sentence. Details start in lower case and have no full stop.
 pub fn to_sentence(text: &str) -> String {
     let text = text.strip_suffix(FALLBACK_HINT).unwrap_or(text);
     let mut letters = text.chars();
@@ -113,7 +113,7 @@ pub fn to_sentence(text: &str) -> String {
     format!("{first}{}{end}", letters.as_str())
 }
 
-/// Errors that the API reports as problems keep their status, title and text.
+/// Keeps the status, title and text with which the API would report the problem.
 impl From<Problem> for ConsoleError {
     fn from(problem: Problem) -> Self {
         let entry = problem.code.entry();

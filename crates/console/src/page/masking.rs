@@ -1,23 +1,24 @@
-//! Redaction of callbacks.
+//! Redacts callbacks before they are shown.
 //!
 //! Phone numbers are masked for all roles, and cookies of callback receivers are never shown. Bodies, headers and URL
 //! queries may contain the receiver's secrets and require the developer role.
 
-/// Length of E.164 numbers.
+/// Number of digits of E.164 numbers.
 const NUMBER_DIGITS: std::ops::RangeInclusive<usize> = 7..=15;
-/// Minimum length of a number without `+`. Shorter digit sequences are dates, ports and lengths.
+/// Minimum number of digits of a phone number without `+`. Shorter sequences are dates, ports and lengths.
 const MIN_BARE_DIGITS: usize = 10;
 const REDACTED: &str = "…";
 
 /// Masks phone numbers in text.
 #[derive(Clone, Debug, Default)]
 pub struct NumberMask {
-    /// Digits of a number that is masked everywhere.
+    /// Digits of the callback's own number. They are masked wherever they appear.
     known_number: Option<String>,
 }
 
 impl NumberMask {
-    /// Masks the number in the body everywhere, even next to other characters.
+    /// Creates a mask for a callback. The number in its body is masked wherever it appears, even next to other
+    /// characters.
     pub fn for_callback(body: Option<&str>) -> Self {
         let body = body.and_then(|body| serde_json::from_str::<serde_json::Value>(body).ok());
         let number = body.as_ref().and_then(|body| body.get("phone_number")?.as_str());
@@ -25,7 +26,7 @@ impl NumberMask {
         NumberMask { known_number: digits.filter(|digits| digits.len() >= *NUMBER_DIGITS.start()) }
     }
 
-    /// Replaces all but the last two digits of each number.
+    /// Replaces all but the last two digits of each phone number in the text.
     pub fn apply(&self, text: &str) -> String {
         let mut masked = String::with_capacity(text.len());
         let mut rest = text;
@@ -58,7 +59,7 @@ fn last_two_digits(digits: &str) -> String {
     format!("{REDACTED}{}", &digits[digits.len() - 2..])
 }
 
-/// Replaces the query of a URL.
+/// Replaces the query of a URL by an ellipsis.
 pub fn redact_query(url: &str) -> String {
     match url.split_once('?') {
         Some((location, _)) => format!("{location}?{REDACTED}"),

@@ -1,8 +1,8 @@
-//! Menu of the console: the pages of the project and workspace, or those of the deployment.
+//! Builds the menu of the console: the pages of the project and workspace, or those of the deployment.
 
 use crate::page::{Layout, MenuSection, blocks::Icon};
 
-/// The menu of a project, a workspace or the deployment.
+/// One area of the menu: for a project, a workspace or the deployment.
 #[derive(Debug)]
 pub struct MenuArea {
     pub name: &'static str,
@@ -23,7 +23,7 @@ pub struct MenuEntry {
     pub is_current: bool,
 }
 
-/// Builds the entries below one path.
+/// Builds the menu entries whose paths start with one path.
 struct MenuBuilder<'l> {
     path: &'l str,
     current: MenuSection,
@@ -41,7 +41,7 @@ impl MenuBuilder<'_> {
 }
 
 impl Layout {
-    /// The areas of the sidebar. They fit into a window of 720 pixels height without scrolling.
+    /// Returns the areas of the sidebar. They fit into a window 720 pixels high without scrolling.
     pub fn menu(&self) -> Vec<MenuArea> {
         if self.workspace.is_none() {
             return vec![self.deployment_menu()];
@@ -116,7 +116,7 @@ impl Layout {
         MenuArea { name: "Deployment", groups: vec![MenuGroup { title: "Deployment", entries }] }
     }
 
-    /// The project's search page. `None` outside of projects.
+    /// Returns the menu entry of the project's search page. `None` outside of projects.
     pub fn search_entry(&self) -> Option<MenuEntry> {
         let menu = MenuBuilder { path: &self.project.as_ref()?.path, current: self.section };
         Some(menu.entry(MenuSection::Search, "Search", "search", "/search"))

@@ -1,4 +1,4 @@
-//! Layout and rendering of pages.
+//! Layout of all pages, and functions that render them.
 
 mod blocks;
 pub mod chart;
@@ -26,10 +26,10 @@ pub use blocks::{Badge, BadgeKind, CodeText, ExactTime, Icon, ShortId, UtcTime};
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; \
      script-src 'self'; connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Rows on a page of a list.
+/// Number of rows on one page of a list.
 pub const PAGE_SIZE: u32 = 25;
 
-/// Menu entry of a page.
+/// Menu entry that is highlighted on a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MenuSection {
     Home,
@@ -59,12 +59,12 @@ pub enum MenuSection {
     DeploymentAudit,
 }
 
-/// Title, user and location of a page, for the layout template.
+/// Data for the layout template: the page's title, the user, and the workspace and project to which the page belongs.
 #[derive(Clone, Debug)]
 pub struct Layout {
     pub title: String,
     pub section: MenuSection,
-    /// `None` without a session.
+    /// Signed-in user. `None` without a session.
     pub user: Option<LayoutUser>,
     pub workspace: Option<LayoutWorkspace>,
     pub project: Option<LayoutProject>,
@@ -106,7 +106,7 @@ pub struct LayoutProject {
 }
 
 impl Layout {
-    /// Layout without a user.
+    /// Creates the layout of a page without a signed-in user.
     pub fn anonymous(title: &str) -> Self {
         Layout {
             title: title.to_owned(),
@@ -201,17 +201,17 @@ impl Layout {
         is_deployment_page || self.workspace.is_some()
     }
 
-    /// For times of domain types in templates.
+    /// Renders a timestamp in a template.
     pub fn utc(at: &Timestamp) -> UtcTime {
         UtcTime(*at)
     }
 
-    /// For ids of domain types in templates.
+    /// Renders an id in a template.
     pub fn id(id: &(impl ToString + ?Sized)) -> ShortId {
         ShortId::new(id.to_string())
     }
 
-    /// Shows code between backticks as such.
+    /// Renders text in a template, with the parts between backticks as code.
     pub fn text(text: &(impl ToString + ?Sized)) -> CodeText {
         CodeText(text.to_string())
     }
@@ -228,7 +228,7 @@ pub struct Tab {
     pub is_current: bool,
 }
 
-/// Position in a list and links to the adjacent pages.
+/// Position in a paged list, and links to the adjacent pages.
 #[derive(Clone, Debug)]
 pub struct Pagination {
     pub number: u32,
@@ -239,7 +239,7 @@ pub struct Pagination {
 }
 
 impl Pagination {
-    /// `filter` holds the other query parameters of the list at `path`.
+    /// Creates the pagination of the list at `path`. `filter` holds the list's other query parameters.
     pub fn new<T>(found: &Page<T>, path: &str, filter: &[(&str, Option<&str>)]) -> Self {
         let (number, total_pages) = (found.request.number(), found.total_pages());
         let page_link = |number: u32| link(path, &[filter, &[("page", Some(&number.to_string()))]].concat());
@@ -253,7 +253,7 @@ impl Pagination {
     }
 }
 
-/// A choice of a `<select>` element.
+/// An `<option>` of a `<select>` element.
 #[derive(Debug)]
 pub struct SelectOption {
     pub value: String,
@@ -261,7 +261,7 @@ pub struct SelectOption {
     pub is_selected: bool,
 }
 
-/// Choices from values and titles.
+/// Builds the options of a `<select>` element from values and titles.
 pub fn select_options<'a>(all: impl Iterator<Item = (&'a str, &'a str)>, selected: Option<&str>) -> Vec<SelectOption> {
     let option = |(value, title): (&str, &str)| SelectOption {
         value: value.to_owned(),
@@ -271,12 +271,12 @@ pub fn select_options<'a>(all: impl Iterator<Item = (&'a str, &'a str)>, selecte
     all.map(option).collect()
 }
 
-/// Path of a project's pages.
+/// Returns the path under which all pages of a project are.
 pub fn project_path(project: &Project) -> String {
     format!("/console/workspaces/{}/projects/{}", project.workspace, project.id)
 }
 
-/// URL with those query parameters that have a value.
+/// Returns a URL with the query parameters that have a value.
 pub fn link(path: &str, query: &[(&str, Option<&str>)]) -> String {
     let given = query.iter().filter_map(|(name, value)| Some((*name, (*value)?)));
     let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(given).finish();
@@ -308,7 +308,7 @@ pub fn render_ok(page: &impl Template) -> Response {
     render(StatusCode::OK, page)
 }
 
-/// Redirects after a form, so that reloading does not submit it again.
+/// Redirects with 303 after a form, so that a reload does not submit the form again.
 pub fn see_other(path: &str) -> Response {
     let Ok(location) = HeaderValue::from_str(path) else {
         tracing::error!(path, "invalid redirect of console page");

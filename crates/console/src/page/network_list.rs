@@ -1,4 +1,4 @@
-//! Search and pages of networks: a deployment may have many thousands.
+//! Search and pagination for lists of networks. A deployment may have many thousands.
 
 use ringtrue_domain::{
     network::{Network, NetworkId},
@@ -8,14 +8,14 @@ use ringtrue_web::parameters::Query;
 
 use crate::page::{self, error::ConsoleError};
 
-/// Parameters of [`NetworkListQuery`].
+/// Query parameters from which [`NetworkListQuery`] is read.
 pub const SEARCH_PARAMETER: &str = "q";
 pub const PAGE_PARAMETER: &str = "page";
 
-/// Which networks a page shows.
+/// Search text and page number of a list of networks.
 #[derive(Clone, Debug)]
 pub struct NetworkListQuery {
-    /// As given.
+    /// Search text as the user entered it.
     pub text: String,
     page: PageRequest,
 }
@@ -30,7 +30,8 @@ impl NetworkListQuery {
         !self.text.is_empty()
     }
 
-    /// Whether the text is the start of an id, a part of a name, or a country code of the network.
+    /// Returns whether the search text is the start of the network's id, a part of its name or of an alias, or its
+    /// country code.
     pub fn matches(&self, network: &Network) -> bool {
         let text = self.text.to_lowercase();
         self.matches_id(&network.id)
@@ -43,7 +44,7 @@ impl NetworkListQuery {
         id.as_str().starts_with(&self.text)
     }
 
-    /// The items of the page.
+    /// Selects the items on the requested page.
     pub fn select<T>(&self, items: impl Iterator<Item = T>) -> Page<T> {
         let (mut selected, mut total) = (Vec::new(), 0);
         for item in items {
@@ -56,7 +57,7 @@ impl NetworkListQuery {
         Page { items: selected, request: self.page, total_items: total }
     }
 
-    /// The query of links to the same list.
+    /// Returns the query parameters for links to other pages of the same list.
     pub fn link_parameters(&self) -> [(&'static str, Option<&str>); 1] {
         [(SEARCH_PARAMETER, Some(self.text.as_str()).filter(|text| !text.is_empty()))]
     }

@@ -1,4 +1,4 @@
-//! The user's own account: password, second factor and sessions.
+//! Page for the user's own account: password, second factor and sessions.
 
 use askama::Template;
 use axum::{
@@ -38,17 +38,17 @@ struct AccountPage {
     layout: Layout,
     email: String,
     methods: SignInMethods,
-    /// Whether the deployment requires a second factor of passwords.
+    /// Whether the deployment requires a second factor for sign-in by password.
     is_second_factor_required: bool,
     min_password_chars: usize,
     notice: Option<&'static str>,
     errors: AccountErrors,
     sessions: Vec<SessionListItem>,
-    /// Creates a link that sets a password.
+    /// Shell command that creates a link to set a password.
     link_command: String,
 }
 
-/// Errors of the forms on the account page.
+/// Errors of the forms on the account page, one for each form.
 #[derive(Debug, Default)]
 pub struct AccountErrors {
     pub password: Option<String>,

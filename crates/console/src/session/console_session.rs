@@ -1,4 +1,4 @@
-//! Cookies, extractors of the session and the browser, and access to workspaces and projects.
+//! Cookies, extractors for the session and the browser, and access to workspaces and projects.
 
 use std::{convert::Infallible, net::IpAddr, sync::Arc};
 
@@ -26,9 +26,9 @@ use ringtrue_web::{
 use crate::page::{self, Layout, LayoutUser, MenuSection, error::ConsoleError};
 
 const SECOND_FACTOR_SETUP_PATH: &str = "/console/account/second-factor";
-/// Set by the scripts of pages that update themselves.
+/// Request header that marks requests which a page's script sends without an action of the user.
 const BACKGROUND_HEADER: &str = "x-background-request";
-/// More projects are in the workspace's list.
+/// Maximum number of projects in the project switcher. The workspace's page lists all.
 const MAX_SWITCHER_PROJECTS: usize = 15;
 
 /// An authenticated session. Handlers can only access workspaces and projects through this extractor.
@@ -36,18 +36,18 @@ const MAX_SWITCHER_PROJECTS: usize = 15;
 pub struct ConsoleSession {
     pub user: ConsoleUser,
     pub token: SessionToken,
-    /// For forms of the page.
+    /// CSRF token for the forms on the page.
     pub csrf_token: String,
     pub request_id: String,
-    /// Rate limit that a form counts against. `None`: the limit of pages.
+    /// Rate limit that the request counts against. `None`: the limit for pages.
     pub rate_limit_class: Option<RateLimitClass>,
 }
 
-/// A session whose user may have to set up a second factor first.
+/// A session that is also accepted while its user still has to set up a required second factor.
 #[derive(Debug)]
 pub struct SetupSession(pub ConsoleSession);
 
-/// Extracts the address and user agent.
+/// Extracts the IP address and user agent of the browser.
 #[derive(Debug)]
 pub struct BrowserClient(pub ClientInfo);
 
@@ -58,7 +58,7 @@ impl BrowserClient {
     }
 }
 
-/// A workspace, and the user as the actor of changes in it. The extractor requires [`Permission::View`].
+/// Access to a workspace, with the user as the actor of changes in it. The extractor requires [`Permission::View`].
 #[derive(Debug)]
 pub struct WorkspaceAccess {
     pub session: ConsoleSession,
@@ -75,7 +75,7 @@ impl WorkspaceAccess {
     }
 }
 
-/// A project, and the user as the actor of changes in it. The extractor requires [`Permission::View`].
+/// Access to a project, with the user as the actor of changes in it. The extractor requires [`Permission::View`].
 #[derive(Debug)]
 pub struct ProjectAccess {
     pub session: ConsoleSession,
@@ -93,7 +93,7 @@ impl ProjectAccess {
         layout.in_project(&self.project).with_switcher(&self.projects)
     }
 
-    /// Path of the project's pages.
+    /// Returns the path under which all pages of the project are.
     pub fn path(&self) -> String {
         page::project_path(&self.project)
     }
@@ -101,22 +101,23 @@ impl ProjectAccess {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cookie {
-    /// The session token.
+    /// Holds the session token.
     Session,
-    /// Binds the CSRF token of forms without a session to the browser.
+    /// Identifies a browser without a session, so that the CSRF tokens of its forms are bound to it.
     Visitor,
-    /// A message to the page that follows a form.
+    /// Holds the result of a form for the page that follows it.
     Flash,
-    /// What the simulated handset shows.
+    /// Holds the state of the simulated handset.
     Handset,
-    /// A sign-in that waits for the second factor.
+    /// Identifies a sign-in that waits for the second factor.
     SecondFactor,
-    /// A sign-in that waits for the OpenID provider.
+    /// Holds the state of a sign-in that waits for the OpenID provider.
     OpenIdConnect,
 }
 
 impl Cookie {
-    /// The `__Host-` prefix makes browsers accept the cookie from this host only. It requires TLS.
+    /// Returns the cookie's name. The `__Host-` prefix makes browsers accept the cookie from this host only. It
+    /// requires TLS.
     fn name(self, is_secure: bool) -> &'static str {
         match (self, is_secure) {
             (Cookie::Session, true) => "__Host-ringtrue-session",
@@ -146,7 +147,7 @@ impl Cookie {
         self.header(app, value, "")
     }
 
-    /// Sets the cookie until the session ends at the latest, so that it survives a restart of the browser.
+    /// Sets the cookie for the maximum lifetime of a session, so that it survives a restart of the browser.
     pub fn set_persistent(self, app: &App, value: &str) -> HeaderValue {
         self.set_for(app, value, SESSION_MAX_AGE)
     }
@@ -181,8 +182,8 @@ impl FromRequestParts<HandlerState> for BrowserClient {
 }
 
 impl ConsoleSession {
-    /// Returns `None` without a valid session cookie. If the user has to set up a second factor first, the result is an
-    /// error that leads to its setup, and from there to `next`.
+    /// Authenticates the session cookie. Returns `None` without a valid one. If the user still has to set up a second
+    /// factor, the error redirects to its setup, which continues at `next`.
     pub async fn authenticate(
         app: &App,
         headers: &HeaderMap,
@@ -200,8 +201,8 @@ impl ConsoleSession {
         Ok(session)
     }
 
-    /// As [`authenticate`](Self::authenticate), also for a user who has to set up a second factor first. Only for the
-    /// setup itself and for sign-out.
+    /// Like [`authenticate`](Self::authenticate), but also accepts a user who still has to set up a second factor. Only
+    /// for the setup itself and for sign-out.
     pub async fn authenticate_for_setup(
         app: &App,
         headers: &HeaderMap,
@@ -236,7 +237,7 @@ impl ConsoleSession {
         Ok(self.user.authorize_admin(Some(self.request_id.clone()))?)
     }
 
-    /// Checks the permission in the workspace of the path.
+    /// Checks the user's permission in the workspace that the path names.
     pub async fn authorize_workspace(
         self,
         app: &App,
@@ -252,7 +253,7 @@ impl ConsoleSession {
         Ok(WorkspaceAccess { session: self, actor, workspace, projects })
     }
 
-    /// Checks the permission in the project of the path.
+    /// Checks the user's permission in the project that the path names.
     pub async fn authorize_project(
         self,
         app: &App,
@@ -263,7 +264,7 @@ impl ConsoleSession {
         let WorkspaceAccess { session, actor, workspace, projects } = access;
         let project = app.engine.management.project(&actor, workspace.id, ids.project()?).await;
         let project = project.map_err(|error| match error {
-            // Does not reveal projects of other workspaces.
+            // The error must not reveal that the project exists in another workspace.
             ManagementError::OtherOwner(_) => ManagementError::ProjectNotFound,
             other => other,
         })?;
@@ -271,14 +272,15 @@ impl ConsoleSession {
     }
 }
 
-/// Counts a page against the workspace's limit of pages, and a form as the same API request.
+/// Counts a request against the workspace's rate limit. Pages have their own limit; a form counts like the API request
+/// that does the same.
 fn limit_workspace(app: &App, workspace: WorkspaceId, class: RateLimitClass) -> Result<(), ConsoleError> {
     let overrides = app.engine.control_plane().rate_limit_overrides(workspace);
     let state = app.engine.rate_limiter().limit_workspace(class, workspace, &overrides, app.engine.clock().now());
     if state.admitted { Ok(()) } else { Err(ConsoleError::rate_limited("The workspace")) }
 }
 
-/// Limits lookups of link tokens by client address.
+/// Limits the requests that look up a link token, by client address.
 pub fn limit_link_lookup(app: &App, address: IpAddr) -> Result<(), ConsoleError> {
     require_admitted(app.engine.rate_limiter().limit_by_ip(RateLimitClass::Console, address, app.engine.clock().now()))
 }
@@ -336,7 +338,7 @@ impl FromRequestParts<HandlerState> for ProjectAccess {
     }
 }
 
-/// Only pages are opened again after sign-in; forms are not resubmitted.
+/// Returns the path to open after sign-in. `None`: the start page, or a form, which is not submitted again.
 fn path_to_open_again(parts: &Parts) -> Option<&str> {
     let requested = parts.uri.path_and_query().map(PathAndQuery::as_str);
     requested.filter(|path| parts.method == Method::GET && *path != "/console")
@@ -346,8 +348,9 @@ fn redirect_to_sign_in(next: Option<&str>) -> ConsoleError {
     ConsoleError::Redirect(page::link("/console/sign-in", &[("next", next)]))
 }
 
-/// Browsers name the destination of requests over TLS and to this machine: only navigations have `document`. The scripts
-/// of pages mark their requests too, for other deployments, and server-sent events are recognised by what they accept.
+/// Determines whether the user or a script caused the request. Over TLS and on localhost, browsers send
+/// `Sec-Fetch-Dest`, which is `document` only when the user opens a page. For other deployments, the pages' scripts
+/// mark their requests with [`BACKGROUND_HEADER`], and event streams are recognised by their `Accept` header.
 fn request_cause(headers: &HeaderMap) -> RequestCause {
     let is_navigation = headers.get("sec-fetch-dest").is_none_or(|destination| destination == "document");
     let is_prefetch = headers.contains_key("sec-purpose");
@@ -356,13 +359,13 @@ fn request_cause(headers: &HeaderMap) -> RequestCause {
     if is_background { RequestCause::Background } else { RequestCause::User }
 }
 
-/// Whether a script sent the request, which cannot use the page that a redirect leads to.
+/// Returns whether a script sent the request. A script cannot use an HTML page, so redirecting it to one is pointless.
 fn expects_data(headers: &HeaderMap) -> bool {
     let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     accepted.starts_with("text/event-stream") || accepted.starts_with("application/json")
 }
 
-/// Whether the public URL of this deployment uses TLS.
+/// Returns whether the deployment's public URL uses TLS.
 fn is_secure(app: &App) -> bool {
     app.engine.base_url().starts_with("https://")
 }

@@ -1,4 +1,4 @@
-//! Results of forms that the next page shows once, after the redirect: a reload neither submits the form again nor
+//! Results of forms, shown once by the page to which the form redirects. A reload neither submits the form again nor
 //! shows the result again.
 
 use axum::response::Response;
@@ -13,30 +13,30 @@ use crate::{
     session::console_session::{ConsoleSession, Cookie},
 };
 
-/// The result of a form.
+/// The result of a form, kept in a sealed cookie.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 pub enum Flash {
     NewCredential {
         client_id: String,
         #[debug(skip)]
         secret: String,
-        /// One of its scopes, for the example command.
+        /// One of the credential's scopes, for the example command.
         scope: String,
-        /// It replaced all others when the project went live.
+        /// Whether the project has just gone live, which replaced all other credentials.
         went_live: bool,
     },
     RecoveryCodes {
         #[debug(skip)]
         codes: Vec<String>,
-        /// Where the user continues.
+        /// Path at which the user continues.
         next: String,
     },
-    /// Status or failure of a test callback.
+    /// Outcome of a test callback: the HTTP status, or the name of a failure.
     TestCallback { product: Product, outcome: String, millis: u64 },
 }
 
 impl Flash {
-    /// Redirects to the page that shows the result.
+    /// Sets the cookie and redirects to the page that shows the result.
     pub fn redirect(&self, app: &App, session: &ConsoleSession, path: &str) -> Result<Response, ConsoleError> {
         let sealed = app.engine.accounts.seal_flash(&session.token, &self.encode(path))?;
         let mut response = page::see_other(path);
@@ -44,13 +44,13 @@ impl Flash {
         Ok(response)
     }
 
-    /// The result for this page, if there is one.
+    /// Reads the result from the cookie, if there is one for this page.
     pub fn read(app: &App, session: &ConsoleSession, headers: &HeaderMap, path: &str) -> Option<Flash> {
         let sealed = Cookie::Flash.read(app, headers)?;
         Flash::decode(&app.engine.accounts.unseal_flash(&session.token, sealed)?, path)
     }
 
-    /// Removes the result from the browser together with the response that shows it.
+    /// Adds a header that deletes the cookie to the response that shows the result.
     pub fn clear(app: &App, mut response: Response) -> Response {
         response.headers_mut().append(header::SET_COOKIE, Cookie::Flash.clear(app));
         response

@@ -1,4 +1,4 @@
-//! Form extractors. Each form carries a CSRF token bound to a cookie of the browser.
+//! Extractors for submitted forms. Each form contains a CSRF token that is bound to a cookie of the browser.
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use http::{HeaderMap, StatusCode, request::Parts};
@@ -16,22 +16,23 @@ use crate::{
     session::console_session::{BrowserClient, ConsoleSession, Cookie, ProjectAccess, SetupSession, WorkspaceAccess},
 };
 
-/// Field of the CSRF token.
+/// Name of the form field with the CSRF token.
 pub const CSRF_FIELD: &str = "form_token";
 
-/// Forms with a session may be longer: the networks form has a checkbox for each network and product.
+/// Maximum size of a form with a session. Larger than for other forms, because the networks form has a checkbox for
+/// each network and product.
 const MAX_SESSION_FORM_BYTES: usize = 32 * 1024;
 
 #[derive(Debug)]
 pub struct FormFields(Vec<(String, String)>);
 
 impl FormFields {
-    /// The trimmed value. `None` if missing or blank.
+    /// Returns the trimmed value of a field. `None` if it is missing or blank.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.raw(name).map(str::trim).filter(|value| !value.is_empty())
     }
 
-    /// The unmodified value, for passwords.
+    /// Returns the value of a field without trimming it, for example a password.
     pub fn raw(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str())
     }
@@ -40,13 +41,13 @@ impl FormFields {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Whether a field was sent, such as a checked checkbox.
+    /// Returns whether the form contains a field. Browsers send checkboxes only if they are checked.
     pub fn contains(&self, name: &str) -> bool {
         self.raw(name).is_some()
     }
 }
 
-/// A form sent with a session.
+/// A form submitted in a session.
 #[derive(Debug)]
 pub struct SessionForm {
     pub session: ConsoleSession,
@@ -61,7 +62,7 @@ impl SessionForm {
         self
     }
 
-    /// Checks the permission in the workspace of the path.
+    /// Checks the user's permission in the workspace that the path names.
     pub async fn authorize_workspace(
         self,
         app: &App,
@@ -71,7 +72,7 @@ impl SessionForm {
         Ok((self.session.authorize_workspace(app, ids, permission).await?, self.fields))
     }
 
-    /// Checks the permission in the project of the path.
+    /// Checks the user's permission in the project that the path names.
     pub async fn authorize_project(
         self,
         app: &App,
@@ -82,14 +83,14 @@ impl SessionForm {
     }
 }
 
-/// A form of a [`SetupSession`].
+/// A form submitted in a [`SetupSession`].
 #[derive(Debug)]
 pub struct SetupForm {
     pub session: ConsoleSession,
     pub fields: FormFields,
 }
 
-/// A form sent without a session.
+/// A form submitted without a session.
 #[derive(Debug)]
 pub struct VisitorForm {
     pub fields: FormFields,
@@ -104,7 +105,7 @@ impl FromRequest<HandlerState> for SessionForm {
         let (mut parts, body) = request.into_parts();
         let before = ConsoleSession::from_request_parts(&mut parts, state).await?;
         let fields = read_fields(&state.app, &parts, body, before.token.reveal(), MAX_SESSION_FORM_BYTES).await?;
-        // Reading the body takes time, during which the session may end or lose a role.
+        // Authenticates again, because the session may have ended or lost a role while the body was read.
         let session = ConsoleSession::from_request_parts(&mut parts, state).await?;
         Ok(SessionForm { session, fields }.with_rate_limit_class(RateLimitClass::Management))
     }
@@ -137,7 +138,7 @@ impl FromRequest<HandlerState> for VisitorForm {
     }
 }
 
-/// Reads a form and verifies that its CSRF token belongs to the cookie.
+/// Reads a form and verifies that its CSRF token belongs to the browser's cookie.
 async fn read_fields(
     app: &App,
     parts: &Parts,
@@ -157,12 +158,12 @@ async fn read_fields(
     Ok(fields)
 }
 
-/// Browsers set `Sec-Fetch-Site` themselves; pages cannot change it.
+/// Returns whether another site sent the request. Browsers set `Sec-Fetch-Site` themselves; pages cannot change it.
 fn is_cross_site(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none")
 }
 
-/// Status and text of an error shown beside the form.
+/// Returns status 400 and the text of an error that is shown beside the form.
 pub fn form_error(text: impl std::fmt::Display) -> (StatusCode, Option<String>) {
     (StatusCode::BAD_REQUEST, Some(to_sentence(&text.to_string())))
 }

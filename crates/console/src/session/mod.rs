@@ -1,4 +1,5 @@
-//! Sessions: sign-in, second factor, OpenID Connect, the user's own account, and the forms and cookies of a session.
+//! Sign-in with password, second factor or OpenID Connect; the user's own account; and the forms and cookies of a
+//! session.
 
 mod account;
 pub mod console_session;

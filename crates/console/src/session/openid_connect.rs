@@ -1,8 +1,8 @@
 //! Sign-in by OpenID Connect.
 //!
-//! `state`, nonce and code verifier are in a sealed cookie, so a response counts only in the browser that sent the
-//! request. The sign-in starts with a link, not a form: `form-action` of the content security policy also covers
-//! redirects.
+//! A sealed cookie holds `state`, nonce and code verifier, so a response is accepted only in the browser that sent the
+//! request. The sign-in starts with a link instead of a form, because the content security policy's `form-action` would
+//! also block the redirect to the provider.
 
 use std::sync::Arc;
 
@@ -31,17 +31,17 @@ use crate::{
 };
 
 const START_PATH: &str = "/console/openid-connect";
-/// Time to sign in at the provider.
+/// Time that the user has to sign in at the provider.
 const FLOW_TIMEOUT: SignedDuration = SignedDuration::from_mins(15);
 const FLOW_PURPOSE: &str = "openid-connect";
-/// Bounds the cookie.
+/// Maximum length of the path at which the user continues. Limits the size of the cookie.
 const MAX_NEXT_BYTES: usize = 1_024;
 
 pub fn routes() -> Routes {
     Routes::default().get("/console/openid-connect", start).get("/console/openid-connect/callback", finish)
 }
 
-/// What must be known when the browser returns.
+/// State of a sign-in that the cookie keeps until the browser returns from the provider.
 #[derive(Serialize, Deserialize)]
 struct Flow {
     state: String,
@@ -51,7 +51,7 @@ struct Flow {
 }
 
 enum FlowError {
-    /// No cookie, an expired one, or the `state` of another request.
+    /// The cookie is missing or expired, or the `state` belongs to another request.
     UnknownFlow,
     Provider(RelyingPartyError),
     NoSubject,
@@ -70,7 +70,7 @@ impl From<IdentityError> for FlowError {
     }
 }
 
-/// Path of the link on the sign-in page.
+/// Returns the path of the link on the sign-in page that starts the sign-in.
 pub fn start_path(next: &str) -> String {
     page::link(START_PATH, &[("next", Some(next).filter(|next| *next != "/console"))])
 }
@@ -112,7 +112,7 @@ async fn finish(
     let flow = cookie.and_then(|cookie| app.engine.accounts.unseal_from_browser(FLOW_PURPOSE, cookie));
     let flow: Option<Flow> = flow.and_then(|flow| serde_json::from_slice(&flow).ok());
     let Some(flow) = flow.filter(|flow| is_state_of(flow, &query)) else {
-        // The cookie stays: the sign-in that it belongs to may go on in another tab.
+        // Keeps the cookie, because the sign-in to which it belongs may continue in another tab.
         return Err(flow_error(FlowError::UnknownFlow));
     };
     let signed_in = sign_in(&app, provider, &flow, &query, &client).await;
@@ -127,7 +127,7 @@ async fn finish(
         }
         Err(error) => axum::response::IntoResponse::into_response(flow_error(error)),
     };
-    // A response counts once.
+    // Deletes the cookie, because a response is accepted only once.
     Ok(with_cookie(response, Some(Cookie::OpenIdConnect.clear(&app))))
 }
 
@@ -154,7 +154,7 @@ fn is_state_of(flow: &Flow, query: &[(String, String)]) -> bool {
     }
 }
 
-/// Logs the reason, without personal data, and describes it to the user.
+/// Logs the reason without personal data, and returns an error page for the user.
 fn flow_error(error: FlowError) -> ConsoleError {
     const TITLE: &str = "Sign-in failed";
     let rejected = |reason: &dyn std::fmt::Display, status: StatusCode, text: &str| {

@@ -1,4 +1,4 @@
-//! Second factor: the step after the password, and its setup on the account page.
+//! Second factor: the sign-in step after the password, and the setup on the account page.
 
 use askama::Template;
 use axum::{
@@ -61,13 +61,13 @@ struct SetupPage {
     error: Option<String>,
 }
 
-/// Why a user sets up a second factor.
+/// Reason why a user sets up a second factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SetupPurpose {
     Choice,
-    /// The deployment requires it.
+    /// The deployment requires a second factor.
     Requirement,
-    /// To replace the current one.
+    /// The user replaces the current second factor.
     Replacement,
 }
 
@@ -88,7 +88,7 @@ struct RecoveryCodesPage {
     next: String,
 }
 
-/// Asks for the code of a sign-in whose password was correct.
+/// Redirects to the page that asks for the code of the second factor, after the password was correct.
 pub fn redirect_to_second_factor(app: &App, pending: &PendingSignIn, next: &str) -> Response {
     let path = page::link(SIGN_IN_PATH, &[("next", Some(next))]);
     let cookie = Cookie::SecondFactor.set_for(app, pending.reveal(), SECOND_FACTOR_TIMEOUT);
@@ -184,7 +184,7 @@ async fn enable(
     Ok(with_retry_after(page::render(form_status(&error), &page), &error))
 }
 
-/// `GET /console/account/recovery-codes`: shows the codes of a new second factor, once.
+/// `GET /console/account/recovery-codes`: shows the recovery codes of a new second factor, once.
 async fn show_recovery_codes(
     State(app): State<App>,
     session: ConsoleSession,
@@ -216,7 +216,7 @@ async fn disable(
     Ok(with_retry_after(account_page(&app, &session, None, form_status(&error), errors).await?, &error))
 }
 
-/// Redirects to the account page if the account cannot have a second factor.
+/// Determines why the user sets up a second factor. Redirects to the account page if the account cannot have one.
 async fn find_purpose(app: &App, session: &ConsoleSession) -> Result<SetupPurpose, ConsoleError> {
     let methods = app.engine.accounts.sign_in_methods(&session.user).await?;
     if !methods.has_password {
@@ -231,7 +231,7 @@ async fn find_purpose(app: &App, session: &ConsoleSession) -> Result<SetupPurpos
     })
 }
 
-/// Where the user continues after the setup.
+/// Returns the path at which the user continues after the setup.
 fn next_path(next: Option<&str>) -> String {
     next.map_or_else(|| ACCOUNT_PATH.to_owned(), |next| local_path(Some(next)))
 }
@@ -257,7 +257,7 @@ fn setup_page(
     }
 }
 
-/// The status of an error in a form of a signed-in user.
+/// Returns the HTTP status for an error in a form of a signed-in user.
 fn form_status(error: &SecondFactorError) -> StatusCode {
     match error {
         SecondFactorError::WrongCode | SecondFactorError::WrongCurrentCode | SecondFactorError::WrongPassword => {

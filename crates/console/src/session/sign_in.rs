@@ -1,7 +1,8 @@
 //! Sign-in and sign-out, single-use links to set a password or to sign in, and invitations.
 //!
-//! Without a session, an invitation does not reveal whether its address has an account, as the inviter has the link too:
-//! the page and the response to its form are the same, and both lead to the sign-in page.
+//! The inviter also has the invitation link, so the invitation page must not reveal whether the address has an account.
+//! Without a session, the page and the response to its form are the same in both cases, and both lead to the sign-in
+//! page.
 
 use std::sync::Arc;
 
@@ -53,9 +54,9 @@ struct SignInPage {
     email: String,
     next: String,
     error: Option<String>,
-    /// Name of the OpenID provider, and the path of its link.
+    /// Name of the OpenID provider, and path of the link that starts the sign-in there.
     provider: Option<(String, String)>,
-    /// Creates a sign-in link of `ringtrue dev`.
+    /// Shell command that creates another sign-in link. Only for servers of `ringtrue dev`.
     link_command: Option<String>,
     /// Name of the workspace whose invitation the user is about to accept.
     invited_to: Option<String>,
@@ -88,7 +89,7 @@ struct InvitationPage {
 
 #[derive(Debug)]
 enum InvitationViewer {
-    /// Signed in with the invited address.
+    /// The user has signed in with the invited address.
     Invitee,
     OtherAccount,
     Anonymous {
@@ -111,7 +112,7 @@ impl SignInPage {
         SignInPage { layout, csrf_token, email, next, error, provider, link_command, invited_to: None }
     }
 
-    /// Explains the way to an invitation, and fills in its address.
+    /// Adapts the sign-in page to a user who follows an invitation: explains the next steps and fills in the address.
     fn for_invitation(self, PendingInvitation { invitation, workspace }: &PendingInvitation) -> Self {
         SignInPage { email: invitation.email.to_string(), invited_to: Some(workspace.name.to_string()), ..self }
     }
@@ -199,7 +200,7 @@ async fn show_link(
     let token = query_value(query.as_deref(), "token").unwrap_or_default();
     let link = match app.engine.accounts.find_link(&token).await {
         Ok(link) => link,
-        // The user has already signed in with this link.
+        // The link was used before, but the browser has a session: the user has probably signed in with this link.
         Err(LinkError::Invalid)
             if ConsoleSession::authenticate(&app, request.headers(), &context, None).await?.is_some() =>
         {
@@ -213,7 +214,8 @@ async fn show_link(
             let next = path_after_sign_in(&app);
             match session.map_err(|error| link_error(&app, error))? {
                 SignInStep::SignedIn(session) => {
-                    // There is no password to sign in with again after a restart of the browser.
+                    // The cookie must survive a restart of the browser, because the user has no password to sign in
+                    // again.
                     let cookie = Cookie::Session.set_persistent(&app, session.reveal());
                     Ok(with_cookie(page::see_other(&next), Some(cookie)))
                 }
@@ -253,7 +255,7 @@ async fn submit_link(State(app): State<App>, form: VisitorForm) -> Result<Respon
     }
 }
 
-/// Where the sign-in link of `ringtrue dev` leads.
+/// Returns the path to which the sign-in link of `ringtrue dev` leads.
 fn path_after_sign_in(app: &App) -> String {
     let demo = app.development.as_ref().and_then(|development| development.demo_project());
     demo.map_or_else(
@@ -302,7 +304,7 @@ async fn show_invitation(
     Ok(with_cookie(page::render_ok(&page), cookie))
 }
 
-/// `POST /console/invitation`: creates an account, unless the address has one. Either way the user signs in next.
+/// `POST /console/invitation`: creates an account, unless the address has one. In both cases the user signs in next.
 async fn create_account(State(app): State<App>, form: VisitorForm) -> Result<Response, ConsoleError> {
     limit_link_lookup(&app, form.client.address)?;
     let field = |name| form.fields.raw(name).unwrap_or_default();
@@ -336,7 +338,7 @@ fn invitation_path(token: &str) -> String {
     page::link("/console/invitation", &[("token", Some(token))])
 }
 
-/// The sign-in page that leads to the invitation.
+/// Returns the path of the sign-in page that continues with the invitation.
 fn sign_in_path(token: &str) -> String {
     page::link("/console/sign-in", &[("next", Some(&invitation_path(token)))])
 }

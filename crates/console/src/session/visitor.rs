@@ -1,4 +1,4 @@
-//! Browsers without a session: CSRF tokens of their forms, and where they go next.
+//! Browsers without a session: CSRF tokens for their forms, and the path at which they continue after sign-in.
 
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, header};
@@ -22,12 +22,12 @@ pub fn with_cookie(mut response: Response, cookie: Option<HeaderValue>) -> Respo
     response
 }
 
-/// The token of an invitation that a path leads to.
+/// Returns the invitation token if the path is that of an invitation.
 pub fn invitation_token(path: &str) -> Option<String> {
     path.strip_prefix("/console/invitation?").and_then(|query| query_value(Some(query), "token"))
 }
 
-/// Ignores other and repeated parameters, unlike `Query`.
+/// Returns the first value of a query parameter. Unlike `Query`, it accepts unknown and repeated parameters.
 pub fn query_value(query: Option<&str>, name: &str) -> Option<String> {
     let mut pairs = url::form_urlencoded::parse(query?.as_bytes());
     pairs.find(|(given, _)| given == name).map(|(_, value)| value.into_owned())

@@ -1,4 +1,4 @@
-//! Audit logs: of a workspace for its owners, of the whole deployment for administrators.
+//! Pages with audit logs: a workspace's log for its owners, and the log of the whole deployment for administrators.
 
 use std::collections::HashMap;
 
@@ -53,11 +53,11 @@ struct EventRow {
     action: &'static str,
     target_type: &'static str,
     target: String,
-    /// The target is an id, which is shortened.
+    /// Whether the target is an id, which is shown shortened.
     is_id: bool,
     changes: String,
     request_id: String,
-    /// Path and name.
+    /// Path and name of the workspace, in the log of the whole deployment.
     workspace: Option<(String, String)>,
 }
 
@@ -69,9 +69,9 @@ struct ActorView {
 
 struct AuditQuery {
     action: Option<Action>,
-    /// As given.
+    /// Actor to filter by, as the user entered it.
     actor: String,
-    /// `None`: the given actor does not exist, so no event matches.
+    /// Filter for the log. `None`: the entered actor does not exist, so no event matches.
     filter: Option<AuditFilter>,
     page: PageRequest,
 }

@@ -1,4 +1,4 @@
-//! Members and pending invitations of a workspace.
+//! Pages for the members and pending invitations of a workspace.
 
 use askama::Template;
 use axum::{
@@ -64,7 +64,7 @@ struct InvitationsPage {
     pagination: Pagination,
 }
 
-/// A link for the user to pass on.
+/// A link that the user has to pass on to its recipient.
 #[derive(Debug)]
 pub struct LinkView {
     pub email: String,

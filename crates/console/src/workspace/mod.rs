@@ -1,4 +1,4 @@
-//! Workspace: its projects, members, audit log and usage.
+//! Pages of a workspace: its projects, members, audit log and usage.
 
 mod audit;
 pub mod members;

@@ -1,4 +1,4 @@
-//! Creating a project.
+//! Page that creates a project.
 
 use askama::Template;
 use axum::{extract::State, response::Response};

@@ -1,4 +1,4 @@
-//! Usage of a workspace by day or month, as a chart, a table and a CSV file.
+//! Page that shows a workspace's usage by day or month, as a chart, a table and a CSV file.
 
 use std::collections::BTreeMap;
 
@@ -36,13 +36,13 @@ pub fn routes() -> Routes {
 struct UsagePage {
     layout: Layout,
     tabs: Vec<Tab>,
-    /// `None` without checks.
+    /// Chart of the created checks. `None`: there are none.
     chart: Option<Chart>,
     csv_path: String,
     lines: Vec<UsageLine>,
 }
 
-/// Created checks and their outcomes.
+/// Number of created checks, in total and by outcome.
 #[derive(Clone, Copy, Debug, Default)]
 struct UsageCounts {
     created: i64,
@@ -76,7 +76,7 @@ struct UsageLine {
     counts: UsageCounts,
 }
 
-/// The requested report.
+/// The requested usage report, and how to show it.
 struct UsageView {
     report: UsageReport,
     by_month: bool,
@@ -95,7 +95,7 @@ impl UsageView {
         start.strftime(if self.by_month { "%Y-%m" } else { "%Y-%m-%d" }).to_string()
     }
 
-    /// Newest periods first.
+    /// Returns the lines of the table, with the newest period first.
     fn lines(&self, app: &App) -> Vec<UsageLine> {
         let mut lines: BTreeMap<(Timestamp, ProjectId, Product), UsageCounts> = BTreeMap::new();
         for row in &self.report.rows {
@@ -112,7 +112,7 @@ impl UsageView {
         lines.into_iter().rev().map(line).collect()
     }
 
-    /// All projects and products together.
+    /// Draws the usage of all projects and products together.
     fn chart(&self) -> Option<Chart> {
         if self.report.rows.is_empty() {
             return None;
@@ -144,7 +144,7 @@ impl UsageView {
         Some(plot.bars())
     }
 
-    /// All periods of the report, with and without checks.
+    /// Returns the start of each period in the report, including periods without checks.
     fn period_starts(&self) -> Vec<Timestamp> {
         let step = if self.by_month { Span::new().months(1) } else { Span::new().days(1) };
         let first = self.report.from.to_zoned(TimeZone::UTC).date();

@@ -1,4 +1,4 @@
-//! Workspaces of the user, and the projects of a workspace.
+//! Pages that list the user's workspaces, and the projects of a workspace.
 
 use askama::Template;
 use axum::{

@@ -1,10 +1,10 @@
-//! Values stored with a check: the caller's reference, hashed numbers, sealed bytes.
+//! Values that are stored with a check: the client's reference, hashed numbers and encrypted bytes.
 
 use std::str::FromStr;
 
 use crate::phone::NumberTail;
 
-/// The caller's identifier for a check.
+/// The client's own identifier for a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference(String);
 
@@ -48,7 +48,7 @@ pub struct NumberHash(pub [u8; 32]);
 #[debug("Sealed({} bytes)", self.0.len())]
 pub struct Sealed(pub Vec<u8>);
 
-/// The number that a check verifies, as it is stored. Erased when the retention period ends.
+/// The number that a check verifies, in the form in which it is stored. It is erased when its retention ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClaimedNumber {
     pub hash: NumberHash,
@@ -58,9 +58,9 @@ pub struct ClaimedNumber {
 /// A number that a check discovered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveredNumber {
-    /// Hash and tail. `None` after erasure.
+    /// Hash and last digits of the number. `None` after erasure.
     pub number: Option<ClaimedNumber>,
-    /// The number itself, sealed. `None` after erasure.
+    /// The encrypted number. `None` after erasure.
     pub sealed: Option<Sealed>,
 }
 

@@ -1,4 +1,4 @@
-//! Verdicts of any product, and the conclusion of a check as the store records it.
+//! The verdict of a check of any product, and the conclusion of a check in the form in which it is stored.
 
 use std::sync::Arc;
 
@@ -15,9 +15,10 @@ use crate::{
     verification::{Method, VerificationVerdict},
 };
 
-/// The common view of all verdicts, for storing and counting.
+/// What the verdicts of all products have in common, for storing and counting them.
 pub trait Verdict {
-    /// Whether the number is the claimed one. `None` in products without a claimed number.
+    /// Whether the number matches the claimed one; for SIM Swap, whether the SIM is unchanged. `None`: the product has
+    /// no claimed number.
     fn matched(&self) -> Option<bool>;
 
     /// The number that the check discovered (Discovery only).
@@ -25,7 +26,8 @@ pub trait Verdict {
         None
     }
 
-    /// The verdict of a verification, which has more columns.
+    /// The verdict of a verification, which also has a method and a result about SIM changes. `None` for other
+    /// products.
     fn verification(&self) -> Option<VerificationVerdict> {
         None
     }
@@ -100,7 +102,7 @@ verdict_conversions! {
     Verification(VerificationVerdict),
 }
 
-/// The conclusion of a check as the store records it. Other crates can only create it from a [`Concluded`].
+/// The conclusion of a check, in the form in which it is stored. Other crates can only create it from a [`Concluded`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckConclusion {
@@ -115,7 +117,7 @@ pub struct CheckConclusion {
     pub verification: Option<VerificationVerdict>,
     pub error_code: Option<ErrorCode>,
     pub at: Timestamp,
-    /// Name of the connector whose SMS concluded the check.
+    /// Name of the connector whose SMS concluded the check. `None`: it was not concluded by an SMS.
     pub connector: Option<Arc<str>>,
 }
 
@@ -146,12 +148,12 @@ impl CheckConclusion {
         CheckConclusion { connector, ..self }
     }
 
-    /// The method that gave the verdict of a verification.
+    /// The method that gave the verdict of a verification. `None` for other products, or without a verdict.
     pub fn method(&self) -> Option<Method> {
         self.verification.map(|verdict| verdict.method)
     }
 
-    /// Of a verification that asked about SIM changes.
+    /// Whether the SIM is unchanged, for a verification that asked about it. `None`: it did not ask, or got no answer.
     pub fn no_sim_change(&self) -> Option<bool> {
         self.verification?.no_sim_change
     }

@@ -4,19 +4,20 @@ use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 use crate::parse_error::default_error;
 
-/// Reason why a check concluded with status `ERROR`. Part of the API: codes are only added.
+/// Reason why a check was concluded with the status `ERROR`. The codes are part of the API: codes may be added, but
+/// never changed or removed.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Display, EnumString, IntoStaticStr, VariantArray,
 )]
 #[strum(serialize_all = "snake_case", const_into_str, parse_err_ty = InvalidErrorCode, parse_err_fn = default_error)]
 pub enum ErrorCode {
-    /// The service failed.
+    /// The service itself failed.
     InternalError,
     /// The IP address of the device does not belong to a mobile network.
     NotMobileIp,
-    /// The device used another IP address than the announced one.
+    /// The device used another IP address than the one that the client announced.
     IpMismatch,
-    /// The device is on another network than the number.
+    /// The device is on another network than the one that serves the number.
     IpMsisdnMismatch,
     /// No connector serves the operator of the device or the number.
     MnoNotSupported,
@@ -36,13 +37,13 @@ pub enum ErrorCode {
     CodeAttemptsExceeded,
     /// No method of the verification is left.
     MethodsExhausted,
-    /// The caller or the end-user gave up this step of a verification, or the end-user gave up the verification.
+    /// The client or the end-user gave up this step of a verification, or the end-user gave up the whole verification.
     GivenUp,
     /// The end-user said that the number of the verification is not theirs.
     WrongNumber,
-    /// The caller cancelled the verification.
+    /// The client cancelled the verification.
     Cancelled,
-    /// Too many checks of the number: this step of a verification could not begin.
+    /// This step of a verification could not begin, because there were too many checks of the number.
     TooManyRequests,
 }
 

@@ -1,7 +1,8 @@
-//! The lifecycle of checks of all products.
+//! The lifecycle that checks of all products share.
 //!
-//! A check is open until it is concluded, exactly once. Only this module creates a [`Concluded`]. Stores and callbacks
-//! take a [`CheckConclusion`], which can only be created from a `Concluded`, so an open check cannot have a callback.
+//! A check is open until it is concluded, which happens exactly once. Only this module can create a [`Concluded`].
+//! Stores and callbacks take a [`CheckConclusion`], which can only be created from a `Concluded`. An open check
+//! therefore cannot have a callback.
 
 mod check_values;
 mod conclusion;
@@ -27,13 +28,13 @@ identifier!(
     CheckId
 );
 
-/// Chooses the shard of a check in a distributed database: twelve bits of its id, and of the hash of its SMS code. Both
-/// lead to the same shard.
+/// Selects the shard of a check in a distributed database. A bucket is twelve bits of the check's id. The hash of a
+/// check's SMS code has the same twelve bits, so both lead to the same shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bucket(u16);
 
 impl Bucket {
-    /// The bucket in the last twelve bits.
+    /// Takes the bucket from the last twelve bits of two bytes.
     pub fn of(bytes: [u8; 2]) -> Self {
         Bucket(u16::from_be_bytes(bytes) & 0x0fff)
     }
@@ -49,7 +50,7 @@ impl CheckId {
         Bucket::of([high, low])
     }
 
-    /// Replaces twelve of the random bits.
+    /// Moves the id to a bucket by replacing twelve of its random bits.
     #[must_use]
     pub fn in_bucket(self, bucket: Bucket) -> Self {
         CheckId(uuid::Uuid::from_u128(self.0.as_u128() & !0x0fff | u128::from(bucket.0)))
@@ -79,7 +80,7 @@ pub enum CheckOutcome<V> {
     Error(ErrorCode),
 }
 
-/// The status in the API.
+/// The status of a check in the API.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumString, IntoStaticStr, VariantArray, VariantNames,
 )]
@@ -96,28 +97,28 @@ pub enum CheckStatus {
 #[error("unknown status")]
 pub struct InvalidStatus;
 
-/// A check of a product whose verdict is `V`.
+/// A check of a product whose verdict type is `V`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check<V> {
     pub id: CheckId,
     pub project: ProjectId,
     pub product: Product,
     pub mode: Mode,
-    /// The verification whose step this check is.
+    /// The verification of which this check is a step. `None`: the check is not a step.
     pub verification: Option<CheckId>,
     pub network: Option<NetworkId>,
-    /// `None` in products without a claimed number, and after erasure.
+    /// The number to verify. `None` for products without a claimed number, and after erasure.
     pub claimed: Option<ClaimedNumber>,
     pub reference: Option<Reference>,
     pub callback_url: Option<Sealed>,
-    /// Final redirect of the device (Secure SNA and Discovery).
+    /// The client's URL to which the device is finally redirected. Secure SNA, Discovery and verifications only.
     pub redirect_url: Option<Sealed>,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
     pub state: Lifecycle<V>,
 }
 
-/// Another request or node has concluded the check.
+/// The check was already concluded, for example by another request or node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the check is already concluded")]
 pub struct AlreadyConcluded;
@@ -153,18 +154,18 @@ impl<V: Clone> Check<V> {
         }
     }
 
-    /// Whether the check is past its deadline and not concluded yet.
+    /// Whether the deadline of an open check has passed.
     pub fn is_overdue(&self, now: Timestamp) -> bool {
         matches!(self.state, Lifecycle::Open(_)) && self.expires_at <= now
     }
 
-    /// Concludes the check as expired at its deadline, regardless of the current time.
+    /// Concludes the check as expired. The time of conclusion is the deadline, regardless of the current time.
     pub fn expire(self) -> Result<Concluded<V>, AlreadyConcluded> {
         let deadline = self.expires_at;
         self.conclude(CheckOutcome::Expired, deadline)
     }
 
-    /// Concludes the check with an outcome, or as expired if `at` is past the deadline.
+    /// Concludes the check with an outcome. If `at` is at or after the deadline, the check expires instead.
     pub(crate) fn conclude_unless_expired(
         self,
         outcome: CheckOutcome<V>,
@@ -173,7 +174,7 @@ impl<V: Clone> Check<V> {
         if self.expires_at <= at { self.expire() } else { self.conclude(outcome, at) }
     }
 
-    /// The check as pending, unless it is pending or concluded already.
+    /// Returns the check with the status pending, unless it is already pending or concluded.
     #[must_use]
     pub fn into_pending(mut self, at: Timestamp) -> Self {
         if matches!(self.state, Lifecycle::Open(OpenState::Accepted)) {
@@ -182,12 +183,13 @@ impl<V: Clone> Check<V> {
         self
     }
 
-    /// Concludes a step of a verification that the caller or the end-user gave up.
+    /// Concludes a step of a verification that the client or the end-user has given up.
     pub fn give_up(self, at: Timestamp) -> Result<Concluded<V>, AlreadyConcluded> {
         self.conclude_unless_expired(CheckOutcome::Error(ErrorCode::GivenUp), at)
     }
 
-    /// Clocks of nodes may differ by milliseconds, so `at` is clamped to the previous update.
+    /// Concludes the check with an outcome. The time of conclusion is never before the previous update, because clocks
+    /// of nodes may differ by milliseconds.
     pub(crate) fn conclude(
         mut self,
         outcome: CheckOutcome<V>,
@@ -211,7 +213,7 @@ impl<V> Check<V> {
         check
     }
 
-    /// Converts the verdict; fails if the conversion fails.
+    /// Converts the verdict. Fails if the conversion fails.
     pub fn try_map<W, E>(self, convert: impl FnOnce(V) -> Result<W, E>) -> Result<Check<W>, E> {
         let state = match self.state {
             Lifecycle::Open(open) => Lifecycle::Open(open),
@@ -254,7 +256,7 @@ impl<V> CheckOutcome<V> {
     }
 }
 
-/// A check that is concluded in memory and not stored yet.
+/// A check that was concluded in memory. It must still be stored.
 #[must_use = "a conclusion must be stored"]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Concluded<V> {

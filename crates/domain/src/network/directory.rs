@@ -5,27 +5,27 @@ use std::collections::BTreeMap;
 use super::{Network, NetworkId};
 use crate::phone::{Country, Msisdn};
 
-/// All configured networks and receivers. Replaced as a whole when the configuration is reloaded.
+/// All configured networks and receivers. A reload of the configuration replaces it as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkDirectory {
     networks: BTreeMap<NetworkId, Network>,
-    /// Networks by number prefix.
+    /// Network ids by number prefix.
     prefixes: BTreeMap<String, NetworkId>,
-    /// Networks by alias id.
+    /// Network ids by alias id.
     aliases: BTreeMap<NetworkId, NetworkId>,
     countries: Vec<(Country, ReceiverPool)>,
     global: ReceiverPool,
 }
 
-/// Receivers that are used in turn.
+/// Receiver numbers that are used in turn.
 pub type ReceiverPool = Vec<Msisdn>;
 
-/// The subscribers that a receiver pool is for.
+/// The subscribers for whom a receiver pool is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolScope<'a> {
     /// Subscribers of the network.
     Network(&'a Network),
-    /// Subscribers of networks in the country without a working receiver of their own.
+    /// Subscribers of networks in the country that have no working receiver of their own.
     Country(Country),
     /// All other subscribers.
     Global,
@@ -71,7 +71,8 @@ impl NetworkDirectory {
         Ok(directory)
     }
 
-    /// Indexes alias ids, which must be unique. Alias names may repeat, such as brands in several countries.
+    /// Indexes networks by alias id. An alias id must be unique. Alias names may repeat, for example a brand in several
+    /// countries.
     fn index_aliases(&self) -> Result<BTreeMap<NetworkId, NetworkId>, DirectoryError> {
         let mut aliases = BTreeMap::new();
         for network in self.networks.values() {
@@ -99,14 +100,14 @@ impl NetworkDirectory {
         self.networks.values()
     }
 
-    /// Finds the network with the longest matching prefix.
+    /// Finds the network with the longest prefix that matches a number.
     pub fn find_by_prefix(&self, number: &Msisdn) -> Option<&Network> {
         let digits = number.digits();
         let id = (1..=digits.len()).rev().find_map(|length| self.prefixes.get(&digits[..length]))?;
         self.networks.get(id)
     }
 
-    /// The non-empty receiver pools for a network, most specific first.
+    /// Returns the non-empty receiver pools for a network, most specific first.
     pub fn pools_for_network<'a>(
         &'a self,
         network: &'a Network,
@@ -117,7 +118,7 @@ impl NetworkDirectory {
         own.chain(country).chain([(PoolScope::Global, &self.global)]).filter(|(_, pool)| !pool.is_empty())
     }
 
-    /// All non-empty receiver pools.
+    /// Returns all non-empty receiver pools.
     pub fn all_pools(&self) -> impl Iterator<Item = (PoolScope<'_>, &ReceiverPool)> {
         let of_networks = self.networks.values().map(|network| (PoolScope::Network(network), &network.receivers));
         let of_countries = self.countries.iter().map(|(country, pool)| (PoolScope::Country(*country), pool));
@@ -125,7 +126,7 @@ impl NetworkDirectory {
         all.filter(|(_, pool)| !pool.is_empty())
     }
 
-    /// All receivers.
+    /// Returns the receivers of all pools.
     pub fn receivers(&self) -> impl Iterator<Item = &Msisdn> {
         let of_networks = self.networks.values().flat_map(|network| &network.receivers);
         of_networks.chain(self.countries.iter().flat_map(|(_, pool)| pool)).chain(&self.global)

@@ -1,4 +1,4 @@
-//! Mobile networks.
+//! Mobile networks: identifiers, configured networks, and the networks that a project may use.
 
 use std::{fmt, str::FromStr};
 
@@ -13,11 +13,11 @@ pub use directory::{DirectoryError, NetworkDirectory, PoolScope, ReceiverPool};
 
 /// PLMN id of a mobile network: MCC (three digits) and MNC (two or three digits).
 ///
-/// Stored inline, because lookups copy it.
+/// It is stored inline, without a heap allocation, because lookups copy it often.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Debug)]
 #[debug("NetworkId({})", self.as_str())]
 pub struct NetworkId {
-    /// ASCII; the last byte is zero if there are five digits.
+    /// ASCII digits. The last byte is zero if the id has five digits.
     digits: [u8; 6],
 }
 
@@ -49,21 +49,21 @@ impl FromStr for NetworkId {
     }
 }
 
-/// A configured network.
+/// A mobile network in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
     pub id: NetworkId,
     pub name: String,
     pub aliases: Vec<String>,
     pub country: Country,
-    /// Number prefixes in digits. The longest matching prefix wins.
+    /// Prefixes of its phone numbers, in digits. If several networks match a number, the longest prefix wins.
     pub prefixes: Vec<String>,
-    /// Receivers for its subscribers, in preference to those of the country and the global ones.
+    /// Receiver numbers for its subscribers. They are preferred to the country's receivers and the global ones.
     pub receivers: Vec<Msisdn>,
 }
 
 impl Network {
-    /// The aliases that are network ids. Other aliases are names.
+    /// Returns the aliases that are network ids. Other aliases are names.
     pub fn alias_ids(&self) -> impl Iterator<Item = NetworkId> {
         self.aliases.iter().filter_map(|alias| alias.parse().ok())
     }
@@ -74,10 +74,10 @@ impl Network {
     }
 }
 
-/// The networks of one entry in a project's allowed networks.
+/// The networks to which one entry of a project's allowed networks applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkSelector {
-    /// Written `*`: all current and future networks of the deployment.
+    /// All current and future networks of the deployment. Written as `*`.
     All,
     One(NetworkId),
 }
@@ -112,7 +112,7 @@ impl From<NetworkId> for NetworkSelector {
     }
 }
 
-/// Networks and products that a project is authorised for.
+/// An entry of a project's allowed networks: the networks, and the products that the project may use on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedNetwork {
     pub network: NetworkSelector,
@@ -129,13 +129,13 @@ impl AllowedNetwork {
     }
 }
 
-/// The network of an IP address.
+/// What is known about the network of an IP address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IpLocation {
     Mobile(NetworkId),
-    /// A known address outside of mobile networks.
+    /// A known address that does not belong to a mobile network.
     NotMobile,
-    /// Private, reserved or unlisted.
+    /// A private, reserved or unlisted address.
     Unknown,
 }
 

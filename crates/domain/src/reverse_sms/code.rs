@@ -1,21 +1,21 @@
-//! Codes of Reverse SMS, and their extraction from the text of an SMS.
+//! The codes of Reverse SMS, and how they are found in the text of an SMS.
 //!
-//! End-users retype codes, phones autocorrect them and mail gateways append signatures. The parser therefore ignores
-//! case, spaces and dashes, reads full-width forms as their plain forms, `O` as zero and `I` and `L` as one, and skips
-//! other text. It returns candidates; the engine looks up their hashes.
+//! End-users retype codes, phones autocorrect them, and mail gateways append signatures. The parser therefore ignores
+//! case, spaces, dashes and other text. It reads full-width characters as their plain forms, `O` as zero, and `I` and
+//! `L` as one. It returns candidates, and the engine looks up their hashes.
 
 use std::ops::RangeInclusive;
 
-/// Crockford's base 32: no I, L, O or U.
+/// The alphabet of Crockford's base 32, which has no I, L, O or U.
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const LENGTH: usize = 10;
-/// Three full SMS segments. Further text is ignored.
+/// Length of three full SMS segments. Further text is ignored.
 const MAX_TEXT_CHARS: usize = 480;
 const MAX_CANDIDATES: usize = 32;
 
-/// Ten symbols, fifty bits.
+/// A code of ten symbols, which have five random bits each.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, derive_more::Debug)]
-// Masked: the code concludes the check.
+// Hides the code, because whoever knows it can conclude the check.
 #[debug("Code(…)")]
 pub struct SmsCode([u8; LENGTH]);
 
@@ -48,7 +48,7 @@ pub fn find_code_candidates(text: &str) -> Vec<SmsCode> {
     for word in &words {
         add(word);
     }
-    // Code in groups: `7K3Q-X9M2-PD`.
+    // Codes that are written in groups: `7K3Q-X9M2-PD`.
     for start in 0..words.len() {
         let mut joined = Vec::with_capacity(LENGTH);
         for word in &words[start..] {
@@ -59,7 +59,7 @@ pub fn find_code_candidates(text: &str) -> Vec<SmsCode> {
         }
         add(&joined);
     }
-    // Code without separator from the adjacent word.
+    // Codes that are not separated from the word before or after them.
     for word in words.iter().filter(|word| word.len() > LENGTH) {
         add(&word[word.len() - LENGTH..]);
         add(&word[..LENGTH]);
@@ -67,7 +67,7 @@ pub fn find_code_candidates(text: &str) -> Vec<SmsCode> {
     found
 }
 
-/// Splits a text into runs of symbols.
+/// Splits a text into runs of symbols that can occur in a code.
 fn split_words(text: &str) -> Vec<Vec<u8>> {
     let mut words = vec![Vec::new()];
     for letter in text.chars().take(MAX_TEXT_CHARS) {
@@ -89,13 +89,13 @@ fn normalize_symbol(letter: char) -> Option<u8> {
     ALPHABET.contains(&symbol).then_some(symbol)
 }
 
-/// Full-width letters, digits and punctuation, which East Asian keyboards type.
+/// Full-width letters, digits and punctuation, as typed on East Asian keyboards.
 const FULL_WIDTH_FORMS: RangeInclusive<char> = '\u{FF01}'..='\u{FF5E}';
-/// Distance of full-width forms from the plain forms `!` to `~`.
+/// Distance of full-width characters from their plain forms `!` to `~` in Unicode.
 const FULL_WIDTH_OFFSET: u32 = 0xFEE0;
 const IDEOGRAPHIC_SPACE: char = '\u{3000}';
 
-/// The plain form of a full-width character (as Unicode's NFKC), or the character itself.
+/// Returns the plain form of a full-width character (as in Unicode's NFKC). Returns other characters unchanged.
 fn plain_form(letter: char) -> char {
     match letter {
         IDEOGRAPHIC_SPACE => ' ',
@@ -169,7 +169,7 @@ mod tests {
             prop_assert!(find_code_candidates(&text).len() <= MAX_CANDIDATES);
         }
 
-        /// Any mixture of plain and full-width characters.
+        /// Texts in which plain and full-width characters are mixed in any way.
         #[test]
         fn full_width_forms_are_read_as_plain_ones(text in "[ -~]{0,60}", is_wide: [bool; 60]) {
             let widen = |(letter, is_wide): (char, bool)| match letter {

@@ -13,26 +13,26 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SmsSender {
     Number(Msisdn),
-    /// Not attributable to a subscriber: withheld, alphanumeric, short code or malformed.
+    /// The sender does not identify a subscriber: it is withheld, alphanumeric, a short code, or malformed.
     Unattributed,
 }
 
-/// The origin of an SMS, which decides the checks that it applies to.
+/// The origin of an SMS. It decides which checks the SMS can conclude.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SmsOrigin {
-    /// A real operator: checks of live projects.
+    /// A real operator. The SMS can conclude checks of live projects.
     Operator,
-    /// A simulated handset: checks of this sandbox project.
+    /// A simulated handset. The SMS can conclude checks of this sandbox project.
     Sandbox(ProjectId),
 }
 
 impl SmsOrigin {
-    /// The origin that a project's checks accept SMS from.
+    /// Returns the origin from which a project's checks accept SMS.
     pub fn for_project(project: &Project) -> Self {
         Self::for_checks(project.mode, project.id)
     }
 
-    /// The origin that checks of a project accept SMS from.
+    /// Returns the origin from which checks of a project accept SMS, by the mode in which they were created.
     pub fn for_checks(mode: Mode, project: ProjectId) -> Self {
         match mode {
             Mode::Live => SmsOrigin::Operator,
@@ -51,11 +51,11 @@ impl SmsOrigin {
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 pub struct InboundSms {
     pub origin: SmsOrigin,
-    /// Name of the connector that received it.
+    /// Name of the connector that received the SMS.
     pub connector: Arc<str>,
     pub from: SmsSender,
     pub to: Msisdn,
-    /// Masked: contains a code.
+    /// The text is hidden in debug output, because it contains a code.
     #[debug("{} characters", text.chars().count())]
     pub text: String,
     pub received_at: Timestamp,

@@ -4,12 +4,13 @@ use std::fmt::Write;
 
 use crate::phone::Msisdn;
 
-/// The platform of the phone. RFC 5724 separates the body with `?`, iOS requires `&`.
+/// The platform of the phone, which determines how the link separates the body: RFC 5724 uses `?`, but iOS requires
+/// `&`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Platform {
     Android,
     Ios,
-    /// Both platforms accept this form.
+    /// The platform is unknown. The link has a form that both platforms accept.
     Unknown,
 }
 
@@ -27,7 +28,7 @@ impl Platform {
 pub fn sms_link(receiver: &Msisdn, text: &str, platform: Platform) -> String {
     let mut link = format!("sms:{}{}", receiver.as_str(), platform.body_separator());
     for byte in text.bytes() {
-        // Only unreserved characters: some phones do not decode `+` as a space.
+        // All other characters are percent-encoded, because some phones do not decode `+` as a space.
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             link.push(byte.into());
         } else {

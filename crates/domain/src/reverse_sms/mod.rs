@@ -16,7 +16,7 @@ use crate::{
     search::{Field, FieldKind},
 };
 
-/// Whether the SMS came from the claimed number.
+/// The verdict of a Reverse SMS check: whether the SMS came from the claimed number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderMatch(pub bool);
 
@@ -28,7 +28,7 @@ impl Verdict for SenderMatch {
 
 pub type ReverseSmsCheck = Check<SenderMatch>;
 
-/// Fields that lists of checks can be filtered by.
+/// Fields by which lists of Reverse SMS, Secure SNA and Discovery checks can be filtered.
 pub static SEARCH_FIELDS: [Field; 7] = [
     Field { name: "status", kind: FieldKind::Keyword(CheckStatus::VARIANTS) },
     Field { name: "verified", kind: FieldKind::Boolean },
@@ -39,7 +39,7 @@ pub static SEARCH_FIELDS: [Field; 7] = [
     Field { name: "updated_at", kind: FieldKind::Instant },
 ];
 
-/// Limit of checks per project and number, which protects subscribers from abuse.
+/// Maximum number of checks of one number in a project within a time window. It protects subscribers from abuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NumberLimit {
     pub max_checks: u32,
@@ -52,18 +52,18 @@ impl Default for NumberLimit {
     }
 }
 
-/// The sender of an SMS with a valid code, as it is compared.
+/// The sender of an SMS with a valid code, hashed for comparison with the claimed number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HashedSender {
     Number(NumberHash),
-    /// Not attributable to a subscriber.
+    /// The sender does not identify a subscriber.
     Unattributed,
 }
 
 impl Check<SenderMatch> {
-    /// Concludes the check by an SMS with its code.
+    /// Concludes the check with an SMS that contains its code.
     ///
-    /// An SMS at or after the deadline expires the check, even if the sweeper has not run.
+    /// If the SMS arrives at or after the deadline, the check expires, even if the sweeper has not expired it yet.
     pub fn evaluate_sms(self, from: HashedSender, at: Timestamp) -> Result<Concluded<SenderMatch>, AlreadyConcluded> {
         let outcome = match from {
             HashedSender::Unattributed => CheckOutcome::Error(ErrorCode::InternalError),

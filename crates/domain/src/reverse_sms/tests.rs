@@ -1,4 +1,4 @@
-//! Lifecycle of Reverse SMS checks.
+//! Tests of the lifecycle of Reverse SMS checks.
 
 use jiff::SignedDuration;
 use proptest::prelude::*;

@@ -1,8 +1,8 @@
-//! Comparison operators.
+//! The comparison operators of search expressions.
 
 use strum::VariantArray;
 
-/// A comparison operator. Alternative spellings (`=gt=` and `>`) are one variant.
+/// A comparison operator. Alternative spellings, such as `=gt=` and `>`, are the same variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, VariantArray)]
 pub(super) enum ComparisonOperator {
     Equal,
@@ -31,7 +31,7 @@ impl ComparisonOperator {
 
     /// Parses the operator at the start of `text`. Returns it with its length in bytes.
     pub fn parse_prefix(text: &str) -> Option<(Self, usize)> {
-        // Longer spellings first: `>=` also starts with `>`.
+        // Longer spellings come first, because `>=` also starts with `>`.
         const ALTERNATIVE_SPELLINGS: [(&str, ComparisonOperator); 4] = [
             (">=", ComparisonOperator::GreaterOrEqual),
             ("<=", ComparisonOperator::LessOrEqual),

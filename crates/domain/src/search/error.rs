@@ -4,10 +4,10 @@ use strum::VariantArray as _;
 
 use super::{Field, MAX_BYTES, MAX_COMPARISONS, MAX_DEPTH, MAX_LIST_ITEMS, comparison_operator::ComparisonOperator};
 
-/// Maximum length of quoted input in a message.
+/// Maximum number of characters that a message quotes from the expression.
 const EXCERPT_CHARS: usize = 40;
 
-/// A syntax or type error in a search expression. The text is shown to API clients.
+/// A syntax or type error in a search expression. The message is shown to API clients.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason} at column {column}{}", reason.advice())]
 pub struct SearchError {
@@ -22,7 +22,7 @@ impl SearchError {
     }
 }
 
-/// An error with its byte offset. [`SyntaxError::locate`] converts the offset into a column.
+/// An error with its byte offset in the expression. [`SyntaxError::locate`] converts the offset to a column.
 #[derive(Debug)]
 pub(super) struct SyntaxError {
     pub reason: Reason,
@@ -35,7 +35,8 @@ impl SyntaxError {
     }
 }
 
-/// No variant contains a compared value: it may be a phone number, and errors are logged.
+/// Reason for a syntax or type error. No variant contains a compared value, because a value may be a phone number and
+/// errors are logged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Reason {
     #[error("expected a comparison")]
@@ -60,7 +61,7 @@ pub(super) enum Reason {
     UnknownOperator(String),
     #[error("{} is not a filterable field", name.as_ref().map_or("this".to_owned(), |name| format!("`{name}`")))]
     UnknownField {
-        /// `None` if it does not look like a field name.
+        /// The unknown field. `None`: the text does not look like a field name.
         name: Option<String>,
         filterable: &'static [Field],
     },
@@ -90,7 +91,7 @@ pub(super) enum Reason {
 
 impl Reason {
     pub fn unknown_field(name: &str, filterable: &'static [Field]) -> Self {
-        // Letters only, so that a misplaced phone number does not appear in the message.
+        // A name has only letters, so that the message never contains a misplaced phone number.
         let looks_like_a_name = name.chars().all(|c| c.is_ascii_alphabetic() || matches!(c, '_' | '-' | '.'));
         Self::UnknownField { name: looks_like_a_name.then(|| excerpt(name)), filterable }
     }
@@ -103,7 +104,7 @@ impl Reason {
         SyntaxError { reason: self, at }
     }
 
-    /// Suffix of the message: how to correct the error.
+    /// Returns the end of the message, which says how to correct the error.
     fn advice(&self) -> String {
         match self {
             Self::ExpectedConnective | Self::ExpectedConnectiveInGroup => {

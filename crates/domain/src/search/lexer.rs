@@ -1,4 +1,4 @@
-//! Lexer. It reads one token at a time, so that errors are reported in text order.
+//! Lexer of search expressions. It reads one token at a time, so that errors are reported in text order.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use super::{
     error::{Reason, SyntaxError},
 };
 
-/// A token with its byte range.
+/// A token, with its range of bytes in the text.
 #[derive(Debug)]
 pub(super) struct Token<'a> {
     pub kind: TokenKind<'a>,
@@ -22,13 +22,13 @@ pub(super) enum TokenKind<'a> {
     Semicolon,
     Comma,
     ComparisonOperator(ComparisonOperator),
-    /// Unquoted: a field, a value or a spelled-out connective, depending on its position.
+    /// An unquoted word. Its position decides whether it is a field, a value, or `and` or `or`.
     Word(&'a str),
     Quoted(Literal<'a>),
     End,
 }
 
-/// A value with its wildcards.
+/// A value, with the positions of its wildcards.
 #[derive(Debug)]
 pub(super) struct Literal<'a> {
     pub text: Cow<'a, str>,
@@ -37,7 +37,7 @@ pub(super) struct Literal<'a> {
 }
 
 impl<'a> Literal<'a> {
-    /// By the RSQL grammar, a backslash escapes only within quotes.
+    /// Takes an unquoted word as it is. In the RSQL grammar, a backslash is an escape character only within quotes.
     pub fn unquoted(word: &'a str) -> Self {
         Self { text: Cow::Borrowed(word), wildcards: word.match_indices('*').map(|(at, _)| at).collect() }
     }
@@ -70,7 +70,7 @@ pub(super) struct Lexer<'a> {
 
 impl<'a> Lexer<'a> {
     pub fn new(text: &'a str) -> Self {
-        // Trailing blanks are dropped, so that "expected ..." points behind the last visible character.
+        // Drops trailing blanks, so that an "expected ..." error points behind the last visible character.
         Self { text: text.trim_end_matches(is_blank), at: 0 }
     }
 
@@ -109,7 +109,8 @@ fn read_token(text: &str) -> Result<(TokenKind<'_>, usize), Reason> {
     }
 }
 
-/// The text of an unknown operator for the error message: all of `=like=`, otherwise the first character.
+/// Returns the text of an unknown operator for the error message: the whole operator if it has the form `=like=`,
+/// otherwise the first character.
 fn misspelt_operator(text: &str) -> &str {
     let after_name = text[1..].trim_start_matches(|c: char| c.is_ascii_alphabetic());
     let is_closed = text.starts_with('=') && after_name.starts_with('=');
@@ -117,12 +118,12 @@ fn misspelt_operator(text: &str) -> &str {
     &text[..=last]
 }
 
-/// Characters that end an unquoted word.
+/// Whether a character ends an unquoted word.
 fn is_reserved(c: char) -> bool {
     matches!(c, '"' | '\'' | '(' | ')' | ';' | ',' | '=' | '!' | '~' | '<' | '>') || is_blank(c)
 }
 
-/// Characters between tokens. By the RSQL grammar, other Unicode whitespace is text.
+/// Whether a character separates tokens. In the RSQL grammar, other Unicode whitespace is text.
 fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n')
 }

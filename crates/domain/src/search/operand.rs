@@ -1,4 +1,4 @@
-//! Conversion of operators and operands into typed tests.
+//! Converts an operator and its values to a typed test.
 
 use std::slice;
 
@@ -15,12 +15,13 @@ use crate::date_time::{self, has_shape};
 pub(super) struct Value<'a> {
     pub literal: Literal<'a>,
     pub at: usize,
-    /// The text after the value.
+    /// The text of the expression after the value.
     pub following_text: &'a str,
 }
 
 impl Value<'_> {
-    /// Whether the value is a date-time with a space instead of `+`: an unencoded `+` in a query decodes to a space.
+    /// Whether the value is a date-time with a space instead of a `+`. This happens if a client does not percent-encode
+    /// the `+` in the query string, where it means a space.
     pub fn has_lost_plus(&self) -> bool {
         let text = &self.literal.text;
         let offset = self.following_text.get(.." 00:00".len()).filter(|offset| has_shape(offset, " 00:00"));
@@ -32,13 +33,13 @@ impl Value<'_> {
     }
 }
 
-/// An operator and its unparsed values.
+/// A field, an operator and its unparsed values.
 #[derive(Debug)]
 pub(super) struct Operands<'a> {
     pub field: &'static Field,
     pub operator: ComparisonOperator,
     pub operator_at: usize,
-    /// At least one.
+    /// At least one value.
     pub values: Vec<Value<'a>>,
 }
 
@@ -83,7 +84,8 @@ impl Operands<'_> {
         self.set_test(|value| Ok(value.literal.text.clone().into_owned())).map(TextTest::Set)
     }
 
-    /// The set is closed, so an ordering operator selects a part of it. Its value may be any text.
+    /// Builds a test of a keyword. As the set of keywords is closed, an ordering operator becomes the set of keywords
+    /// in its range. The bound may be any text.
     fn keyword_test(&self, allowed: &'static [&'static str]) -> Result<SetTest<&'static str>, SyntaxError> {
         let is_selected: fn(&str, &str) -> bool = match self.operator {
             ComparisonOperator::Less => |keyword, bound| keyword < bound,
@@ -126,7 +128,7 @@ impl Operands<'_> {
             .ok_or_else(|| if value.has_lost_plus() { Reason::LostPlus } else { Reason::NotAnInstant(self.field) })
     }
 
-    /// Builds a test from the operators that every kind supports.
+    /// Builds a test with one of the operators that all kinds of fields support.
     fn set_test<T>(&self, parse: impl Fn(&Value<'_>) -> Result<T, Reason>) -> Result<SetTest<T>, SyntaxError> {
         let values = match self.operator {
             ComparisonOperator::Equal | ComparisonOperator::NotEqual => slice::from_ref(self.single_value()?),
@@ -152,7 +154,7 @@ impl Operands<'_> {
     }
 }
 
-/// Accepts the hyphenated form only, which the API writes.
+/// Parses a UUID in hyphenated form, which is the form that the API writes.
 fn parse_uuid(text: &str) -> Option<Uuid> {
     const HYPHENATED_LENGTH: usize = 36;
     if text.len() == HYPHENATED_LENGTH { Uuid::try_parse(text).ok() } else { None }

@@ -1,4 +1,4 @@
-//! Recursive descent parser.
+//! Recursive descent parser of search expressions.
 //!
 //! ```text
 //! alternatives = conjunction, { ( "," | "or" ), conjunction };
@@ -12,7 +12,7 @@ use super::lexer::{Lexer, Literal, Token, TokenKind};
 use super::operand::{Operands, Value};
 use super::{Field, Filter, MAX_BYTES, MAX_COMPARISONS, MAX_DEPTH, MAX_LIST_ITEMS, SearchError};
 
-/// Parses a search expression over `fields`. Other fields and a blank expression are errors.
+/// Parses a search expression that may use `fields`. Other fields and an empty expression are errors.
 pub fn parse(text: &str, fields: &'static [Field]) -> Result<Filter, SearchError> {
     check_text(text)
         .and_then(|()| {
@@ -25,7 +25,7 @@ fn check_text(text: &str) -> Result<(), SyntaxError> {
     if text.len() > MAX_BYTES {
         return Err(Reason::TooLong.at(text.floor_char_boundary(MAX_BYTES)));
     }
-    // PostgreSQL rejects NUL in text.
+    // PostgreSQL rejects NUL characters in text.
     match text.find('\0') {
         Some(at) => Err(Reason::Nul.at(at)),
         None => Ok(()),
@@ -35,7 +35,7 @@ fn check_text(text: &str) -> Result<(), SyntaxError> {
 struct Parser<'a> {
     text: &'a str,
     lexer: Lexer<'a>,
-    /// The lookahead token.
+    /// The token that was read ahead and not consumed yet.
     peeked: Option<Token<'a>>,
     fields: &'static [Field],
     depth: usize,

@@ -1,27 +1,27 @@
 //! Text patterns with wildcards.
 
-/// A pattern of literals and wildcards.
+/// A text pattern that consists of literals and wildcards.
 ///
-/// It has at least one wildcard, no two adjacent wildcards or literals, and no empty literal.
+/// A pattern has at least one wildcard. Two wildcards or two literals are never adjacent, and no literal is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern(Vec<PatternPiece>);
 
 /// One part of a [`Pattern`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PatternPiece {
-    /// Exact text without special characters.
+    /// This exact text. It has no special characters.
     Literal(String),
-    /// Zero or more characters.
+    /// Any text, including the empty one.
     Anything,
 }
 
 impl Pattern {
-    /// The pieces, which match the whole text.
+    /// The pieces, which together must match the whole text.
     pub fn pieces(&self) -> &[PatternPiece] {
         &self.0
     }
 
-    /// Splits `text` at the byte offsets of its wildcards. `None`: no wildcards.
+    /// Splits `text` at the byte offsets of its wildcards. `None`: there are no wildcards.
     pub fn from_wildcards(text: &str, wildcards: &[usize]) -> Option<Self> {
         if wildcards.is_empty() {
             return None;

@@ -1,7 +1,7 @@
 //! Secure SNA and Discovery ("silent" products): the operator identifies the device by its mobile connection.
 //!
-//! The operator's verdict stays sealed until the caller redeems the code that the device returns with. The code proves
-//! that the identified device is the one that the caller's end-user holds.
+//! The operator's verdict stays encrypted until the client redeems the code with which the device returns. The code
+//! proves that the identified device is the one that the client's end-user holds.
 
 use std::net::IpAddr;
 
@@ -12,17 +12,17 @@ use crate::{
     network::{IpLocation, NetworkId},
 };
 
-/// Time from the creation of a check to the redemption of its code.
+/// Time from the creation of a check within which its code must be redeemed.
 pub const CHECK_TTL_SECONDS: u16 = 120;
-/// The last of these wrong codes concludes the check.
+/// Number of wrong codes after which the check is concluded with an error.
 pub const MAX_WRONG_CODES: u32 = 3;
 
-/// The operator's verdict about the device.
+/// The operator's verdict about a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OperatorVerdict {
     /// Secure SNA: whether the device has the claimed number.
     Match(bool),
-    /// Discovery: the number of the device.
+    /// Discovery: the number that the device has.
     Number(DiscoveredNumber),
 }
 
@@ -45,7 +45,7 @@ impl Verdict for OperatorVerdict {
 pub type SilentCheck = Check<OperatorVerdict>;
 
 impl Check<OperatorVerdict> {
-    /// Concludes the check with the operator's verdict after its code was redeemed.
+    /// Concludes the check with the operator's verdict, after the code was redeemed.
     pub fn conclude_with_verdict(
         self,
         verdict: OperatorVerdict,
@@ -63,22 +63,22 @@ impl Check<OperatorVerdict> {
     }
 }
 
-/// The location of a device that opened the URL of a check.
+/// Where a device is that has opened the URL of a check, and where it should be.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceLocation<'a> {
     /// IP address of the device.
     pub ip: IpAddr,
-    /// Network of that address.
+    /// Network to which that address belongs.
     pub location: &'a IpLocation,
-    /// IP address that the caller announced.
+    /// IP address of the device that the client announced. `None`: the client announced none.
     pub announced_ip: Option<IpAddr>,
-    /// Network of the claimed number.
+    /// Network that serves the claimed number. `None`: the check has no claimed number.
     pub claimed_network: Option<&'a NetworkId>,
 }
 
 impl DeviceLocation<'_> {
-    /// Returns the network of the device if it is consistent with the claimed number and the announced address.
-    /// `is_same`: whether two networks share a connector, as a brand and its host network do.
+    /// Returns the device's network. Fails if it does not fit the claimed number, or if the device's address is not the
+    /// announced one. `is_same` tells whether two networks share a connector, as a brand and its host network do.
     pub fn resolve_network(
         &self,
         is_same: impl FnOnce(&NetworkId, &NetworkId) -> bool,

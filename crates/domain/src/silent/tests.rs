@@ -1,4 +1,4 @@
-//! Conclusion of silent checks, and validation of device locations.
+//! Tests of the conclusion of silent checks, and of the validation of device locations.
 
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -67,7 +67,7 @@ fn device_location_must_match_number_and_announced_address() {
     let (ours, brand, other) = (id("23410"), id("23411"), id("23420"));
     let mobile = IpLocation::Mobile(ours.clone());
     let here = "203.0.113.7";
-    // Location, network of the number, announced address, expected result.
+    // Columns: location of the device, network of the number, announced address, expected result.
     for (located, claimed, announced, expected) in [
         (&mobile, None, None, Ok(())),
         (&mobile, Some(&ours), Some(here), Ok(())),

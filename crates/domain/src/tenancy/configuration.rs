@@ -1,4 +1,4 @@
-//! Product settings of a project.
+//! The settings of a project, by product.
 
 use std::str::FromStr;
 
@@ -19,7 +19,7 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// The default callback URL of a product's checks.
+    /// Returns the callback URL for a product's checks whose create request has none.
     pub fn callback_url(&self, product: Product) -> Option<&CallbackUrl> {
         match product {
             Product::ReverseSms => self.reverse_sms.callback_url.as_ref(),
@@ -33,22 +33,22 @@ impl Configuration {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReverseSmsSettings {
-    /// Default for checks without a callback URL.
+    /// Callback URL of checks whose create request has none.
     pub callback_url: Option<CallbackUrl>,
     pub ttl: Option<ReverseSmsTtl>,
     pub prefix: Option<SmsPrefix>,
-    /// Sandbox projects: whether the simulated handset replies automatically.
+    /// Sandbox projects only: whether the simulated handset sends the SMS automatically.
     pub auto_reply: bool,
 }
 
-/// Settings of the callbacks of all products.
+/// Settings for the callbacks of all products.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallbackSettings {
-    /// `None`: the regular schedule.
+    /// How long callbacks are retried. `None`: only the regular schedule.
     pub retry_for: Option<RetryFor>,
 }
 
-/// Settings of Secure SNA and Discovery.
+/// Settings of Secure SNA or Discovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SilentSettings {
     pub callback_url: Option<CallbackUrl>,
@@ -88,7 +88,7 @@ impl TryFrom<i64> for ReverseSmsTtl {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmsPrefix(String);
 
-/// Words that carriers and aggregators interpret as commands at the start of a message.
+/// Words that carriers and SMS aggregators interpret as commands if they are at the start of a message.
 const CARRIER_KEYWORDS: [&str; 14] = [
     "STOP",
     "STOPALL",

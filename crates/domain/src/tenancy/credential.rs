@@ -14,17 +14,18 @@ pub struct Credential {
     pub owner: CredentialOwner,
     pub secret_digest: SecretDigest,
     pub scopes: Vec<Scope>,
-    /// For people.
+    /// Name that people give to the credential.
     pub label: Option<Name>,
     pub created_at: Timestamp,
-    /// `None`: created by a release that did not record it.
+    /// `None`: an earlier release, which did not record the creator, created the credential.
     pub created_by: Option<Actor>,
     pub expires_at: Option<Timestamp>,
-    /// The end of its overlap with the credential that replaces it.
+    /// When the credential stops being valid because it was rotated. `None`: it was not rotated.
     pub retires_at: Option<Timestamp>,
-    /// Deleted credentials are kept for a while, to distinguish their use from a wrong `client_id`.
+    /// When the credential was deleted. Deleted credentials are kept for a while, so that their use can be
+    /// distinguished from a wrong `client_id`.
     pub deleted_at: Option<Timestamp>,
-    /// Accurate to the minute. A copy in memory may be older.
+    /// Last use, to the minute. A copy in memory may have an older value.
     pub last_used_at: Option<Timestamp>,
 }
 
@@ -33,12 +34,12 @@ impl Credential {
         self.inactive_since(now).is_none()
     }
 
-    /// Instant of deletion, expiry or retirement.
+    /// Returns when the credential was deleted, expired or retired. `None`: it is active at `now`.
     pub fn inactive_since(&self, now: Timestamp) -> Option<Timestamp> {
         self.deleted_at.or(self.valid_until().filter(|at| *at <= now))
     }
 
-    /// Instant of expiry or retirement, whichever is earlier.
+    /// Returns when the credential expires or retires, whichever is earlier. `None`: it does neither.
     pub fn valid_until(&self) -> Option<Timestamp> {
         [self.expires_at, self.retires_at].into_iter().flatten().min()
     }
@@ -46,9 +47,9 @@ impl Credential {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CredentialOwner {
-    /// For the Management API.
+    /// The credential is for the Management API.
     Workspace(WorkspaceId),
-    /// For the products of one project.
+    /// The credential is for the products of one project.
     Project(WorkspaceId, ProjectId),
 }
 
@@ -111,13 +112,13 @@ impl ClientSecret {
         ClientSecret(secret)
     }
 
-    /// For the response that creates the credential.
+    /// Returns the secret, for the response that creates the credential.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-/// Keyed digest of a secret together with the owner and scopes of its credential.
+/// SHA-256 digest of a client secret.
 #[derive(Clone, Copy, PartialEq, Eq, derive_more::Debug)]
 #[debug("SecretDigest(…)")]
 pub struct SecretDigest(pub [u8; 32]);

@@ -1,10 +1,10 @@
-//! Modes of projects.
+//! The mode of a project: sandbox or live.
 
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use crate::parse_error::default_error;
 
-/// Live projects reach real operators, sandbox projects the simulated one.
+/// Live projects use real operators. Sandbox projects use the simulated operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case", const_into_str, parse_err_ty = InvalidMode, parse_err_fn = default_error)]
 pub enum Mode {
@@ -17,8 +17,8 @@ pub enum Mode {
 pub struct InvalidMode;
 
 impl Mode {
-    /// Whether a project may change to `next`. Live is final: otherwise simulated verifications could pass for real
-    /// ones.
+    /// Whether a project may change to `next`. A live project cannot return to the sandbox, because simulated
+    /// verifications could then pass for real ones.
     pub fn may_become(self, next: Mode) -> bool {
         self == next || next == Mode::Live
     }

@@ -5,8 +5,8 @@ use std::str::FromStr;
 use icu_normalizer::ComposingNormalizer;
 use icu_properties::{CodePointSetData, props::DefaultIgnorableCodePoint};
 
-/// 1 to 100 characters, in Unicode's normalisation form C, without spaces around them and without invisible characters.
-/// Two names that look the same because of such differences are therefore equal.
+/// A name of 1 to 100 characters. Parsing removes surrounding spaces, normalises to Unicode's form C, and rejects
+/// control, direction-changing and invisible characters. Two names therefore never differ only in such invisible ways.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Name(String);
 
@@ -66,12 +66,13 @@ fn check_character(symbol: char) -> Result<(), InvalidName> {
     }
 }
 
-/// The Unicode property `Bidi_Control`: such characters can make a name look like another one.
+/// Whether a character has the Unicode property `Bidi_Control`. Such characters can make a name look like another one.
 fn is_bidi_control(symbol: char) -> bool {
     matches!(symbol, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The Unicode property `Default_Ignorable_Code_Point`, the line and paragraph separators, and the empty Braille pattern.
+/// Whether a character is invisible: it has the Unicode property `Default_Ignorable_Code_Point`, or is a line or
+/// paragraph separator or the empty Braille pattern.
 fn is_invisible(symbol: char) -> bool {
     matches!(symbol, '\u{2028}' | '\u{2029}' | '\u{2800}')
         || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(symbol)

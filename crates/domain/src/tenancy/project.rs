@@ -20,12 +20,13 @@ impl ProjectId {
 pub struct Project {
     pub id: ProjectId,
     pub workspace: WorkspaceId,
-    /// Unique in its workspace.
+    /// Name, unique in the workspace.
     pub name: Name,
     pub mode: Mode,
-    /// Instant of the change from sandbox to live. `None` for projects that never changed their mode.
+    /// When the project changed from sandbox to live. `None`: the project never changed its mode.
     pub live_since: Option<Timestamp>,
-    /// A disabled project's tokens are neither issued nor accepted. Its open checks still conclude.
+    /// Whether the project is disabled. Its tokens are then neither issued nor accepted, but its open checks still
+    /// conclude.
     pub disabled: bool,
     pub configuration: Configuration,
     pub products: Vec<Product>,

@@ -1,5 +1,6 @@
-//! The list of a project's settings. API, console, database and audit log read and write a [`Configuration`] through it,
-//! so a new setting is a field, a line in [`SETTINGS`], and its texts in the OpenAPI document and the console's form.
+//! The list of all settings of a project. The API, console, database and audit log access a [`Configuration`] through
+//! this list. To add a setting, add a field, a line in [`SETTINGS`], and texts in the OpenAPI document and the
+//! console's form.
 
 use std::{fmt::Display, str::FromStr};
 
@@ -32,7 +33,7 @@ pub static SETTINGS: &[Setting] = settings![
     callbacks.retry_for,
 ];
 
-/// One setting of a project. A setting with its default value is absent.
+/// One setting of a project. A setting that has its default value is absent.
 #[derive(Debug)]
 pub struct Setting {
     /// Path in the configuration's JSON, such as `verification.brand.colour`.
@@ -64,7 +65,7 @@ const fn kind_of<T: SettingType>(_: fn(&Configuration) -> &T) -> SettingKind {
     T::KIND
 }
 
-/// A value before its validation: from JSON, a form or the database.
+/// A value before validation, from JSON, a form or the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingValue {
     Boolean(bool),
@@ -84,17 +85,17 @@ pub enum SettingKind {
 /// How strictly values are validated.
 #[derive(Clone, Copy, Debug)]
 pub enum SettingRules<'a> {
-    /// From a caller.
+    /// Values from a client, which must follow the URL policy.
     Given(&'a UrlPolicy),
-    /// From the database. The URL policy may have changed since the value was stored.
+    /// Values from the database. The URL policy is not applied, because it may have changed since the value was stored.
     Stored,
 }
 
-/// A value that a setting does not accept.
+/// Reports that a setting does not accept a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{pointer}`: {cause}")]
 pub struct InvalidSetting {
-    /// JSON pointer in the project, such as `/configuration/reverse_sms/ttl`.
+    /// JSON pointer to the setting in the project, such as `/configuration/reverse_sms/ttl`.
     pub pointer: String,
     pub cause: SettingError,
 }
@@ -114,7 +115,7 @@ pub enum SettingError {
 pub struct ConfigurationPatch(Vec<(&'static Setting, Option<SettingValue>)>);
 
 impl ConfigurationPatch {
-    /// Resets all settings.
+    /// Returns a patch that resets all settings.
     pub fn reset() -> Self {
         SETTINGS.iter().map(|setting| (setting, None)).collect()
     }
@@ -135,7 +136,7 @@ impl Setting {
         SETTINGS.iter().find(|setting| setting.path == path)
     }
 
-    /// Settings in a section, such as `verification` or `verification.brand`.
+    /// Returns the settings in a section, such as `verification` or `verification.brand`.
     pub fn in_section(section: &str) -> impl Iterator<Item = &'static Setting> {
         SETTINGS
             .iter()
@@ -167,7 +168,7 @@ impl Setting {
 }
 
 impl Configuration {
-    /// Applies a patch. With `revalidate`, values that the patch keeps must follow the policy, too.
+    /// Applies a patch. With `revalidate`, values that the patch does not change must follow the policy too.
     pub fn patched(
         &self,
         patch: &ConfigurationPatch,
@@ -193,12 +194,12 @@ impl Configuration {
         Ok(patched)
     }
 
-    /// Settings that differ from their defaults.
+    /// Returns the settings that differ from their defaults.
     pub fn values(&self) -> impl Iterator<Item = (&'static Setting, SettingValue)> {
         SETTINGS.iter().filter_map(|setting| Some((setting, setting.value(self)?)))
     }
 
-    /// Reads stored values.
+    /// Builds a configuration from stored values.
     pub fn from_stored(
         values: impl IntoIterator<Item = (&'static Setting, SettingValue)>,
     ) -> Result<Configuration, InvalidSetting> {
@@ -209,13 +210,13 @@ impl Configuration {
         Ok(configuration)
     }
 
-    /// Settings whose values differ.
+    /// Returns the settings whose values differ between two configurations.
     pub fn changes<'a>(&'a self, after: &'a Configuration) -> impl Iterator<Item = &'static Setting> + 'a {
         SETTINGS.iter().filter(|setting| setting.value(self) != setting.value(after))
     }
 }
 
-/// An error, and the position in a list.
+/// An invalid value. If it is an element of a list, with its index.
 struct ElementError {
     index: Option<usize>,
     cause: SettingError,
@@ -227,7 +228,7 @@ impl From<SettingError> for ElementError {
     }
 }
 
-/// Type of a field of [`Configuration`]. Its default is the absence of the setting.
+/// Type of a field of [`Configuration`]. The default value means that the setting is absent.
 trait SettingType: Default + Sized {
     const KIND: SettingKind;
 
@@ -283,7 +284,7 @@ impl SettingType for Option<Vec<Method>> {
 impl SettingType for Vec<WebOrigin> {
     const KIND: SettingKind = SettingKind::List;
 
-    /// An empty list would allow no redirect URL; it is more likely a mistake.
+    /// Rejects an empty list. It would allow no redirect URL, which is probably a mistake.
     fn from_value(value: &SettingValue, rules: SettingRules<'_>) -> Result<Self, ElementError> {
         let parse = |text: &str| match rules {
             SettingRules::Given(policy) => WebOrigin::parse(text, policy).map_err(SettingError::RedirectUrl),
@@ -294,7 +295,7 @@ impl SettingType for Vec<WebOrigin> {
         }
         let mut origins = vec![];
         for origin in parse_list(value, parse)? {
-            // Two texts can be one origin.
+            // Different texts can be the same origin.
             if !origins.contains(&origin) {
                 origins.push(origin);
             }
@@ -324,7 +325,7 @@ fn parse_list<T>(
     texts.iter().enumerate().map(element).collect()
 }
 
-/// Value of an optional setting.
+/// Type of a single value in an optional setting.
 trait SettingScalar: Sized {
     const KIND: SettingKind;
 
@@ -333,7 +334,7 @@ trait SettingScalar: Sized {
     fn render(&self) -> SettingValue;
 }
 
-/// Implements [`SettingScalar`] for a text with rules of its own.
+/// Implements [`SettingScalar`] for text types, which validate themselves when parsed.
 macro_rules! text_setting {
     ($($name:ident),+) => {$(
         impl SettingScalar for $name {
@@ -352,7 +353,8 @@ macro_rules! text_setting {
 
 text_setting!(SmsPrefix, BrandName, LogoUrl, Colour);
 
-/// Implements [`SettingScalar`] for a URL, whose validity depends on the project's mode and the deployment's policy.
+/// Implements [`SettingScalar`] for URL types, whose validity depends on the project's mode and the deployment's
+/// policy.
 macro_rules! url_setting {
     ($($name:ident),+) => {$(
         impl SettingScalar for $name {
@@ -376,7 +378,7 @@ macro_rules! url_setting {
 
 url_setting!(CallbackUrl, RedirectUrl);
 
-/// Implements [`SettingScalar`] for a number of seconds.
+/// Implements [`SettingScalar`] for durations in seconds.
 macro_rules! seconds_setting {
     ($($name:ident: $error:ident),+) => {$(
         impl SettingScalar for $name {
@@ -508,7 +510,7 @@ mod tests {
         assert_eq!(invalid.cause, SettingError::CallbackUrl(UrlError::HttpNotAllowed));
         let mended = patch(&[("reverse_sms.callback_url", Some(text("https://shop.example/cb")))]);
         assert!(before.patched(&mended, &live, true).is_ok());
-        // What is stored stays readable.
+        // Stored values stay readable, even if the policy no longer permits them.
         assert_eq!(Configuration::from_stored(before.values()), Ok(before));
     }
 

@@ -15,13 +15,13 @@ pub struct Workspace {
     pub id: WorkspaceId,
     pub name: Name,
     pub data_residency: Region,
-    /// Overrides of the deployment's limits, set by an administrator.
+    /// Overrides of the deployment's rate limits, set by an administrator.
     pub rate_limits: RateLimits,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
-/// Requests per second of a workspace, by kind of request. `None`: the deployment's default.
+/// A workspace's limits in requests per second, by kind of request. `None`: the deployment's limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateLimits {
     pub create: Option<u32>,

@@ -1,4 +1,4 @@
-//! The language of a hosted page.
+//! The language of the hosted page.
 
 use std::str::FromStr;
 
@@ -25,7 +25,7 @@ pub struct InvalidLocale;
 impl FromStr for Locale {
     type Err = InvalidLocale;
 
-    /// Extensions, such as that of a calendar, do not change the language and are dropped.
+    /// Drops extensions, such as a calendar, because they do not change the language.
     fn from_str(text: &str) -> Result<Self, InvalidLocale> {
         let is_well_formed = text.len() <= Self::MAX_BYTES
             && text.split('-').all(|subtag| (1..=8).contains(&subtag.len()))

@@ -1,8 +1,9 @@
-//! Verifications: one request that verifies a number by the best method and falls back by itself.
+//! Verifications: one request that verifies a number with the best method, and falls back to the next one
+//! automatically.
 //!
-//! A verification is a check whose steps are ordinary checks of other products. [`Progress`] is the state machine over
-//! its steps. It has at most one open step, and what follows a step depends only on how the step ended: every end
-//! without a verdict leads to the next method or ends the verification.
+//! A verification is a check whose steps are ordinary checks of other products. [`Progress`] is the state machine of
+//! its steps. At most one step is open. What follows a step depends only on how it ended: a step that ends without a
+//! verdict leads to the next method, or ends the verification.
 
 mod locale;
 mod settings;
@@ -24,8 +25,8 @@ pub use settings::{
     VerificationSettings, VerificationTtl,
 };
 
-/// A way to verify a number, each by a product. In the default order: the method that needs no action of the end-user
-/// first.
+/// A way to verify a number. Each method uses one product. The variants are in the default order, which begins with the
+/// method that needs no action by the end-user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString, IntoStaticStr, VariantArray, strum::VariantNames)]
 #[strum(serialize_all = "snake_case", const_into_str, parse_err_ty = InvalidMethod, parse_err_fn = default_error)]
 pub enum Method {
@@ -34,7 +35,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// The product of its checks.
+    /// Returns the product of the method's checks.
     pub fn product(self) -> Product {
         match self {
             Method::SecureSna => Product::SecureSna,
@@ -42,7 +43,7 @@ impl Method {
         }
     }
 
-    /// The method whose checks are of a product.
+    /// Returns the method that uses a product. `None`: no method uses it.
     pub fn of_product(product: Product) -> Option<Method> {
         Method::VARIANTS.iter().copied().find(|method| method.product() == product)
     }
@@ -52,8 +53,8 @@ impl Method {
 #[error("unknown method; use `secure_sna` or `reverse_sms`")]
 pub struct InvalidMethod;
 
-/// The methods of a verification, in order: those that the request wants, otherwise those of the project's
-/// configuration, otherwise all. Repeated and ineligible methods are left out.
+/// Selects the methods of a verification, in order. Takes those in the request, otherwise those in the project's
+/// configuration, otherwise all. Leaves out repeated and ineligible methods.
 pub fn select_methods(
     wanted: Option<&[Method]>,
     configured: Option<&[Method]>,
@@ -74,7 +75,7 @@ pub struct VerificationVerdict {
     pub matched: bool,
     /// The method that gave the verdict.
     pub method: Method,
-    /// `None`: not requested, or the operator could not answer.
+    /// Whether the SIM is unchanged. `None`: the client did not ask, or the operator could not answer.
     pub no_sim_change: Option<bool>,
 }
 
@@ -91,8 +92,8 @@ impl Verdict for VerificationVerdict {
 pub type VerificationCheck = Check<VerificationVerdict>;
 
 impl Check<VerificationVerdict> {
-    /// Concludes the verification. Its steps decide what the deadline means: a match whose SIM Swap question was not
-    /// answered in time is still a match.
+    /// Concludes the verification with the outcome of its steps, even if the deadline has passed. A match stays a match
+    /// if the operator did not answer the SIM Swap question in time.
     pub fn conclude_with_outcome(
         self,
         outcome: CheckOutcome<VerificationVerdict>,
@@ -118,12 +119,12 @@ pub static SEARCH_FIELDS: [Field; 9] = [
     Field { name: "updated_at", kind: FieldKind::Instant },
 ];
 
-/// How an end-user ends a verification at its page.
+/// How an end-user ends a verification at the hosted page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserEnd {
-    /// No method is possible, such as on a phone that cannot send a text.
+    /// The end-user cannot use any method, for example because the phone cannot send an SMS.
     GivenUp,
-    /// The number is not theirs.
+    /// The end-user says that the number is not theirs.
     WrongNumber,
 }
 
@@ -140,7 +141,7 @@ impl UserEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     pub product: Product,
-    /// `None`: the check could not be created.
+    /// Check of the step. `None`: the check could not be created.
     pub check: Option<CheckId>,
     pub state: StepState,
 }
@@ -157,7 +158,8 @@ pub enum StepState {
 }
 
 impl StepState {
-    /// The status of the step's check. `None` while it is open: only the check knows whether its device has come.
+    /// Returns the final status of the step's check. `None`: the step is open. Its status is then that of the check,
+    /// which may be accepted or pending.
     pub fn final_status(self) -> Option<CheckStatus> {
         match self {
             StepState::Open => None,
@@ -178,7 +180,7 @@ impl StepState {
 /// How a step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepEnd {
-    /// Whether the number matches; for SIM Swap, whether the SIM is unchanged.
+    /// A verdict: whether the number matches. For SIM Swap: whether the SIM is unchanged.
     Verdict(bool),
     Expired,
     Error(ErrorCode),
@@ -196,7 +198,7 @@ impl<V: Verdict> From<&CheckOutcome<V>> for StepEnd {
     }
 }
 
-/// What follows a step.
+/// What a verification does after a step has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Move {
     /// Creates a check of this method.
@@ -206,24 +208,24 @@ pub enum Move {
     End(CheckOutcome<VerificationVerdict>),
 }
 
-/// The steps of a verification so far, and what they depend on. It has no personal data.
+/// The steps of a verification so far, and the settings that decide what follows. It contains no personal data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// The selected methods, in order.
     pub methods: Vec<Method>,
-    /// In order. Only the last may be open.
+    /// Steps in order. Only the last one may be open.
     pub steps: Vec<Step>,
     pub fall_back_on_mismatch: bool,
     pub sim_swap_period: Option<SimSwapPeriod>,
 }
 
 impl Progress {
-    /// A verification without steps. Its first step is that of the first method.
+    /// Returns the progress of a verification without steps. Its first step will use the first method.
     pub fn new(methods: Vec<Method>, fall_back_on_mismatch: bool, sim_swap_period: Option<SimSwapPeriod>) -> Self {
         Progress { methods, steps: vec![], fall_back_on_mismatch, sim_swap_period }
     }
 
-    /// The open step and its check.
+    /// Returns the product and the check of the open step. `None`: no step is open.
     pub fn open_step(&self) -> Option<(Product, CheckId)> {
         let step = self.steps.last().filter(|step| step.state == StepState::Open)?;
         Some((step.product, step.check?))
@@ -234,30 +236,31 @@ impl Progress {
         matches!(self.steps.as_slice(), [.., before, _] if before.state == StepState::Error(ErrorCode::GivenUp))
     }
 
-    /// Whether the last step was given up, which left no method.
+    /// Whether the last step was given up and no other followed, because no method was left.
     pub fn ends_with_given_up_step(&self) -> bool {
         self.steps.last().is_some_and(|last| last.state == StepState::Error(ErrorCode::GivenUp))
     }
 
-    /// The check of the last Secure SNA step with a verdict. A redeemed code is that of this check.
+    /// Returns the check of the last Secure SNA step with a verdict. If a redirect code was redeemed, it was the code
+    /// of this check.
     pub fn redeemed_step(&self) -> Option<CheckId> {
         let is_redeemed =
             |step: &&Step| step.product == Product::SecureSna && matches!(step.state, StepState::Completed { .. });
         self.steps.iter().rev().find(is_redeemed)?.check
     }
 
-    /// Whether a Secure SNA step has ended, so that codes of it may exist.
+    /// Whether a Secure SNA step has ended. Clients may then still have a redirect code of it.
     pub fn has_ended_silent_step(&self) -> bool {
         self.steps.iter().any(|step| step.product == Product::SecureSna && step.state != StepState::Open)
     }
 
-    /// The methods that were not tried yet, in order.
+    /// Returns the methods that were not tried yet, in order.
     pub fn remaining_methods(&self) -> impl Iterator<Item = Method> {
         let is_tried = |method: &Method| self.steps.iter().any(|step| step.product == method.product());
         self.methods.iter().copied().filter(move |method| !is_tried(method))
     }
 
-    /// Adds a step whose check is open. Fails if another step is open.
+    /// Adds an open step with its check. Fails if another step is open.
     pub fn begin_step(mut self, product: Product, check: CheckId) -> Result<Self, AlreadyConcluded> {
         if self.open_step().is_some() {
             return Err(AlreadyConcluded);
@@ -266,8 +269,8 @@ impl Progress {
         Ok(self)
     }
 
-    /// Ends the open step. Past its ttl a verification starts no step any more: it expires, unless the step has a
-    /// verdict.
+    /// Ends the open step, and returns what follows. After its TTL, a verification starts no further step: it expires,
+    /// unless the step has a verdict.
     pub fn end_step(mut self, end: StepEnd, is_past_ttl: bool) -> Result<(Self, Move), AlreadyConcluded> {
         let Some(step) = self.steps.last_mut().filter(|step| step.state == StepState::Open) else {
             return Err(AlreadyConcluded);
@@ -281,7 +284,7 @@ impl Progress {
         Ok((self, next))
     }
 
-    /// Ends the open step because the verification ends with it: it is cancelled, or the end-user gave it up.
+    /// Ends the open step because the whole verification ends: the client cancelled it, or the end-user ended it.
     pub fn abandon_step(mut self) -> Result<Self, AlreadyConcluded> {
         let Some(step) = self.steps.last_mut().filter(|step| step.state == StepState::Open) else {
             return Err(AlreadyConcluded);
@@ -290,7 +293,7 @@ impl Progress {
         Ok(self)
     }
 
-    /// Records that the check of a method could not be created.
+    /// Records that the check of a method could not be created, and returns what follows.
     #[must_use]
     pub fn skip_method(mut self, method: Method, code: ErrorCode, is_past_ttl: bool) -> (Self, Move) {
         self.steps.push(Step { product: method.product(), check: None, state: StepState::Error(code) });
@@ -298,7 +301,7 @@ impl Progress {
         (self, next)
     }
 
-    /// What follows the last step, which has ended.
+    /// Decides what follows the last step, which has ended.
     fn next_move(&self, is_past_ttl: bool) -> Move {
         let Some(last) = self.steps.last() else { return self.next_method(is_past_ttl) };
         match (Method::of_product(last.product), last.state) {
@@ -315,7 +318,7 @@ impl Progress {
                 completed(false, method, None)
             }
             (Some(_), _) => self.next_method(is_past_ttl),
-            // The SIM Swap step.
+            // The last step is the SIM Swap step.
             (None, state) => match self.matching_method() {
                 Some(method) => completed(true, method, unchanged_sim(state)),
                 None => Move::End(CheckOutcome::Error(ErrorCode::InternalError)),
@@ -323,14 +326,14 @@ impl Progress {
         }
     }
 
-    /// Whether a second Reverse SMS step follows the mismatch of the first. Phones with two SIMs may send the text with
-    /// the wrong one.
+    /// Whether a second Reverse SMS step follows a mismatch. A phone with two SIMs may have sent the first SMS from the
+    /// wrong one.
     fn may_text_again(&self) -> bool {
         self.steps.iter().filter(|step| step.product == Product::ReverseSms).count() == 1
     }
 
-    /// Whether a mismatch of this method is a verdict. Phones with two SIMs may use the other one for mobile data, so
-    /// projects can choose not to believe a mismatch of Secure SNA.
+    /// Whether a mismatch of this method is the verdict of the verification. A phone with two SIMs may use the other
+    /// one for mobile data, so projects can choose to try the next method after a mismatch of Secure SNA.
     fn is_verdict_on_mismatch(&self, method: Method) -> bool {
         method != Method::SecureSna || !self.fall_back_on_mismatch
     }
@@ -343,7 +346,7 @@ impl Progress {
         }
     }
 
-    /// The method whose match the SIM Swap step follows.
+    /// Returns the method that matched before the SIM Swap step.
     fn matching_method(&self) -> Option<Method> {
         let is_match = |step: &&Step| step.state == StepState::Completed { matched: true };
         self.steps.iter().filter(is_match).find_map(|step| Method::of_product(step.product))

@@ -1,4 +1,4 @@
-//! Settings of verifications in a project.
+//! A project's settings for verifications.
 
 use std::str::FromStr;
 
@@ -10,15 +10,15 @@ use crate::{
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerificationSettings {
-    /// In order. `None`: all, silent methods first.
+    /// Methods to try, in this order. `None`: all methods, silent ones first.
     pub methods: Option<Vec<Method>>,
-    /// Whether a mismatch of Secure SNA is no verdict: it leads to the next method, like an error.
+    /// Whether a mismatch of Secure SNA leads to the next method, as an error does, instead of being the verdict.
     pub fall_back_on_mismatch: bool,
-    /// Default for verifications without a callback URL.
+    /// Callback URL of verifications whose create request has none.
     pub callback_url: Option<CallbackUrl>,
-    /// Default for verifications without a redirect URL.
+    /// Redirect URL of verifications whose create request has none.
     pub redirect_url: Option<RedirectUrl>,
-    /// Origins of redirect URLs. Empty: any.
+    /// Allowed origins of redirect URLs. Empty: any origin is allowed.
     pub redirect_origins: Vec<WebOrigin>,
     pub ttl: Option<VerificationTtl>,
     pub brand: Brand,
@@ -36,7 +36,7 @@ impl VerificationSettings {
 /// How the hosted page presents the project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Brand {
-    /// `None`: the project's name.
+    /// Name on the page. `None`: the project's name.
     pub name: Option<BrandName>,
     pub logo_url: Option<LogoUrl>,
     pub colour: Option<Colour>,
@@ -68,7 +68,7 @@ impl TryFrom<i64> for VerificationTtl {
     }
 }
 
-/// Name on the hosted page.
+/// The brand name that the hosted page shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrandName(Name);
 
@@ -100,7 +100,7 @@ impl FromStr for BrandName {
     }
 }
 
-/// Logo on the hosted page, which the end-user's browser loads.
+/// URL of the logo on the hosted page. The end-user's browser loads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogoUrl(RedirectUrl);
 
@@ -117,7 +117,7 @@ pub struct InvalidLogoUrl(#[from] UrlError);
 impl FromStr for LogoUrl {
     type Err = InvalidLogoUrl;
 
-    /// Always `https`: the page is, and browsers block images by plain HTTP in it.
+    /// Accepts only `https`, because the hosted page uses TLS and browsers block images over plain HTTP in it.
     fn from_str(text: &str) -> Result<Self, InvalidLogoUrl> {
         Ok(LogoUrl(RedirectUrl::parse(text, &UrlPolicy::default())?))
     }

@@ -1,4 +1,4 @@
-//! Cases and properties of the state machine.
+//! Cases and properties of the state machine of verifications.
 
 use proptest::prelude::*;
 
@@ -17,7 +17,8 @@ fn end(matched: bool, method: Method, no_sim_change: Option<bool>) -> CheckOutco
     CheckOutcome::Completed(VerificationVerdict { matched, method, no_sim_change })
 }
 
-/// Walks a verification through the ends of its steps. Returns the started products and the end, if it is reached.
+/// Ends the steps of a verification one after the other. Returns the products of the started steps, and the outcome if
+/// the verification has ended.
 fn walk(
     mut progress: Progress,
     ends: &[(StepEnd, bool)],
@@ -78,7 +79,7 @@ fn ends_of_steps_lead_on_or_end_the_verification() {
         (both(), &[(Verdict(false), false)], 1, Some(end(false, SecureSna, None))),
         (both(), &[(NOT_MOBILE, false)], 2, None),
         (both(), &[(Expired, false), (Verdict(true), false)], 2, Some(end(true, ReverseSms, None))),
-        // The text may have come from the other SIM of the phone: it is sent once more.
+        // The SMS may have come from the phone's other SIM, so the end-user is asked to send another one.
         (both(), &[(NOT_MOBILE, false), (Verdict(false), false)], 3, None),
         (
             both(),
@@ -95,7 +96,7 @@ fn ends_of_steps_lead_on_or_end_the_verification() {
         (both(), &[(NOT_MOBILE, false), (Verdict(false), false), (Expired, false)], 3, Some(exhausted)),
         (both(), &[(NOT_MOBILE, false), (Verdict(false), false), (Expired, true)], 3, Some(CheckOutcome::Expired)),
         (both(), &[(NOT_MOBILE, false), (Verdict(false), true)], 2, Some(end(false, ReverseSms, None))),
-        // A sender that cannot be attributed is no mismatch.
+        // A sender that does not identify a subscriber is not a mismatch.
         (both(), &[(NOT_MOBILE, false), (Error(ErrorCode::InternalError), false)], 2, Some(exhausted)),
         (both(), &[(NOT_MOBILE, false), (Expired, false)], 2, Some(exhausted)),
         (both(), &[(NOT_MOBILE, true)], 1, Some(CheckOutcome::Expired)),
@@ -171,12 +172,12 @@ proptest! {
     ) {
         let progress = Progress::new(methods.clone(), fall_back_on_mismatch, asks_sim_swap.then(period));
         let (started, outcome, progress) = walk(progress, &ends);
-        // Whatever happens, it ends after one step of each method, one more text and the SIM Swap step.
+        // A verification always ends, after at most one step of each method, a second SMS and the SIM Swap step.
         prop_assert!(outcome.is_some() && started.len() <= methods.len() + 2);
         let texts = progress.steps.iter().filter(|step| step.product == Product::ReverseSms);
         let texts: Vec<_> = texts.map(|step| step.state).collect();
         prop_assert!(texts.len() <= 2);
-        // A text is sent once more after a mismatch only.
+        // A second SMS step follows only a mismatch.
         let mismatch = StepState::Completed { matched: false };
         prop_assert!(texts.len() < 2 || texts[0] == mismatch);
         prop_assert_eq!(progress.open_step(), None);
@@ -184,9 +185,9 @@ proptest! {
         for (index, (end, is_past_ttl)) in ends.iter().take(started.len()).enumerate() {
             let is_last = index + 1 == started.len();
             let is_verdict = matches!(end, StepEnd::Verdict(_));
-            // Past the ttl only the SIM Swap step follows.
+            // After the TTL, only the SIM Swap step can follow.
             prop_assert!(is_last || !is_past_ttl || started[index + 1] == Product::SimSwap);
-            // A method without a verdict leads on while another is left.
+            // A step without a verdict leads to the next method, if one is left.
             let is_untried = |method: &Method| !started[..=index].contains(&method.product());
             let has_next = started[index] != Product::SimSwap && methods.iter().any(is_untried);
             prop_assert!(is_verdict || *is_past_ttl || !has_next || !is_last);

@@ -1,26 +1,28 @@
-//! Addresses that callback URLs may use (SSRF protection).
+//! The addresses that callback URLs may use (SSRF protection).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use url::Host;
 
-/// The policy for addresses from callers.
+/// Decides to which hosts and addresses callbacks may be sent.
 ///
-/// It is applied twice: to the host when a URL is submitted, and by the outbound client to every resolved address at
-/// each attempt. The second application is decisive, because names may resolve differently later.
+/// It is applied twice: to the host when a client submits a URL, and by the outbound client to every resolved address
+/// at each attempt. The second check is the decisive one, because a name may resolve to another address later.
 ///
-/// By default only public addresses are permitted: global unicast without the ranges listed below. The configuration
-/// can allow further ranges and names.
+/// By default only public addresses are permitted: global unicast addresses outside the special ranges listed below.
+/// The configuration can allow further ranges and names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AddressPolicy {
-    /// Permitted ranges that are not public.
+    /// Address ranges that are permitted although they are not public.
     pub allowed_addresses: Vec<IpNet>,
-    /// Names in punycode that are permitted with any address.
+    /// Host names (in punycode) that are permitted whatever address they resolve to.
     pub allowed_hosts: Vec<String>,
-    /// Names (in punycode) and addresses of this service: a callback to it would be a loop.
+    /// Host names (in punycode) and addresses of this service. They are forbidden, because a callback to this service
+    /// would be a loop.
     pub own_hosts: Vec<Host>,
-    /// Loopback listeners of this service. An allowed range does not permit them; only their exact address does.
+    /// Loopback listeners of this service. They are forbidden even within an allowed range, unless their exact address
+    /// is allowed.
     pub own_listeners: Vec<SocketAddr>,
 }
 
@@ -29,13 +31,14 @@ impl AddressPolicy {
         self.allows(address) || is_public(address) && !self.is_own(address)
     }
 
-    /// `resolved_own`: known addresses of the names in [`own_hosts`](Self::own_hosts).
+    /// Whether a callback may be sent to an address and port. `resolved_own` contains the known addresses of the names
+    /// in [`own_hosts`](Self::own_hosts).
     pub fn permits_endpoint(&self, address: IpAddr, port: u16, resolved_own: &[IpAddr]) -> bool {
         let is_own = resolved_own.iter().any(|own| own.to_canonical() == address.to_canonical());
         self.permits(address) && !self.is_own_listener(address, port) && (!is_own || self.allows(address))
     }
 
-    /// Checks a name before its resolution.
+    /// Whether a URL may contain a host name with a port, before the name is resolved.
     pub fn permits_name_and_port(&self, name: &str, port: u16) -> bool {
         let is_own_listener = is_within(name, "localhost") && self.own_listeners.iter().any(|own| own.port() == port);
         self.allows_host(name) || (self.permits_name(name) && !is_own_listener)
@@ -48,8 +51,8 @@ impl AddressPolicy {
         is_ours && !self.allowed_addresses.iter().any(is_named)
     }
 
-    /// Checks a name before its resolution. [`permits`](Self::permits) checks the resolved addresses, unless the
-    /// configuration [allows](Self::allows_host) the name.
+    /// Whether a URL may contain a host name, before the name is resolved. After resolution, [`permits`](Self::permits)
+    /// must also permit the addresses, unless the configuration [allows](Self::allows_host) the name.
     pub fn permits_name(&self, name: &str) -> bool {
         if self.allows_host(name) {
             return true;
@@ -61,7 +64,7 @@ impl AddressPolicy {
         !is_loopback || self.permits(Ipv4Addr::LOCALHOST.into()) || self.permits(Ipv6Addr::LOCALHOST.into())
     }
 
-    /// Whether the configuration permits any address of this name.
+    /// Whether the configuration permits this name with any address.
     pub fn allows_host(&self, name: &str) -> bool {
         self.allowed_hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
     }
@@ -70,7 +73,8 @@ impl AddressPolicy {
         self.own_hosts.iter().any(|host| matches!(host, Host::Domain(own) if own.eq_ignore_ascii_case(name)))
     }
 
-    /// Compares canonical forms, so that IPv4-mapped IPv6 addresses match.
+    /// Whether an address is listed as one of this service. Compares canonical forms, so that IPv4-mapped IPv6
+    /// addresses match.
     fn is_own(&self, address: IpAddr) -> bool {
         let own = |host: &Host| match host {
             Host::Domain(_) => None,
@@ -81,7 +85,7 @@ impl AddressPolicy {
         self.own_hosts.iter().filter_map(own).any(|own| own.to_canonical() == address)
     }
 
-    /// Whether the configuration permits this address, even if it is one of this service.
+    /// Whether the configuration permits this address, even if it is an address of this service.
     pub fn allows(&self, address: IpAddr) -> bool {
         // A connection to `::ffff:10.0.0.1` is a connection to `10.0.0.1`.
         let unwrapped = address.to_canonical();
@@ -89,7 +93,7 @@ impl AddressPolicy {
     }
 }
 
-/// DNS services that resolve `10.0.0.1.<name>` to `10.0.0.1`.
+/// DNS services that resolve `10.0.0.1.<name>` to `10.0.0.1`, and so hide private addresses in public names.
 const WILDCARD_DNS_DOMAINS: [&str; 2] = ["nip.io", "sslip.io"];
 
 /// Non-public IPv4 ranges (IANA special-purpose address registry).
@@ -111,8 +115,8 @@ const SPECIAL_V4: [Ipv4Net; 15] = [
     v4(240, 0, 0, 0, 4),     // reserved, with broadcast
 ];
 
-/// Contains all public IPv6 addresses. Loopback, link-local, site-local, unique local, multicast, discard, IPv4-mapped,
-/// IPv4-compatible and NAT64 addresses (`64:ff9b::/96`, `64:ff9b:1::/48`) are outside.
+/// The range that contains all public IPv6 addresses. Outside it are loopback, link-local, site-local, unique local,
+/// multicast, discard, IPv4-mapped, IPv4-compatible and NAT64 addresses (`64:ff9b::/96`, `64:ff9b:1::/48`).
 const GLOBAL_UNICAST_V6: Ipv6Net = v6([0x2000, 0, 0], 3);
 
 /// Non-public ranges within global unicast IPv6.
@@ -140,7 +144,7 @@ const fn v6(start: [u16; 3], prefix: u8) -> Ipv6Net {
     Ipv6Net::new_assert(Ipv6Addr::new(start[0], start[1], start[2], 0, 0, 0, 0, 0), prefix)
 }
 
-/// Whether `name` is `parent` or a name below it.
+/// Whether `name` is `parent` or a subdomain of it.
 fn is_within(name: &str, parent: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name.strip_suffix(parent).is_some_and(|below| below.is_empty() || below.ends_with('.'))

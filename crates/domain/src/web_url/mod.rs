@@ -1,12 +1,12 @@
-//! URLs from callers: callback URLs and redirect URLs.
+//! URLs that clients submit: callback URLs and redirect URLs.
 //!
 //! The service connects to a [`CallbackUrl`], so [`AddressPolicy`] restricts its address (SSRF protection). A
 //! [`RedirectUrl`] only appears in a `Location` header for a device, so its address is not restricted.
 //!
-//! Nothing is repaired: forms that browsers silently correct (`https:example.com`, backslashes, tabs and line breaks,
-//! an empty port, `..` in a path) are rejected. Only the origin is canonicalised: scheme and host in lower case, names
-//! in punycode, IPv4 addresses in dotted decimal, no default port. A host with a trailing dot is rejected, because it
-//! would not match the certificate and the signed `host`.
+//! Invalid forms are rejected, not repaired, even if browsers silently correct them: `https:example.com`, backslashes,
+//! tabs and line breaks, an empty port, `..` in a path. Only the origin is converted to canonical form: scheme and host
+//! in lower case, names in punycode, IPv4 addresses in dotted decimal, no default port. A host with a trailing dot is
+//! rejected, because it would not match the certificate and the signed `host`.
 //!
 //! Path and query are kept byte for byte, because the callback signature covers them. They may only contain characters
 //! that can be sent unchanged. An empty path becomes `/`.
@@ -24,17 +24,17 @@ pub use url::Host;
 use crate::tenancy::Mode;
 use parts::{Scheme, WebUrl};
 
-/// Maximum length of a URL, as given and in canonical form.
+/// Maximum length of a URL, both as submitted and in canonical form.
 pub const MAX_CHARS: usize = 2_048;
 
-/// Most origins in a list.
+/// Maximum number of origins in a list.
 pub const MAX_ORIGINS: usize = 20;
 
-/// Query parameters that the service appends to the redirect URL.
+/// Query parameters that the service appends to a redirect URL.
 pub const RESULT_PARAMETERS: [&str; 6] =
     ["check_id", "verification_id", "code", "reference_id", "error", "error_description"];
 
-/// Which URLs callers may use. The default is the strictest policy: `https` to public addresses.
+/// The URLs that clients may use. The default is the strictest policy: `https` and public addresses only.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UrlPolicy {
     pub allow_http: bool,
@@ -43,17 +43,17 @@ pub struct UrlPolicy {
 
 /// The URL that receives the callback of a check.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
-// Masked: path and query may carry a token.
+// Hides path and query, which may contain a token.
 #[debug("CallbackUrl({}://{})", self.0.scheme(), self.0.host())]
 pub struct CallbackUrl(WebUrl);
 
-/// The final redirect of a device.
+/// The client's URL to which a device is finally redirected.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
-// Masked: path and query may carry a token.
+// Hides path and query, which may contain a token.
 #[debug("RedirectUrl({}://{})", self.0.scheme(), self.0.host())]
 pub struct RedirectUrl(WebUrl);
 
-/// Validation error of a URL. The text is shown to API clients and never contains parts of the URL.
+/// Reason why a URL is invalid. The message is shown to API clients and never contains parts of the URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     #[error("the URL has more than {MAX_CHARS} characters")]
@@ -101,13 +101,13 @@ pub enum UrlError {
 }
 
 impl UrlPolicy {
-    /// The policy for a mode. Sandbox projects may use plain HTTP.
+    /// Returns the policy for a mode. Sandbox projects may use plain HTTP.
     #[must_use]
     pub fn for_mode(&self, mode: Mode) -> UrlPolicy {
         UrlPolicy { allow_http: self.allow_http || mode == Mode::Sandbox, ..self.clone() }
     }
 
-    /// Parses a URL with a scheme that the policy allows. Errors name the allowed schemes.
+    /// Parses a URL whose scheme the policy allows. Error messages name the allowed schemes.
     fn parse(&self, text: &str) -> Result<WebUrl, UrlError> {
         match WebUrl::parse(text) {
             Ok(url) if url.scheme() == Scheme::Http && !self.allow_http => Err(UrlError::HttpNotAllowed),
@@ -129,12 +129,13 @@ impl CallbackUrl {
         if host_is_allowed { Ok(Self(url)) } else { Err(UrlError::HostNotAllowed) }
     }
 
-    /// Parses a stored URL without the policy, which may have changed. The outbound client applies the current policy.
+    /// Parses a stored URL without applying the policy, which may have changed since. The outbound client applies the
+    /// current policy.
     pub fn from_stored(text: &str) -> Result<Self, UrlError> {
         WebUrl::parse(text).map(Self)
     }
 
-    /// The canonical URL.
+    /// The URL in canonical form.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
@@ -147,7 +148,7 @@ impl CallbackUrl {
         self.0.host()
     }
 
-    /// Explicit or default port.
+    /// The explicit port, or the default port of the scheme.
     pub fn port(&self) -> u16 {
         self.0.port()
     }
@@ -157,7 +158,7 @@ impl CallbackUrl {
         self.0.authority()
     }
 
-    /// Request target: path and query as given.
+    /// Request target: path and query, as submitted.
     pub fn target(&self) -> &str {
         self.0.target()
     }
@@ -166,36 +167,36 @@ impl CallbackUrl {
 impl RedirectUrl {
     pub fn parse(text: &str, policy: &UrlPolicy) -> Result<Self, UrlError> {
         let url = policy.parse(text)?;
-        // A parameter such as the caller's own `code` would be ambiguous.
+        // If the URL already had a parameter such as `code`, the result would be ambiguous.
         if query_names(url.target()).any(|name| RESULT_PARAMETERS.contains(&&*name)) {
             return Err(UrlError::ResultParameter);
         }
         Ok(Self(url))
     }
 
-    /// Parses a stored URL without the policy, which may have changed.
+    /// Parses a stored URL without applying the policy, which may have changed since.
     pub fn from_stored(text: &str) -> Result<Self, UrlError> {
         WebUrl::parse(text).map(Self)
     }
 
-    /// The canonical URL.
+    /// The URL in canonical form.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
 }
 
-/// The origin of URLs: scheme, host and port, in canonical form.
+/// The origin of a URL: scheme, host and port, in canonical form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebOrigin(String);
 
 impl WebOrigin {
     pub fn parse(text: &str, policy: &UrlPolicy) -> Result<Self, UrlError> {
         let url = policy.parse(text)?;
-        // Many people write a slash at the end.
+        // A slash at the end is accepted, because many people write one.
         if url.target() == "/" { Ok(Self(url.origin().to_owned())) } else { Err(UrlError::NotOrigin) }
     }
 
-    /// Parses a stored origin without the policy, which may have changed.
+    /// Parses a stored origin without applying the policy, which may have changed since.
     pub fn from_stored(text: &str) -> Result<Self, UrlError> {
         WebUrl::parse(text).map(|url| Self(url.origin().to_owned()))
     }
@@ -210,7 +211,7 @@ impl WebOrigin {
 }
 
 impl RedirectUrl {
-    /// The URL with query parameters appended.
+    /// Returns the URL with query parameters appended.
     pub fn with_parameters(&self, parameters: &[(&str, &str)]) -> String {
         let mut location = self.as_str().to_owned();
         for (name, value) in parameters {
@@ -219,7 +220,7 @@ impl RedirectUrl {
                 Some((_, query)) if query.is_empty() || query.ends_with('&') => "",
                 Some(_) => "&",
             };
-            // Some apps do not decode `+` as a space.
+            // Spaces are encoded as `%20`, because some apps do not decode `+` as a space.
             let value = url::form_urlencoded::byte_serialize(value.as_bytes()).collect::<String>().replace('+', "%20");
             location.extend([separator, name, "=", &value]);
         }
@@ -227,7 +228,7 @@ impl RedirectUrl {
     }
 }
 
-/// The decoded parameter names in the query of a request target.
+/// Returns the decoded parameter names in the query of a request target.
 fn query_names(target: &str) -> impl Iterator<Item = Cow<'_, str>> {
     let query = target.split_once('?').map_or("", |(_, query)| query);
     url::form_urlencoded::parse(query.as_bytes()).map(|(name, _)| name)

@@ -1,4 +1,4 @@
-//! Parsing of URLs into canonical form.
+//! Parses URLs into canonical form.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub(super) struct WebUrl {
     scheme: Scheme,
     host: Host,
     port: u16,
-    /// Offset in `text` at which the request target starts.
+    /// Offset in `text` at which the authority ends and the request target starts.
     authority_end: usize,
 }
 
@@ -90,7 +90,7 @@ impl WebUrl {
         self.port
     }
 
-    /// Scheme and authority.
+    /// Scheme and authority, such as `https://example.com:8443`.
     pub fn origin(&self) -> &str {
         &self.text[..self.authority_end]
     }
@@ -125,13 +125,13 @@ fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlError> {
 
 /// Splits an authority into host and optional port.
 fn split_port(authority: &str) -> Result<(&str, Option<u16>), UrlError> {
-    // The colons of an IPv6 address are within its brackets.
+    // The colons of an IPv6 address are inside brackets, so the port's colon is searched after them.
     let after_brackets = authority.rfind(']').map_or(0, |bracket| bracket + 1);
     let Some(colon) = authority[after_brackets..].find(':') else {
         return Ok((authority, None));
     };
     let (host, digits) = (&authority[..after_brackets + colon], &authority[after_brackets + colon + 1..]);
-    // No sign and no leading zero, which also excludes port 0.
+    // A sign and a leading zero are rejected, and therefore port 0.
     let is_plain_number = digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0');
     match digits.parse() {
         Ok(port) if is_plain_number => Ok((host, Some(port))),
@@ -146,7 +146,7 @@ fn canonical_host(text: &str) -> Result<Host, UrlError> {
     if text.ends_with('.') {
         return Err(UrlError::HostEndsInDot);
     }
-    // `Host` would percent-decode it.
+    // `Host::parse` would percent-decode the name.
     if text.contains('%') {
         return Err(UrlError::HostInvalid);
     }
@@ -171,8 +171,8 @@ fn check_dns_name(name: &str) -> Result<(), UrlError> {
     if labels_are_valid && name.len() <= MAX_NAME_LENGTH { Ok(()) } else { Err(UrlError::HostInvalid) }
 }
 
-/// Checks the characters of a request target by RFC 3986, since it is sent unchanged. Brackets are also accepted:
-/// `?id[]=1` is common.
+/// Checks that a request target has only characters that RFC 3986 allows, because it is sent unchanged. Brackets are
+/// also accepted, because `?id[]=1` is common.
 fn check_target(target: &str) -> Result<(), UrlError> {
     let is_allowed = |b: u8| b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?%[]".contains(&b);
     let escapes_are_complete =
@@ -181,7 +181,7 @@ fn check_target(target: &str) -> Result<(), UrlError> {
         return Err(UrlError::NotEncoded);
     }
     let path = target.split('?').next().unwrap_or(target);
-    // URL parsers on the way treat an encoded dot as a dot.
+    // Proxies and other URL parsers treat an encoded dot as a dot.
     let has_dot_segment =
         path.to_ascii_lowercase().replace("%2e", ".").split('/').any(|part| part == "." || part == "..");
     if has_dot_segment { Err(UrlError::DotSegment) } else { Ok(()) }

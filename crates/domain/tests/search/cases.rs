@@ -69,7 +69,7 @@ fn text_is_ordered() {
     assert_fails("reference_id=gt=(a,b)", "`=gt=` takes one value at column 13; for a list use `=in=` or `=out=`");
 }
 
-/// By code point, so that `EXPIRED` is after `ERROR` and lower case is after all of them.
+/// Keywords are ordered by code point: `EXPIRED` is after `ERROR`, and lower case is after upper case.
 #[test]
 fn ordered_keywords_are_a_part_of_the_set() {
     assert_parses("status=gt=ERROR", "(status one-of [PENDING|EXPIRED])");
@@ -131,7 +131,7 @@ fn wildcards_split_patterns() {
     assert_parses(r#"reference_id=="two words*""#, "(reference_id matches <two words>...)");
     assert_parses(r#"reference_id=="\*""#, "(reference_id one-of [*])");
     assert_parses(r#"reference_id=="5\*5*é*""#, "(reference_id matches <5*5>...<é>...)");
-    // Lists have no wildcards: an asterisk is an ordinary character.
+    // Lists have no wildcards. A star in them is an ordinary character.
     assert_parses("reference_id=in=(a*,b)", "(reference_id one-of [a*|b])");
     assert_parses("reference_id=out=a*", "(reference_id none-of [a*])");
 }
@@ -275,7 +275,7 @@ fn unknown_fields_are_rejected() {
     );
     assert_fails("STATUS==ERROR", &format!("`STATUS` is not a filterable field at column 1; {FIELD_ADVICE}"));
     assert_fails("status==ERROR;x==y", &format!("`x` is not a filterable field at column 15; {FIELD_ADVICE}"));
-    // Errors do not repeat possible phone numbers or special characters.
+    // Error messages do not repeat text that may be a phone number, or special characters.
     assert_fails("+447700900123==x", &format!("this is not a filterable field at column 1; {FIELD_ADVICE}"));
     assert_fails("a\u{1b}[31m==x", &format!("this is not a filterable field at column 1; {FIELD_ADVICE}"));
     let long = "x".repeat(1_000);
@@ -330,7 +330,7 @@ fn limits_are_exact() {
     let nested = |depth: usize| format!("{}status==ERROR{}", "(".repeat(depth), ")".repeat(depth));
     assert_parses(&nested(MAX_DEPTH), "(status one-of [ERROR])");
     assert_fails(&nested(MAX_DEPTH + 1), "parentheses nest deeper than 16 at column 17");
-    // Depth counts only open parentheses.
+    // The depth counts only parentheses that are open at the same time.
     assert!(parse(&["(status==ERROR)"; 20].join(","), &FIELDS).is_ok());
 
     let repeated = |count: usize| vec!["status==ERROR"; count].join(",");

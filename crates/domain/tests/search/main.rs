@@ -1,4 +1,4 @@
-//! Tests of RSQL expressions: cases, and properties of arbitrary filters.
+//! Tests of search expressions in RSQL: cases, and properties of generated filters.
 
 mod cases;
 mod properties;

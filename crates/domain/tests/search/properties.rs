@@ -8,7 +8,7 @@ use super::{
     FIELDS, Field, FieldKind, FieldTest, Filter, InstantTest, Pattern, PatternPiece, SetTest, TextTest, parse,
 };
 
-/// Equivalent spellings of RSQL.
+/// Chooses among equivalent spellings of RSQL.
 #[derive(Debug, Clone)]
 struct Style {
     quote: char,
@@ -130,7 +130,7 @@ fn any_set_test<T: std::fmt::Debug + Clone>(value: impl Strategy<Value = T>) -> 
         .prop_map(|(values, negated)| if negated { SetTest::NoneOf(values) } else { SetTest::OneOf(values) })
 }
 
-/// The instants that RFC 3339 can represent.
+/// Generates instants that RFC 3339 can express.
 fn any_instant() -> impl Strategy<Value = Timestamp> {
     (-62_167_219_200_i64..253_402_207_200, 0..1_000_000_000_i32)
         .prop_filter_map("is an instant", |(second, nanosecond)| Timestamp::new(second, nanosecond).ok())
@@ -175,7 +175,7 @@ fn any_filter() -> impl Strategy<Value = Filter> {
     })
 }
 
-/// Tokens in any order: mostly invalid, often nearly valid.
+/// Generates tokens in any order. The results are mostly invalid, and often nearly valid.
 fn any_fragments() -> impl Strategy<Value = String> {
     let fragments = vec![
         "status",
@@ -219,7 +219,7 @@ fn any_fragments() -> impl Strategy<Value = String> {
     prop::collection::vec(select(fragments), 0..60).prop_map(|fragments| fragments.concat())
 }
 
-/// Number of comparisons, nesting depth and longest list of a filter.
+/// Returns the number of comparisons, the nesting depth and the length of the longest list of a filter.
 fn extent(filter: &Filter) -> (usize, usize, usize) {
     fn items(test: &FieldTest) -> usize {
         match test {
@@ -245,7 +245,7 @@ fn assert_parse_is_sound(text: &str) -> Result<(), TestCaseError> {
             prop_assert!(text.len() <= MAX_BYTES);
             prop_assert!(comparisons <= MAX_COMPARISONS);
             prop_assert!(items <= MAX_LIST_ITEMS);
-            // One group can hold an `or` of `and`s, and the outermost needs no parentheses.
+            // Each group can contain an `or` of `and`s, which are two levels. The outermost level needs no parentheses.
             prop_assert!(depth <= 2 * (MAX_DEPTH + 1));
         }
         Err(error) => {

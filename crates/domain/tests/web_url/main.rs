@@ -8,7 +8,7 @@ mod shape;
 
 use ringtrue_domain::web_url::{AddressPolicy, CallbackUrl, MAX_CHARS, RedirectUrl, UrlError, UrlPolicy};
 
-/// The policy of `dev`: `http` and loopback.
+/// Returns the policy of `ringtrue dev`, which allows `http` and loopback addresses.
 fn lenient() -> UrlPolicy {
     UrlPolicy { allow_http: true, addresses: allowing(&["127.0.0.0/8", "::1/128"]) }
 }

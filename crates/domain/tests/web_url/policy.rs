@@ -53,7 +53,7 @@ fn non_public_callback_hosts_are_rejected() {
     ] {
         let url = format!("https://{host}/");
         assert_eq!(CallbackUrl::parse(&url, &UrlPolicy::default()), Err(UrlError::HostNotAllowed), "{url}");
-        // The service never connects to a redirect URL.
+        // The service never connects to a redirect URL, so its address is not checked.
         assert!(RedirectUrl::parse(&url, &UrlPolicy::default()).is_ok(), "{url}");
         assert!(CallbackUrl::from_stored(&url).is_ok(), "{url}");
     }
@@ -114,7 +114,7 @@ fn callbacks_to_own_addresses_are_rejected() {
         policy.addresses.own_hosts = vec![Host::parse(own).expect("a host")];
         let url = format!("https://{host}/");
         assert_eq!(CallbackUrl::parse(&url, &policy).is_err(), is_ours, "{url} at {own}");
-        // An allowed range overrides the check.
+        // An allowed range permits the address even if it belongs to this service.
         policy.addresses.allowed_addresses = allowing(&["8.8.0.0/16", "2606:4700::/32"]).allowed_addresses;
         assert!(CallbackUrl::parse(&url, &policy).is_ok(), "{url} at {own}");
     }
@@ -125,7 +125,7 @@ fn only_public_addresses_are_permitted() {
     let policy = AddressPolicy::default();
     let permits = |address: &str| policy.permits(address.parse().expect("an address"));
     for address in [
-        // both ends of each range
+        // First and last address of each range.
         "0.0.0.0",
         "0.255.255.255",
         "10.0.0.0",
@@ -152,7 +152,7 @@ fn only_public_addresses_are_permitted() {
         "239.255.255.255",
         "240.0.0.0",
         "255.255.255.255",
-        // outside global unicast
+        // Addresses outside global unicast.
         "::",
         "::1",
         "::8.8.8.8",
@@ -172,7 +172,7 @@ fn only_public_addresses_are_permitted() {
         "fec0::1",
         "ff02::1",
         "ffff::1",
-        // special within it
+        // Special ranges within global unicast.
         "2001::1",
         "2001:0:4136:e378::1",
         "2001:2::1",

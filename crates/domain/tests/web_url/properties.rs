@@ -4,7 +4,7 @@ use url::Url;
 
 use super::{AddressPolicy, CallbackUrl, UrlPolicy};
 
-/// Fragments of URLs in any order: mostly invalid, often nearly valid.
+/// Generates URL fragments in any order. The results are mostly invalid, and often nearly valid.
 fn any_fragments() -> impl Strategy<Value = String> {
     let fragments = vec![
         "https",
@@ -46,7 +46,7 @@ fn any_fragments() -> impl Strategy<Value = String> {
     prop::collection::vec(select(fragments), 0..8).prop_map(|fragments| fragments.concat())
 }
 
-/// An accepted URL round-trips, and has the same parts as in the WHATWG URL parser.
+/// Asserts that an accepted URL round-trips, and has the same parts as in the WHATWG URL parser.
 fn assert_parses_like_whatwg(text: &str) -> Result<(), TestCaseError> {
     let Ok(url) = CallbackUrl::from_stored(text) else {
         return Ok(());
@@ -60,7 +60,7 @@ fn assert_parses_like_whatwg(text: &str) -> Result<(), TestCaseError> {
         prop_assert_eq!(whatwg.host().map(|host| host.to_owned()), Some(url.host().clone()));
         prop_assert_eq!(whatwg.port_or_known_default(), Some(url.port()));
         prop_assert_eq!(whatwg.scheme() == "https", url.is_https());
-        // WHATWG encodes apostrophes in queries, RFC 3986 does not.
+        // The WHATWG parser encodes apostrophes in queries. RFC 3986 does not require it.
         let target = whatwg[url::Position::BeforePath..].replace("%27", "'");
         prop_assert_eq!(target, url.target().replace("%27", "'"));
     }

@@ -1,6 +1,6 @@
 use super::{CallbackUrl, MAX_CHARS, RedirectUrl, UrlError, UrlPolicy, allowing, lenient};
 
-/// Both kinds of URL accept the text and canonicalise it.
+/// Asserts that callback and redirect URLs accept the text, and convert it to the expected canonical form.
 #[track_caller]
 fn assert_canonical(text: &str, expected: &str) {
     let policy = UrlPolicy { allow_http: true, ..UrlPolicy::default() };
@@ -12,7 +12,7 @@ fn assert_canonical(text: &str, expected: &str) {
     assert_eq!(RedirectUrl::from_stored(expected), Ok(redirect));
 }
 
-/// Both kinds of URL reject the text, even with the most permissive policy.
+/// Asserts that callback and redirect URLs reject the text, even with the most permissive policy.
 #[track_caller]
 fn assert_rejected(text: &str, expected: UrlError) {
     let policy = UrlPolicy { allow_http: true, addresses: allowing(&["0.0.0.0/0", "::/0"]) };
@@ -157,7 +157,7 @@ fn length_is_limited() {
     assert_canonical(&sized(MAX_CHARS), &sized(MAX_CHARS));
     assert_rejected(&sized(MAX_CHARS + 1), UrlError::TooLong);
     assert_rejected(&"x".repeat(10_000_000), UrlError::TooLong);
-    // The slash of an empty path counts.
+    // The slash that is added for an empty path counts towards the length.
     assert_rejected(&format!("{origin}?{}", "x".repeat(MAX_CHARS - origin.len() - 1)), UrlError::TooLong);
 
     let label = "a".repeat(63);

@@ -30,15 +30,16 @@ pub enum AccountError {
 }
 
 impl Accounts {
-    /// Creates an administrator account, or makes an existing account an administrator, and returns a set-password
-    /// link. An account that becomes an administrator loses its password, second factor, sessions and links, since
-    /// nothing proves that its address belongs to their holder.
+    /// Creates an administrator account, or makes an existing account an administrator. Returns a link to set the
+    /// password. An existing account that becomes an administrator loses its password, second factor, sessions and
+    /// links, because they may belong to someone other than the owner of the email address.
     pub async fn invite_admin(&self, administrator: &Administrator, email: &Email) -> Result<AccessLink, AccountError> {
         let account = self.ensure_admin(administrator, email).await?;
         self.create_account_link(administrator, &account, LinkPurpose::SetPassword).await
     }
 
-    /// As [`invite_admin`](Self::invite_admin), with a link that signs in without a password. For trial deployments.
+    /// Like [`invite_admin`](Self::invite_admin), but returns a link that signs in without a password. For trial
+    /// deployments.
     pub async fn create_admin_sign_in_link(&self, email: &Email) -> Result<AccessLink, AccountError> {
         let operator = Administrator::operator();
         let account = self.ensure_admin(&operator, email).await?;
@@ -54,7 +55,8 @@ impl Accounts {
         self.create_account_link(administrator, &account, LinkPurpose::SetPassword).await
     }
 
-    /// Makes an account an administrator and returns a set-password link, as [`invite_admin`](Self::invite_admin) does.
+    /// Makes an existing account an administrator, as [`invite_admin`](Self::invite_admin) does. Returns a link to set
+    /// the password.
     pub async fn make_admin(
         &self,
         administrator: &Administrator,
@@ -69,7 +71,7 @@ impl Accounts {
         account_change_result(self.store.remove_admin(account, &audit).await?)
     }
 
-    /// Disables an account and ends its sessions and links.
+    /// Disables an account, ends its sessions and invalidates its links.
     pub async fn disable_account(&self, administrator: &Administrator, account: AccountId) -> Result<(), AccountError> {
         let audit = administrator.new_audit_event(&self.context, Action::AccountDisabled, account);
         account_change_result(self.store.disable_account(account, &audit).await?)
@@ -80,14 +82,14 @@ impl Accounts {
         account_change_result(self.store.enable_account(account, &audit).await?)
     }
 
-    /// Takes everything from an account whose row was altered outside Ringtrue: rights, password, second factor,
-    /// identity, memberships, sessions and links.
+    /// Resets an account whose database row was altered outside Ringtrue. The account loses its rights, password,
+    /// second factor, identity, memberships, sessions and links.
     pub async fn reset_altered_account(
         &self,
         administrator: &Administrator,
         email: &Email,
     ) -> Result<(), AccountError> {
-        // The store fills in the account.
+        // The store sets the id of the account in the audit event.
         let unknown = AccountId(uuid::Uuid::nil());
         let audit = administrator.new_audit_event(&self.context, Action::AccountReset, unknown);
         match self.store.reset_altered_account(email, &audit).await? {
@@ -97,7 +99,7 @@ impl Accounts {
         }
     }
 
-    /// All accounts, sorted by email address.
+    /// Lists all accounts, sorted by email address.
     pub async fn list_accounts(
         &self,
         _: &Administrator,
@@ -152,7 +154,7 @@ impl Accounts {
                 second_factor: None,
             });
         }
-        // Another request created it in the meantime.
+        // Another request has created the account in the meantime.
         self.store.find_account_by_email(email).await?.ok_or(AccountError::NotFound)
     }
 }

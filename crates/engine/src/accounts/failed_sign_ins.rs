@@ -1,7 +1,7 @@
-//! Audit events of rejected sign-ins.
+//! Writes audit events for rejected sign-ins.
 //!
-//! Anybody can cause them. Each account has a few events per minute, and all unknown accounts share as many, so that a
-//! stranger cannot fill the audit log. An event never contains what was typed.
+//! Anybody can cause these events. To keep strangers from filling the audit log, at most a few per minute are written
+//! for each account, and as many for all unknown accounts together. An event never contains what the user typed.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::ports::audit::{AuditCap, AuditCapScope};
 
 const MAX_EVENTS_PER_WINDOW: u32 = 5;
 const WINDOW: SignedDuration = SignedDuration::from_mins(1);
-/// Target of events without a known account.
+/// Target of audit events about accounts that do not exist.
 const UNKNOWN_ACCOUNT: &str = "unknown";
 
-/// What was rejected. The names are part of the audit log.
+/// The factor that was rejected. The audit log contains the names of the variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(const_into_str, serialize_all = "snake_case")]
 pub enum RejectedFactor {
@@ -30,8 +30,8 @@ pub enum RejectedFactor {
 }
 
 impl Accounts {
-    /// Records a rejected sign-in. The request does not wait for it: the time of its response would reveal whether an
-    /// event was written, and so whether the account exists.
+    /// Records a rejected sign-in in the background. If the request waited for it, the response time would reveal
+    /// whether an event was written, and so whether the account exists.
     pub fn record_failed_sign_in(&self, account: Option<AccountId>, factor: RejectedFactor) {
         let target = account.map_or_else(|| UNKNOWN_ACCOUNT.to_owned(), |account| account.to_string());
         let event = self.context.new_audit_event(Actor::System, Action::AccountSignInFailed, None, target);
@@ -46,7 +46,7 @@ impl Accounts {
         });
     }
 
-    /// Waits until the rejected sign-ins so far are recorded.
+    /// Waits until all rejected sign-ins are recorded.
     pub async fn wait_idle(&self) {
         self.tasks.wait().await;
     }

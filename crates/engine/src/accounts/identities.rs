@@ -1,8 +1,8 @@
-//! Sign-in by OpenID Connect: accounts of identities, and access rights by claim.
+//! Sign-in by OpenID Connect: finds or creates the account of an identity, and grants access rights by a claim.
 //!
-//! The first sign-in of an identity links it to the account with its email address, which the provider must have
-//! verified. From then on issuer and subject identify the account, whatever the address. Rights by claim are replaced at
-//! each sign-in; rights by invitation or by other users stay.
+//! At its first sign-in, an identity is linked to the account with its email address, which the provider must have
+//! verified. From then on, issuer and subject identify the account, even if the address changes. Each sign-in replaces
+//! the rights that the claim grants. Rights by invitation or by other users stay.
 
 use std::collections::BTreeMap;
 
@@ -20,33 +20,33 @@ use crate::ports::{
     store::StoreError,
 };
 
-/// Attempts of a change that is repeated if the account changes meanwhile.
+/// How often a change of an account is tried, if another request changes the account at the same time.
 const MAX_ATTEMPTS: usize = 3;
 
-/// A verified identity. Masked: personal data.
+/// A verified identity from the OpenID Connect provider. Masked, because it is personal data.
 #[derive(Clone, derive_more::Debug)]
 #[debug("ExternalIdentity(…)")]
 pub struct ExternalIdentity {
     pub issuer: String,
     pub subject: String,
     pub email: Option<Email>,
-    /// Whether the provider has verified that the address belongs to the subject.
+    /// Whether the provider has verified that the email address belongs to the subject.
     pub is_email_verified: bool,
-    /// Values of the claim that grants access rights.
+    /// Values that the identity has in the claim that grants access rights.
     pub roles: Vec<String>,
 }
 
-/// What identities of the configured provider get.
+/// Decides which identities of the configured provider get an account, and which rights the claim grants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdentityPolicy {
     /// Whether identities without an account and without an invitation get an account.
     pub create_accounts: bool,
-    /// Values of the claim that make administrators.
+    /// Claim values that make an account an administrator.
     pub administrators: Vec<String>,
     pub workspaces: Vec<WorkspaceClaim>,
 }
 
-/// A value of the claim that makes a member of a workspace.
+/// A claim value that makes an account a member of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkspaceClaim {
     pub value: String,
@@ -54,7 +54,7 @@ pub struct WorkspaceClaim {
     pub role: Role,
 }
 
-/// Access rights by claim.
+/// The access rights that the claim of an identity grants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct ClaimedAccess {
     is_admin: bool,
@@ -62,7 +62,7 @@ struct ClaimedAccess {
 }
 
 impl IdentityPolicy {
-    /// Whether any value of the claim grants access rights.
+    /// Returns whether any claim value grants access rights.
     pub fn grants_access(&self) -> bool {
         !self.administrators.is_empty() || !self.workspaces.is_empty()
     }
@@ -94,8 +94,8 @@ pub enum IdentityError {
 }
 
 impl Accounts {
-    /// Signs in to the account of an identity. A new account is created if the policy or an invitation to the identity's
-    /// address permits it.
+    /// Signs in to the account of an identity. If there is none, creates an account, provided that the policy or an
+    /// invitation to the identity's address permits it.
     pub async fn sign_in_with_identity(
         &self,
         identity: &ExternalIdentity,
@@ -148,8 +148,9 @@ impl Accounts {
         Err(IdentityError::Conflict)
     }
 
-    /// Unlinks the identity of an account, withdraws its rights by claim, and ends its sessions and links. The next
-    /// sign-in by OpenID Connect with its address links it again.
+    /// Unlinks the identity of an account. Withdraws the rights that the claim granted, ends the account's sessions,
+    /// and invalidates its links. The next sign-in by OpenID Connect with the account's address links an identity
+    /// again.
     pub async fn unlink_identity(&self, administrator: &Administrator, account: AccountId) -> Result<(), AccountError> {
         for _ in 0..MAX_ATTEMPTS {
             let before = self.store.find_access(account).await?.ok_or(AccountError::NotFound)?;
@@ -190,7 +191,7 @@ impl Accounts {
         }
     }
 
-    /// The configuration may name workspaces that do not exist.
+    /// Removes workspaces that do not exist, because the configuration may name some.
     fn known_workspaces_only(&self, mut claimed: ClaimedAccess) -> ClaimedAccess {
         claimed.roles.retain(|workspace, _| {
             let is_known = self.context.control_plane.workspace(*workspace).is_some();
@@ -227,7 +228,7 @@ impl Accounts {
     }
 }
 
-/// Replaces the rights by claim, and keeps the others.
+/// Replaces the rights that the claim granted, and keeps all others.
 fn access_with_claims(before: AccountAccess, claimed: &ClaimedAccess) -> AccountAccess {
     let is_manual_admin = before.account.is_admin && !before.admin_by_claim;
     let mut grants: BTreeMap<WorkspaceId, MembershipGrants> = before

@@ -1,7 +1,7 @@
-//! Single-use links: to set a password, or to sign in without one.
+//! Single-use links to set a password, or to sign in without one. Invitation links have tokens of the same format.
 //!
-//! A link's token is an id and a MAC of that id by the link key. A forged token is rejected without a query, and the token can
-//! be rebuilt from the id.
+//! The token in a link consists of an id and a MAC of this id, made with the link key. So a forged token is rejected
+//! without a query, and the token can be computed again from the id.
 
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::{SignedDuration, Timestamp};
@@ -23,10 +23,10 @@ use crate::ports::{
 
 const SET_PASSWORD_LINK_LIFETIME: SignedDuration = SignedDuration::from_hours(24);
 const SIGN_IN_LINK_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
-/// An id and a 16-byte MAC.
+/// Length of a token: a 16-byte id and a 16-byte MAC.
 const LINK_TOKEN_BYTES: usize = 32;
 
-/// Purpose of a token: a token of one kind is not valid as another.
+/// The kind of link that a token is for. A token of one kind is not valid in a link of another kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LinkKind {
     Account,
@@ -42,14 +42,14 @@ impl LinkKind {
     }
 }
 
-/// A link for the holder of an email address. It contains a bearer token.
+/// A link to give to the holder of an email address. It contains a bearer token.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("AccessLink(…)")]
 pub struct AccessLink {
-    /// Identifies the link; useless without the MAC.
+    /// Identifies the link. It cannot be used without the MAC in the token.
     pub id: Uuid,
     pub email: Email,
-    /// Path and query relative to the deployment's base URL.
+    /// Path and query of the link, relative to the deployment's base URL.
     pub path: String,
     pub expires_at: Timestamp,
 }
@@ -73,15 +73,15 @@ impl From<passwords::PasswordQueueFull> for LinkError {
 }
 
 impl Accounts {
-    /// Returns a valid link's account and purpose. The link remains usable.
+    /// Returns the account and purpose of a valid link, without using it up.
     pub async fn find_link(&self, token: &str) -> Result<OneTimeLink, LinkError> {
         let id = self.verify_link_token(LinkKind::Account, token).ok_or(LinkError::Invalid)?;
         let found = self.store.find_link(self.hash_link_id(id)?, self.context.now()).await?;
         found.ok_or(LinkError::Invalid)
     }
 
-    /// Consumes a link and signs in. A set-password link requires `password`; if the account has a second factor, it
-    /// only replaces the password.
+    /// Uses up a link, and signs in. A set-password link requires a `password` and sets it. If the account has a second
+    /// factor, a set-password link does not sign in: the user still has to enter a code.
     pub async fn use_link(
         &self,
         token: &str,
@@ -115,7 +115,7 @@ impl Accounts {
         if used { Ok(SignInStep::SignedIn(session_token)) } else { Err(LinkError::Invalid) }
     }
 
-    /// A valid link created by an administrator.
+    /// Returns a valid link that was created for an account, by the id of the link. `None`: used or expired.
     pub async fn find_account_link(&self, _: &Administrator, link_id: Uuid) -> Result<Option<AccessLink>, StoreError> {
         let token = self.build_link_token(LinkKind::Account, link_id)?;
         let found = self.store.find_link(self.hash_link_id(link_id)?, self.context.now()).await?;
@@ -124,7 +124,7 @@ impl Accounts {
         }))
     }
 
-    /// Creates a link for an account and invalidates its earlier links.
+    /// Creates a link for an account, and invalidates the account's earlier links.
     pub(super) async fn create_account_link(
         &self,
         administrator: &Administrator,
@@ -161,7 +161,8 @@ impl Accounts {
         self.context.is_derived_token(&[kind.context(), id], mac).then(|| Uuid::from_bytes(*id))
     }
 
-    /// By its id, so that the link outlives a rotation of the key that derives its token.
+    /// Returns the hash under which a link is stored. It is a hash of the id, not of the token, so that the link stays
+    /// valid when the link key is rotated.
     fn hash_link_id(&self, id: Uuid) -> Result<TokenHash, StoreError> {
         self.context.keyed_hash(&[b"account-link", id.as_bytes()]).map(TokenHash)
     }

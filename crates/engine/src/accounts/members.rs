@@ -1,9 +1,9 @@
-//! Members of workspaces, and invitations.
+//! Manages the members of workspaces, and invitations to become a member.
 //!
-//! Email addresses are not verified: anybody who has a link for an address can create its account. An invitation
-//! therefore grants nothing by itself. It becomes a membership when the account with its address accepts it by its
-//! link; if there is no such account, the link creates one. Neither an invitation nor its link reveals whether the
-//! account exists.
+//! Email addresses are not verified: anybody who has an invitation link for an address can create the account with this
+//! address. Therefore an invitation grants nothing by itself. It becomes a membership when a user signs in to the
+//! account with the invited address and accepts it by the link. If there is no such account, the link can create it.
+//! Neither an invitation nor its link reveals whether the account exists.
 
 use jiff::SignedDuration;
 use ringtrue_domain::{
@@ -64,7 +64,7 @@ impl From<passwords::PasswordQueueFull> for InvitationError {
     }
 }
 
-/// An invitation found by its link.
+/// A valid invitation, and the workspace that it is for.
 #[derive(Clone, Debug)]
 pub struct PendingInvitation {
     pub invitation: Invitation,
@@ -72,7 +72,7 @@ pub struct PendingInvitation {
 }
 
 impl Accounts {
-    /// Invites an address to a workspace. For the command line.
+    /// Invites an email address to a workspace on behalf of the operator at the command line.
     pub async fn invite_member_as_operator(
         &self,
         workspace: WorkspaceId,
@@ -85,7 +85,7 @@ impl Accounts {
         self.invite_member(&ManagementActor::operator(workspace), email, role).await
     }
 
-    /// Invites an address to the manager's workspace. Replaces an earlier invitation of the same address.
+    /// Invites an email address to the manager's workspace. Replaces an earlier invitation of the same address.
     pub async fn invite_member(
         &self,
         manager: &ManagementActor,
@@ -117,7 +117,7 @@ impl Accounts {
         }
     }
 
-    /// The pending invitations of the manager's workspace, sorted by address.
+    /// Lists the pending invitations to the manager's workspace, sorted by email address.
     pub async fn list_invitations(
         &self,
         manager: &ManagementActor,
@@ -126,7 +126,7 @@ impl Accounts {
         self.store.list_invitations(manager.workspace, self.context.now(), page).await
     }
 
-    /// The link of a pending invitation to the manager's workspace.
+    /// Returns the link of a pending invitation. `None`: there is no such invitation to the manager's workspace.
     pub async fn find_invitation_link(
         &self,
         manager: &ManagementActor,
@@ -153,7 +153,7 @@ impl Accounts {
         }
     }
 
-    /// Accepts an invitation for a signed-in user whose address is the invited one.
+    /// Accepts an invitation for a signed-in user. Fails unless the user's email address is the invited one.
     pub async fn accept_invitation(
         &self,
         user: &ConsoleUser,
@@ -171,8 +171,9 @@ impl Accounts {
         Ok(workspace)
     }
 
-    /// Creates the invited account with a password, unless the address has an account. The inviter has the link too, so
-    /// both cases have the same result and take the same time. The invitation stays pending until its account accepts it.
+    /// Creates an account with the invited address and this password, unless the address already has an account. Both
+    /// cases have the same result and take the same time, because the inviter has the link too and must not learn
+    /// whether the account exists. The invitation stays pending until the account accepts it.
     pub async fn create_invited_account(
         &self,
         token: &str,
@@ -204,7 +205,7 @@ impl Accounts {
         member_change_result(self.store.remove_member(account, manager.workspace, &audit).await?)
     }
 
-    /// The members of the manager's workspace, sorted by address.
+    /// Lists the members of the manager's workspace, sorted by email address.
     pub async fn list_members(
         &self,
         manager: &ManagementActor,
@@ -213,7 +214,7 @@ impl Accounts {
         self.store.list_members(manager.workspace, page).await
     }
 
-    /// The workspaces that a user may access: all of them, for an administrator.
+    /// Lists the workspaces that a user may access. An administrator may access all of them.
     pub async fn list_user_workspaces(
         &self,
         user: &ConsoleUser,

@@ -1,9 +1,10 @@
 //! Console accounts: sign-in, sessions and authorisation.
 //!
-//! A session is a random token in a cookie; the store has only its keyed hash. CSRF tokens are derived from the cookie
-//! and not stored.
+//! A session is a random token in a cookie. The store has only the keyed hash of the token. CSRF tokens are derived
+//! from the cookie and are not stored.
 //!
-//! Password attempts are throttled by account and by client address. The store counts the attempts of all nodes.
+//! Password attempts are throttled twice: per account together with the client address, and per client address. The
+//! store counts the attempts of all nodes.
 
 mod administration;
 mod failed_sign_ins;
@@ -52,12 +53,13 @@ use crate::{
 
 const MAX_CACHED_DELAYS: usize = 20_000;
 
-/// A signed-in account and its memberships.
+/// A signed-in account and its memberships in workspaces.
 #[derive(Clone, Debug)]
 pub struct ConsoleUser {
     pub account: Account,
     pub memberships: Vec<Membership>,
-    /// The deployment requires a second factor, and the account has only a password: the user may only set one up.
+    /// The deployment requires a second factor, and the account has only a password. The user can do nothing but set
+    /// one up.
     pub needs_second_factor: bool,
 }
 
@@ -82,7 +84,7 @@ impl ConsoleUser {
         self.memberships.iter().find(|membership| membership.workspace == workspace).map(|membership| membership.role)
     }
 
-    /// Authorises a use case in a workspace. All console access to workspaces is decided here.
+    /// Authorises the user for an action in a workspace. Every access to a workspace from the console is decided here.
     pub fn authorize(
         &self,
         workspace: WorkspaceId,
@@ -97,7 +99,7 @@ impl ConsoleUser {
         }
     }
 
-    /// Authorises a use case of the whole deployment. All console access to the deployment is decided here.
+    /// Authorises the user for an action on the whole deployment. Every such access from the console is decided here.
     pub fn authorize_admin(&self, request_id: Option<String>) -> Result<Administrator, AccessDenied> {
         if self.needs_second_factor {
             return Err(AccessDenied::NeedsSecondFactor);
@@ -109,20 +111,20 @@ impl ConsoleUser {
     }
 }
 
-/// How a user signs in.
+/// The ways in which an account can sign in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SignInMethods {
-    /// An account that signs in by link has no password.
+    /// `false`: the account signs in by OpenID Connect or by a sign-in link.
     pub has_password: bool,
-    /// Issuer of the linked identity.
+    /// Issuer of the OpenID Connect identity that is linked to the account. `None`: no identity is linked.
     pub identity_issuer: Option<String>,
-    /// `None`: no second factor.
+    /// Number of recovery codes left. `None`: the account has no second factor.
     pub unused_recovery_codes: Option<u32>,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum SignInError {
-    /// Also returned for an unknown account and one without a password.
+    /// Also returned for an unknown or disabled account, and for an account without a password.
     #[error("wrong email address or password")]
     WrongCredentials,
     #[error("too many failed attempts; try again in {seconds} s")]
@@ -170,23 +172,24 @@ impl From<passwords::PasswordQueueFull> for PasswordError {
     }
 }
 
-/// Manages console accounts, their sessions and links, and the members of workspaces.
+/// Manages console accounts, their sessions, their sign-in and set-password links, and the members of workspaces.
 #[derive(derive_more::Debug)]
 #[debug("Accounts")]
 pub struct Accounts {
     context: Arc<Context>,
     store: Arc<dyn IdentityStore>,
     password_hasher: PasswordHasher,
-    /// Active delays of throttled logins. A throttled attempt then needs no query.
+    /// Cache of throttled accounts and addresses, with the time of the next permitted attempt. It saves a query for
+    /// each throttled attempt.
     login_delays: Cache<LoginThrottleKey, Timestamp>,
-    /// Audit events that no request waits for.
+    /// Tasks that write audit events. No request waits for them.
     tasks: TaskTracker,
 }
 
 impl Accounts {
     pub(crate) fn new(context: &Arc<Context>, store: Arc<dyn IdentityStore>) -> Self {
         let tasks = TaskTracker::new();
-        // Lets `wait` return when no task is left; spawning still works.
+        // `wait` returns only if the tracker is closed. A closed tracker still accepts new tasks.
         tasks.close();
         Accounts {
             context: Arc::clone(context),
@@ -223,14 +226,14 @@ impl Accounts {
         let audit = self.context.new_account_audit_event(Actor::Account(account), Action::AccountSignedIn, account);
         let is_begun = self.store.begin_session(session, &hash, guess, &audit).await?;
         if !is_begun {
-            // The password was changed, or the account disabled, at the same time.
+            // The password was changed, or the account was disabled, after this request had read them.
             self.record_failed_sign_in(Some(account), RejectedFactor::Password);
             return Err(SignInError::WrongCredentials);
         }
         Ok(SignInStep::SignedIn(token))
     }
 
-    /// Replaces the user's password and ends the account's other sessions and its links.
+    /// Replaces the user's password. Ends the account's other sessions and invalidates its links.
     pub async fn change_password(
         &self,
         user: &ConsoleUser,
@@ -262,14 +265,14 @@ impl Accounts {
         }))
     }
 
-    /// The end of the delay that applies to an attempt, as far as this node has cached it.
+    /// Returns until when an attempt is throttled, if this node has cached it.
     fn cached_login_delay(&self, attempt: &LoginAttempt) -> Option<Timestamp> {
         let cached = [attempt.account, attempt.address].into_iter().filter_map(|key| self.login_delays.get(&key));
         cached.max().filter(|until| *until > attempt.at)
     }
 
-    /// Counts a password attempt as failed before the password is verified, so that parallel attempts count too.
-    /// Throttled attempts are not counted.
+    /// Counts a password attempt as failed before the password is verified, so that parallel attempts count too. Fails
+    /// if the account or the address is throttled. Throttled attempts are not counted.
     async fn count_login_attempt(&self, email: &str, address: IpAddr) -> Result<LoginAttempt, SignInError> {
         self.count_attempt(self.new_login_attempt(email, address)?).await
     }
@@ -287,7 +290,8 @@ impl Accounts {
         })
     }
 
-    /// The keys do not depend on whether the account exists.
+    /// Builds the throttle keys of a password attempt. They do not depend on whether the account exists, so throttling
+    /// does not reveal it.
     fn new_login_attempt(&self, email: &str, address: IpAddr) -> Result<LoginAttempt, StoreError> {
         let email = email.trim().to_lowercase();
         let address = ip_bucket(address).to_string();
@@ -303,7 +307,7 @@ impl Accounts {
     }
 }
 
-/// Rounded up to whole seconds, at least one.
+/// Returns the time until `until`, rounded up to whole seconds. At least one second.
 fn whole_seconds_until(now: Timestamp, until: Timestamp) -> u32 {
     let millis = until.as_millisecond() - now.as_millisecond();
     u32::try_from(((millis + 999) / 1000).max(1)).unwrap_or(u32::MAX)

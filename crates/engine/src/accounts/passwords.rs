@@ -1,4 +1,4 @@
-//! Password hashing with Argon2id, on blocking threads.
+//! Hashes and verifies passwords with Argon2id, on blocking threads.
 
 use argon2::{Argon2, PasswordHasher as _, PasswordVerifier as _};
 use tokio::sync::Semaphore;
@@ -6,11 +6,12 @@ use zeroize::Zeroizing;
 
 use crate::ports::{accounts::PasswordHash, entropy::Entropy};
 
-/// Stands in for the hash of unknown accounts, so that they take as long to reject. No password has it.
+/// Verified instead of a stored hash if the account is unknown, so that the response time does not reveal that. No
+/// password matches it.
 const DUMMY_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// Hashes running or queued. Further ones are rejected, so that sign-ins cannot starve the API.
+/// Maximum number of running and queued hash computations. More are rejected, so that sign-ins cannot starve the API.
 const MAX_PENDING_HASHES: usize = 32;
 
 /// A plain-text password, wiped from memory on drop.
@@ -30,7 +31,7 @@ impl Password {
     pub const MIN_CHARS: usize = 12;
     pub const MAX_BYTES: usize = 256;
 
-    /// An entered password. Only the length is limited, to bound the cost of hashing.
+    /// Parses a password that is compared with a stored one. Only the length is limited, to bound the cost of hashing.
     pub fn parse_existing(text: &str) -> Result<Self, InvalidPassword> {
         if text.len() > Self::MAX_BYTES {
             return Err(InvalidPassword::TooLong);
@@ -38,17 +39,17 @@ impl Password {
         Ok(Password(Zeroizing::new(text.to_owned())))
     }
 
-    /// A newly chosen password.
+    /// Parses a newly chosen password, which must also have the minimum length.
     pub fn parse_new(text: &str) -> Result<Self, InvalidPassword> {
         if text.chars().count() < Self::MIN_CHARS { Err(InvalidPassword::TooShort) } else { Self::parse_existing(text) }
     }
 }
 
-/// The queue of password hashes is full.
+/// Error: too many hash computations are running and queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PasswordQueueFull;
 
-/// Hashes passwords on at most half of the cores.
+/// Hashes and verifies passwords on at most half of the cores.
 pub(super) struct PasswordHasher {
     running: Semaphore,
     pending: Semaphore,
@@ -71,7 +72,7 @@ impl PasswordHasher {
         self.run_blocking(move || hash_password(&password, &salt)).await?.ok_or(PasswordQueueFull)
     }
 
-    /// Compares a password with a hash. Without a hash it takes as long and returns `false`.
+    /// Returns whether a password matches a hash. `None` as hash: takes as long, and returns `false`.
     pub(super) async fn verify(
         &self,
         password: Password,
@@ -94,13 +95,13 @@ impl PasswordHasher {
     }
 }
 
-/// With the library's default costs: about 20 ms, and 19 MiB, which make brute force expensive.
+/// Hashes a password with the default costs of the library, about 20 ms and 19 MiB. They make brute force expensive.
 fn hash_password(password: &Password, salt: &[u8]) -> Option<PasswordHash> {
     let hash = Argon2::default().hash_password_with_salt(password.0.as_bytes(), salt).ok()?;
     Some(PasswordHash(hash.to_string()))
 }
 
-/// Compares with the costs in the hash. A malformed hash matches nothing.
+/// Verifies a password with the cost parameters in the hash. A malformed hash matches nothing.
 fn matches(password: &Password, hash: &str) -> bool {
     Argon2::default().verify_password(password.0.as_bytes(), hash).is_ok()
 }

@@ -1,7 +1,8 @@
-//! Second factor of password sign-ins: codes of an authenticator app (TOTP), and recovery codes.
+//! Second factor for sign-ins by password: codes from an authenticator app (TOTP), and recovery codes.
 //!
-//! The store has a sealed random seed, from which the secret and the recovery codes are derived. Housekeeping seals seeds
-//! again after a rotation of the seal key, so no key has to be kept for them. A code is accepted once.
+//! The store has an encrypted random seed for each second factor. The TOTP secret and the recovery codes are derived
+//! from it. After a rotation of the seal key, housekeeping encrypts the seeds with the new key, so no old key has to be
+//! kept for them. Each code is accepted once.
 
 use std::net::IpAddr;
 
@@ -32,55 +33,56 @@ use crate::{
     rate_limits::ip_bucket,
 };
 
-/// Time to enter the code after the password.
+/// How long after the password the code can be entered.
 pub const SECOND_FACTOR_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 const RECOVERY_CODES: u32 = 10;
-/// In base32: 50 bits.
+/// Length of a recovery code in base32 characters of 5 bits: 50 bits.
 const RECOVERY_CODE_CHARS: usize = 10;
 const PENDING_SIGN_IN: &str = "second-factor-sign-in";
 const MAX_RESEALED_SEEDS: u32 = 500;
 
-/// Result of a correct password.
+/// Result of a correct password or a valid link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SignInStep {
     SignedIn(SessionToken),
-    /// The account has a second factor.
+    /// The account has a second factor, and the user has to enter a code.
     SecondFactor(PendingSignIn),
 }
 
-/// A sign-in after the password, sealed for the browser's cookie.
+/// A sign-in that waits for the code of the second factor. Encrypted, for a cookie.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("PendingSignIn(…)")]
 pub struct PendingSignIn(String);
 
 impl PendingSignIn {
-    /// Exposes the token, to be sent to its browser only.
+    /// Returns the value of the cookie. It may be sent only to the browser that signs in.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-/// A second factor that is not enabled yet.
+/// A generated second factor that is not enabled yet.
 #[derive(Clone, derive_more::Debug)]
 #[debug("SecondFactorSetup(…)")]
 pub struct SecondFactorSetup {
-    /// The sealed seed, for the form that enables it.
+    /// The encrypted seed. The form that enables the second factor sends it back.
     pub seed: String,
-    /// In base32, for the authenticator app.
+    /// The TOTP secret in base32, for the authenticator app.
     pub secret: String,
 }
 
-/// Request to enable a second factor, as the user enters it.
+/// Input of the form that enables a second factor.
 #[derive(Clone, Copy, derive_more::Debug)]
 #[debug("EnableSecondFactor(…)")]
 pub struct EnableSecondFactor<'i> {
-    /// The seed of the [`SecondFactorSetup`].
+    /// The encrypted seed from [`SecondFactorSetup::seed`].
     pub seed: &'i str,
-    /// A code of the new second factor.
+    /// A code from the new second factor, which proves that the app has its secret.
     pub code: &'i str,
     /// The current password.
     pub password: &'i str,
-    /// A code of the second factor to replace, or a recovery code. Ignored if the account has none.
+    /// A code from the second factor to replace, or one of its recovery codes. Ignored if the account has no second
+    /// factor.
     pub current_code: &'i str,
 }
 
@@ -124,7 +126,7 @@ impl From<passwords::PasswordQueueFull> for SecondFactorError {
 }
 
 impl Accounts {
-    /// Whether accounts that sign in by password must have a second factor.
+    /// Returns whether accounts that sign in by password must have a second factor.
     pub fn is_second_factor_required(&self) -> bool {
         self.context.settings.require_second_factor
     }
@@ -137,15 +139,15 @@ impl Accounts {
         Ok(SecondFactorSetup { seed: BASE64_URL_SAFE_NO_PAD.encode(sealed.0), secret: seed.secret_in_base32() })
     }
 
-    /// The second factor of an earlier [`generate_second_factor`](Self::generate_second_factor). `None`: not a seed of
-    /// this account.
+    /// Restores the result of an earlier [`generate_second_factor`](Self::generate_second_factor) from its encrypted
+    /// seed. `None`: the seed does not belong to this account.
     pub fn find_second_factor_setup(&self, user: &ConsoleUser, sealed: &str) -> Option<SecondFactorSetup> {
         let seed = self.context.unseal_seed(user.account.id, parse_seed(sealed)?)?;
         Some(SecondFactorSetup { seed: sealed.to_owned(), secret: seed.secret_in_base32() })
     }
 
-    /// Enables a second factor, confirmed by its first code, or replaces the current one. Ends the account's other
-    /// sessions, which began without it. Returns the recovery codes.
+    /// Enables a second factor, or replaces the current one. Ends the account's other sessions, because they began
+    /// without it. Returns the recovery codes.
     pub async fn enable_second_factor(
         &self,
         user: &ConsoleUser,
@@ -156,7 +158,7 @@ impl Accounts {
         let account = user.account.id;
         let sealed = parse_seed(input.seed).ok_or(SecondFactorError::Changed)?;
         let seed = self.context.unseal_seed(account, sealed).ok_or(SecondFactorError::Changed)?;
-        // Not throttled: the user knows this secret.
+        // Wrong codes are not throttled here: the user has just been shown the secret, so there is nothing to guess.
         let step = totp::find_step(&*seed.secret(), &normalize_code(input.code), self.context.now());
         let step = step.ok_or(SecondFactorError::WrongCode)?;
         let mut attempts = vec![self.count_login_attempt(user.account.email.as_str(), address).await?];
@@ -184,7 +186,7 @@ impl Accounts {
         Ok(seed.recovery_codes().into_iter().map(with_hyphen).collect())
     }
 
-    /// Disables the user's second factor. Requires one of its codes, or a recovery code.
+    /// Disables the user's second factor. `code` is one of its codes, or a recovery code.
     pub async fn disable_second_factor(
         &self,
         user: &ConsoleUser,
@@ -205,7 +207,7 @@ impl Accounts {
         if is_disabled { Ok(()) } else { Err(SecondFactorError::WrongCode) }
     }
 
-    /// Removes the second factor of an account whose user has lost it.
+    /// Removes the second factor of an account without a code, for a user who has lost it.
     pub async fn remove_second_factor(
         &self,
         administrator: &Administrator,
@@ -216,7 +218,7 @@ impl Accounts {
         Ok(())
     }
 
-    /// Completes a sign-in with a code of the second factor, or a recovery code.
+    /// Completes a sign-in with a code from the second factor, or a recovery code.
     pub async fn complete_sign_in(
         &self,
         pending: &str,
@@ -242,12 +244,12 @@ impl Accounts {
         if is_begun { Ok(token) } else { Err(SecondFactorError::WrongCode) }
     }
 
-    /// Whether a sign-in still waits for the second factor.
+    /// Returns whether a sign-in still waits for the second factor.
     pub async fn is_sign_in_pending(&self, pending: &str) -> Result<bool, StoreError> {
         Ok(self.find_pending_sign_in(pending).await?.is_some())
     }
 
-    /// A sign-in that waits for the second factor. It ends when the password changes.
+    /// Creates a sign-in that waits for the second factor. It becomes invalid when the password changes.
     pub(super) fn new_pending_sign_in(
         &self,
         account: AccountId,
@@ -279,7 +281,8 @@ impl Accounts {
         self.context.keyed_hash(&[b"pending-password", hash.as_bytes()])
     }
 
-    /// Throttled by account alone: knowing the password, an attacker could guess from many addresses.
+    /// Counts an attempt to enter a code. Unlike password attempts, these are throttled per account for all addresses
+    /// together (and also per address): an attacker who knows the password could guess codes from many addresses.
     async fn count_second_factor_attempt(
         &self,
         account: AccountId,
@@ -295,7 +298,7 @@ impl Accounts {
         self.count_attempt(attempt).await
     }
 
-    /// `None`: wrong or used before.
+    /// Verifies a code from the second factor, or a recovery code. `None`: it is wrong or was used before.
     fn verify_code(
         &self,
         account: AccountId,
@@ -317,7 +320,7 @@ impl Accounts {
         Ok(proof.map(|proof| SecondFactorUse { account, seed: sealed, proof }))
     }
 
-    /// Seals seeds again that an older seal key has sealed, some at a time. Returns their number.
+    /// Encrypts a batch of seeds with the active seal key that an older key has encrypted. Returns their number.
     pub(crate) async fn reseal_second_factors(&self) -> Result<usize, StoreError> {
         let Some(active) = self.context.active_seal_key() else { return Ok(0) };
         let mut resealed = 0;
@@ -333,7 +336,7 @@ impl Accounts {
     }
 }
 
-/// Random bytes from which the secret and the recovery codes of a second factor are derived.
+/// Random bytes from which the TOTP secret and the recovery codes of a second factor are derived.
 struct Seed(Zeroizing<[u8; Self::LENGTH]>);
 
 impl Seed {
@@ -349,7 +352,7 @@ impl Seed {
         totp::base32(&*self.secret())
     }
 
-    /// Without hyphens.
+    /// Derives the recovery codes. They have no hyphens yet.
     fn recovery_codes(&self) -> Vec<String> {
         let code = |index: u32| {
             let mut code = totp::base32(&self.derive(format!("recovery-code {index}").as_bytes()));
@@ -366,7 +369,7 @@ impl Seed {
 }
 
 impl Context {
-    /// Only the same account can unseal it.
+    /// Encrypts a seed. It can be unsealed only for the same account.
     fn seal_seed(&self, account: AccountId, seed: &Seed) -> Result<SealedSeed, StoreError> {
         let sealed = self.seal(&seed_context(account), &*seed.0)?;
         sealed.try_into().map(SealedSeed).map_err(|_| corrupt_seed(account))
@@ -398,7 +401,7 @@ fn parse_seed(text: &str) -> Option<SealedSeed> {
     BASE64_URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok().map(SealedSeed)
 }
 
-/// Removes the spaces and hyphens that group codes.
+/// Converts a code to upper case, and removes the spaces and hyphens that users type between groups of characters.
 fn normalize_code(code: &str) -> String {
     code.chars().filter(|symbol| !symbol.is_whitespace() && *symbol != '-').collect::<String>().to_ascii_uppercase()
 }

@@ -1,4 +1,4 @@
-//! Sessions: their tokens and list, the CSRF tokens of their forms, and the data that browsers keep in cookies.
+//! Console sessions: session tokens, the list of a user's sessions, CSRF tokens, and encrypted data in cookies.
 
 use std::net::IpAddr;
 
@@ -17,20 +17,20 @@ use crate::ports::{
 };
 
 const SESSION_IDLE_TIMEOUT: SignedDuration = SignedDuration::from_hours(12);
-/// A session ends after this time, even if it is used.
+/// A session ends this long after its beginning, even if it is in use.
 pub const SESSION_MAX_AGE: SignedDuration = SignedDuration::from_hours(7 * 24);
 const RANDOM_TOKEN_BYTES: usize = 32;
-/// Length in base64url without padding.
+/// Length of [`RANDOM_TOKEN_BYTES`] in base64url without padding.
 const RANDOM_TOKEN_CHARS: usize = 43;
 const CSRF_TOKEN_BYTES: usize = 32;
-/// Minimum time between two writes of a session's last use.
+/// Minimum time between two updates of a session's last use and expiry, to save writes.
 const SESSION_TOUCH_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
-/// First characters of the tokens of sign-ins by OpenID Connect.
+/// Prefix of the session tokens of users who signed in by OpenID Connect.
 const IDENTITY_TOKEN_PREFIX: &str = "oidc.";
-/// Enough for the redirect, even over a slow connection.
+/// Lifetime of a flash message. Long enough for the redirect to the next page, even over a slow connection.
 pub const FLASH_MAX_AGE: SignedDuration = SignedDuration::from_secs(60);
 
-/// The browser that signs in.
+/// Address and user agent of the browser that signs in.
 #[derive(Clone, Debug)]
 pub struct ClientInfo {
     pub address: IpAddr,
@@ -40,7 +40,8 @@ pub struct ClientInfo {
 impl ClientInfo {
     const MAX_USER_AGENT_CHARS: usize = 200;
 
-    /// The part that is stored: the network of the address, and the printable characters of the user agent.
+    /// Returns the part that is stored: the network of the address (/24 or /48), and the printable characters of the
+    /// user agent.
     fn origin(&self) -> SessionOrigin {
         let network = match self.address.to_canonical() {
             IpAddr::V4(address) => {
@@ -58,10 +59,10 @@ impl ClientInfo {
     }
 }
 
-/// A session in the list that its account's owner sees.
+/// A session in the list of a user's own sessions.
 #[derive(Clone, Debug)]
 pub struct SessionListItem {
-    /// Identifies the session in forms. It is not a credential.
+    /// Identifies the session in the form that ends it. Not a credential.
     pub id: String,
     pub origin: SessionOrigin,
     pub created_at: Timestamp,
@@ -69,26 +70,26 @@ pub struct SessionListItem {
     pub is_current: bool,
 }
 
-/// Why a browser sent a request.
+/// Whether the user or a script caused a request. Only requests by the user extend the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestCause {
-    /// A link, a form or the address bar.
+    /// The user followed a link, submitted a form or used the address bar.
     User,
-    /// A page that updates itself. It must not keep a session alive that nobody uses.
+    /// An open page updates itself. This must not keep a session alive that nobody uses.
     Background,
 }
 
-/// How a session began.
+/// How the user of a session signed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SignInMethod {
-    /// A password, or a link of the operator or an administrator.
+    /// By password, or by a link that the operator or an administrator created.
     Password,
-    /// OpenID Connect: the provider decides on further factors.
+    /// By OpenID Connect. The provider decides whether a second factor is needed.
     Identity,
 }
 
-/// The session cookie's value. It contains the method of the sign-in. As the stored hash covers the whole token, a
-/// browser cannot change the method.
+/// The value of the session cookie. Its prefix tells the sign-in method. A browser cannot change the prefix, because
+/// the stored hash covers the whole token.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("SessionToken(…)")]
 pub struct SessionToken(String);
@@ -103,14 +104,14 @@ impl SessionToken {
         if self.0.starts_with(IDENTITY_TOKEN_PREFIX) { SignInMethod::Identity } else { SignInMethod::Password }
     }
 
-    /// Exposes the token, to be sent to its browser only.
+    /// Returns the token in plain text. It may be sent only to the browser that it belongs to.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
 impl Accounts {
-    /// The user's sessions, most recently used first.
+    /// Lists the user's sessions, most recently used first.
     pub async fn list_sessions(
         &self,
         user: &ConsoleUser,
@@ -143,14 +144,15 @@ impl Accounts {
         Ok(false)
     }
 
-    /// Ends the user's sessions other than the current one.
+    /// Ends all sessions of the user except the current one.
     pub async fn end_other_sessions(&self, user: &ConsoleUser, current: &SessionToken) -> Result<(), StoreError> {
         let account = user.account.id;
         let audit = self.context.new_account_audit_event(Actor::Account(account), Action::AccountSessionEnded, account);
         self.store.end_other_sessions(account, self.hash_session_token(current)?, &audit).await.map(drop)
     }
 
-    /// Returns the user of a valid session. A request that the user caused extends the session.
+    /// Returns the user of a session. `None`: the session does not exist or has ended. A request that the user caused
+    /// extends the session.
     pub async fn authenticate_session(
         &self,
         token: &SessionToken,
@@ -159,7 +161,8 @@ impl Accounts {
         let now = self.context.now();
         let hash = self.hash_session_token(token)?;
         let Some(found) = self.store.find_session(hash, now).await? else { return Ok(None) };
-        // The MAC of a session covers its beginning, but not `expires_at`.
+        // `expires_at` may have been altered in the database: the MAC of the row covers `created_at`, but not
+        // `expires_at`.
         if found.created_at.duration_until(now) >= SESSION_MAX_AGE {
             return Ok(None);
         }
@@ -181,7 +184,7 @@ impl Accounts {
         Ok(())
     }
 
-    /// CSRF token for the forms of a browser, derived from its cookie.
+    /// Returns the CSRF token for the forms of a browser. It is derived from the browser's cookie.
     pub fn csrf_token(&self, cookie: &str) -> Result<String, StoreError> {
         Ok(BASE64_URL_SAFE_NO_PAD.encode(self.context.derive_token(&[b"form-token", cookie.as_bytes()])?))
     }
@@ -191,12 +194,13 @@ impl Accounts {
         given.is_some_and(|given| self.context.is_derived_token(&[b"form-token", cookie.as_bytes()], &given))
     }
 
-    /// A random bearer token in base64url.
+    /// Generates a random bearer token in base64url.
     pub fn generate_token(&self) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(self.context.entropy.bytes::<RANDOM_TOKEN_BYTES>())
     }
 
-    /// Seals data for a cookie. It can be opened until its lifetime ends, for the same purpose only.
+    /// Encrypts and authenticates data for a cookie. It can be unsealed until `lifetime` has passed, and only with the
+    /// same `purpose`.
     pub fn seal_for_browser(
         &self,
         purpose: &str,
@@ -208,7 +212,8 @@ impl Accounts {
         Ok(BASE64_URL_SAFE_NO_PAD.encode(self.context.seal(format!("browser:{purpose}").as_bytes(), &plain)?))
     }
 
-    /// Opens data of [`seal_for_browser`](Self::seal_for_browser). `None`: forged or expired.
+    /// Unseals data from [`seal_for_browser`](Self::seal_for_browser). `None`: altered, for another purpose, or
+    /// expired.
     pub fn unseal_from_browser(&self, purpose: &str, sealed: &str) -> Option<Vec<u8>> {
         let sealed = BASE64_URL_SAFE_NO_PAD.decode(sealed).ok()?;
         let plain = self.context.unseal(format!("browser:{purpose}").as_bytes(), &sealed)?;
@@ -216,13 +221,14 @@ impl Accounts {
         (self.context.now().as_millisecond() < i64::from_be_bytes(*expires_at)).then(|| plain.to_vec())
     }
 
-    /// Seals a message from a form to the page that follows it, such as the secret of a new credential. The browser
-    /// carries it in a cookie, so that any node can show it and nothing is stored. Only this session can open it.
+    /// Seals a flash message, which a form leaves for the page after it, such as the secret of a new credential. The
+    /// browser carries it in a cookie, so that any node can show it and nothing is stored. Only this session can unseal
+    /// it.
     pub fn seal_flash(&self, session: &SessionToken, message: &str) -> Result<String, StoreError> {
         self.seal_for_browser(&flash_purpose(session), message.as_bytes(), FLASH_MAX_AGE)
     }
 
-    /// `None`: the message belongs to another session, has expired or was altered.
+    /// Unseals a flash message. `None`: the message belongs to another session, has expired or was altered.
     pub fn unseal_flash(&self, session: &SessionToken, sealed: &str) -> Option<String> {
         String::from_utf8(self.unseal_from_browser(&flash_purpose(session), sealed)?).ok()
     }
@@ -263,7 +269,8 @@ fn flash_purpose(session: &SessionToken) -> String {
     format!("flash:{}", session.reveal())
 }
 
-/// Whether a text has the format of [`Accounts::generate_token`]. Other texts are rejected without a query.
+/// Returns whether a text has the format of [`Accounts::generate_token`], so that other texts are rejected without a
+/// query.
 fn has_token_format(text: &str) -> bool {
     let mut bytes = [0; RANDOM_TOKEN_BYTES];
     text.len() == RANDOM_TOKEN_CHARS && BASE64_URL_SAFE_NO_PAD.decode_slice(text, &mut bytes) == Ok(RANDOM_TOKEN_BYTES)

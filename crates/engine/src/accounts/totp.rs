@@ -7,10 +7,11 @@ use jiff::Timestamp;
 pub(super) const SECRET_BYTES: usize = 20;
 const STEP_SECONDS: i64 = 30;
 const DIGITS: usize = 6;
-/// Steps before and after the current one that are accepted, because clocks differ and typing takes time.
+/// Number of time steps before and after the current one whose codes are accepted, because clocks differ and typing
+/// takes time.
 const SKEW_STEPS: i64 = 1;
 
-/// The step of a code that is valid now. `None`: wrong, or not valid now.
+/// Returns the time step of a code. `None`: the code is wrong, or its step is too far from `now`.
 pub(super) fn find_step(secret: &[u8], code: &str, now: Timestamp) -> Option<i64> {
     let current = now.as_second().div_euclid(STEP_SECONDS);
     let is_match =
@@ -18,7 +19,7 @@ pub(super) fn find_step(secret: &[u8], code: &str, now: Timestamp) -> Option<i64
     (current - SKEW_STEPS..=current + SKEW_STEPS).find(is_match)
 }
 
-/// Truncated HMAC of the step (RFC 4226, section 5.3).
+/// Computes the code of a time step: its truncated HMAC (RFC 4226, section 5.3).
 fn code_of_step(secret: &[u8], step: i64) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, secret);
     let tag = hmac::sign(&key, &step.to_be_bytes());
@@ -28,7 +29,7 @@ fn code_of_step(secret: &[u8], step: i64) -> String {
     format!("{:0DIGITS$}", (word & 0x7fff_ffff) % 10_u32.pow(6))
 }
 
-/// Base32 without padding (RFC 4648), as authenticator apps expect secrets.
+/// Encodes in Base32 (RFC 4648) without padding, the format in which authenticator apps expect secrets.
 pub(super) fn base32(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
     let encode_chunk = |chunk: &[u8]| -> String {
@@ -48,7 +49,7 @@ mod tests {
 
     #[test]
     fn codes_match_rfc_6238() {
-        // Appendix B, the last six of eight digits.
+        // RFC 6238, appendix B, which has codes of eight digits. These are their last six digits.
         for (second, code) in [
             (59, "287082"),
             (1_111_111_109, "081804"),

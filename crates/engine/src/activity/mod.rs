@@ -1,7 +1,7 @@
-//! Statistics of checks and callbacks, for the project overview and metrics.
+//! Counts checks and callback attempts, for the project overview and for metrics.
 //!
-//! Events of a check are counted in the minute of the check's creation, which yields a funnel for any period. Callback
-//! attempts are counted in the minute in which they end, and for no network.
+//! All events of a check count in the minute in which the check was created, so that the counts of any period form a
+//! funnel: created, seen, completed. Callback attempts count in the minute in which they end, and without a network.
 //!
 //! [`ActivityRecorder`] counts in memory. [`Activity::flush`] adds the counts to the store every few seconds and at
 //! shutdown. A crash loses the counts since the last flush.
@@ -23,20 +23,21 @@ use crate::ports::{
     store::StoreError,
 };
 
-/// A crash loses at most the counts of this interval.
+/// Time between two flushes. A crash loses the counts of at most this time.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(5);
 const MAX_BATCH_COUNTERS: usize = 200;
-/// Two days, so that the last day can be shown in quarters of an hour.
+/// How long counts are kept per minute. Two days, so that the last day can be shown in periods of 15 minutes.
 const MINUTE_RETENTION: SignedDuration = SignedDuration::from_hours(48);
 const HOUR_RETENTION: SignedDuration = SignedDuration::from_hours(40 * 24);
 
-/// Waiting callbacks of the deployment that are scanned to count those of one project.
+/// Maximum number of waiting callbacks, of all projects, that a query scans to count those of one project.
 const MAX_SCANNED_CALLBACKS: u32 = 10_000;
 
-/// Checks of which the exact completion times are read. A longer list would slow the database down.
+/// Percentiles are exact for fewer checks than this, and estimated otherwise. Reading the completion times of more
+/// checks would slow the database down.
 const MAX_EXACT_CHECKS: u32 = 20_000;
 
-/// Time span of an overview.
+/// Time span that a project overview shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverviewSpan {
     /// 60 periods of one minute.
@@ -47,11 +48,11 @@ pub enum OverviewSpan {
     Week,
     /// 30 periods of one UTC day.
     Month,
-    /// Periods that contain `from` or later instants before `to`.
+    /// The periods between `from` (inclusive) and `to` (exclusive). The length of a period depends on that of the span.
     Custom { from: Timestamp, to: Timestamp },
 }
 
-/// Consecutive periods of equal length.
+/// Consecutive periods of equal length, from `from` to `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverviewPeriods {
     /// Start of the first period.
@@ -62,11 +63,11 @@ pub struct OverviewPeriods {
 }
 
 impl OverviewSpan {
-    /// Spans that end now.
+    /// The spans that end with the current period.
     pub const CURRENT: [OverviewSpan; 4] =
         [OverviewSpan::Hour, OverviewSpan::Day, OverviewSpan::Week, OverviewSpan::Month];
 
-    /// The periods of the span. Those of a span that ends now include the current one.
+    /// Divides the span into periods. The last period of a span that ends now is the current, incomplete one.
     pub fn periods(self, now: Timestamp) -> OverviewPeriods {
         let (minute, quarter) = (SignedDuration::from_mins(1), SignedDuration::from_mins(15));
         let (hour, day) = (SignedDuration::from_hours(1), SignedDuration::from_hours(24));
@@ -77,10 +78,10 @@ impl OverviewSpan {
             OverviewSpan::Month => OverviewPeriods::until(now, day, 30),
             OverviewSpan::Custom { from, to } => {
                 let from = from.max(start_of_hour(subtract_clamped(now, HOUR_RETENTION))).min(now);
-                // Includes the current period.
+                // One second later than now, because `to` is exclusive and the current period is shown.
                 let to = to.min(now.saturating_add(SignedDuration::from_secs(1)).unwrap_or(now));
                 let asked = to.duration_since(from);
-                // Older minutes are rolled up into hours.
+                // Counts per minute exist only from this time on. Earlier ones are rolled up into hours.
                 let has_minutes = start_of_hour(subtract_clamped(now, MINUTE_RETENTION)) <= from;
                 let length = match asked {
                     _ if has_minutes && asked <= SignedDuration::from_hours(2) => minute,
@@ -95,13 +96,13 @@ impl OverviewSpan {
 }
 
 impl OverviewPeriods {
-    /// The last periods. The very last one contains `now`.
+    /// Returns the last `count` periods, up to the one that contains `now`.
     fn until(now: Timestamp, length: SignedDuration, count: i64) -> Self {
         let last = now.as_second().div_euclid(length.as_secs());
         OverviewPeriods { from: start(last - count + 1, length), to: start(last + 1, length), length }
     }
 
-    /// The periods with instants from `from` to before `to`; at least one.
+    /// Returns the periods that overlap the time from `from` (inclusive) to `to` (exclusive). At least one.
     fn around(from: Timestamp, to: Timestamp, length: SignedDuration) -> Self {
         let first = from.as_second().div_euclid(length.as_secs());
         let last = (to.as_second() - 1).div_euclid(length.as_secs()).max(first);
@@ -114,7 +115,7 @@ impl OverviewPeriods {
     }
 }
 
-/// Start of the period with this number, counted from 1970.
+/// Returns the start of a period. Periods are numbered from 0, which starts at the Unix epoch.
 fn start(number: i64, length: SignedDuration) -> Timestamp {
     Timestamp::from_second(number.saturating_mul(length.as_secs())).unwrap_or(Timestamp::UNIX_EPOCH)
 }
@@ -123,24 +124,24 @@ fn start(number: i64, length: SignedDuration) -> Timestamp {
 pub struct OverviewFilter {
     pub span: OverviewSpan,
     pub product: Option<Product>,
-    /// Applies to checks only; callbacks have no network.
+    /// Filters the counts of checks. Callback attempts are counted without a network and are always included.
     pub network: Option<NetworkId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectOverview {
     pub span: OverviewPeriods,
-    /// Consecutive, without gaps.
+    /// All periods of the span, including those without activity.
     pub periods: Vec<PeriodActivity>,
     /// Sum of all periods.
     pub total: ActivityCounts,
-    /// `None`: no check has completed.
+    /// `None`: no check of the span has completed.
     pub completion: Option<CompletionPercentiles>,
-    /// The filtered checks by product and network.
+    /// Counts of the checks that match the filter, by product and network.
     pub by_network: Vec<NetworkActivity>,
     /// Networks with activity in the span, regardless of the filter.
     pub networks: Vec<NetworkId>,
-    /// Waiting callbacks at present, regardless of the span.
+    /// Callbacks that wait at present, regardless of the span.
     pub waiting: WaitingCallbacks,
 }
 
@@ -150,8 +151,8 @@ pub struct CompletionPercentiles {
     pub p50: i64,
     pub p95: i64,
     pub p99: i64,
-    /// Taken from the checks themselves. Otherwise estimated from the counts, because the checks are too many or
-    /// deleted.
+    /// `true`: computed from the completion time of each check. `false`: estimated from the latency histogram, because
+    /// there are too many checks or some are deleted.
     pub is_exact: bool,
 }
 
@@ -172,7 +173,7 @@ impl CompletionPercentiles {
     }
 }
 
-/// The smallest time that at least `percent` of the checks did not exceed. `times` is sorted.
+/// Returns the shortest time within which at least `percent` of the checks completed. `times` must be sorted.
 fn exact_percentile(times: &[CompletionTime], percent: i64) -> Option<i64> {
     let total: i64 = times.iter().map(|time| time.count).sum();
     let rank = (total * percent + 99) / 100;
@@ -183,7 +184,7 @@ fn exact_percentile(times: &[CompletionTime], percent: i64) -> Option<i64> {
     })
 }
 
-/// Stores the counts of this node, and reports those of a project.
+/// Stores the counts of this node, and reads the counts of a project from all nodes.
 #[derive(derive_more::Debug)]
 #[debug("Activity")]
 pub struct Activity {
@@ -193,13 +194,13 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Counters of this node.
+    /// Returns the in-memory counters of this node.
     pub fn recorder(&self) -> &ActivityRecorder {
         &self.recorder
     }
 
-    /// Adds the counts of this node to the stored ones, and keeps them for the next flush if that fails. They count
-    /// twice if only the response of the store was lost.
+    /// Adds the counts of this node to the stored ones. If that fails, keeps them for the next flush. If the store has
+    /// written them and only its response was lost, they are counted twice.
     pub async fn flush(&self) -> Result<(), StoreError> {
         let activity = &self.recorder;
         let _guard = activity.flushing.lock().await;
@@ -224,8 +225,8 @@ impl Activity {
         }
     }
 
-    /// Sums old minutes into hours and deletes old hours, a bounded number in each transaction. Returns the number of
-    /// rows removed.
+    /// Sums old counts per minute into counts per hour, and deletes old counts per hour. Each transaction handles a
+    /// bounded number of rows. Returns the number of rows removed.
     pub async fn roll_up(&self) -> Result<u64, StoreError> {
         let now = self.clock.now();
         let mut removed = 0;
@@ -243,7 +244,8 @@ impl Activity {
         }
     }
 
-    /// Activity of a project. Flushes the counts of this node first; those of other nodes may be some seconds behind.
+    /// Reads the activity of a project. Flushes the counts of this node first. Counts of other nodes may be missing for
+    /// a few seconds.
     pub async fn project_overview(
         &self,
         project: ProjectId,
@@ -283,7 +285,8 @@ impl Activity {
         Ok(ProjectOverview { span, periods, total, completion, by_network, networks, waiting })
     }
 
-    /// Exact percentiles if the span has few checks, which are all still stored. `scanned`: checks of all networks.
+    /// Computes exact percentiles if the span has few checks and all of them are still stored. Otherwise estimates them
+    /// from `total`. `scanned`: the number of checks that the query reads, those of all networks.
     async fn completion_percentiles(
         &self,
         project: ProjectId,
@@ -310,7 +313,7 @@ fn start_of_hour(at: Timestamp) -> Timestamp {
     Timestamp::from_second(at.as_second().div_euclid(3_600) * 3_600).unwrap_or(at)
 }
 
-/// Merges found counts into their periods. Both are sorted by start.
+/// Merges the counts that the store found into `periods`, which must be sorted by start.
 fn merge_periods(
     periods: &mut [PeriodActivity],
     found: Vec<PeriodActivity>,
@@ -352,10 +355,10 @@ mod tests {
             ("15T12:00:30", "15T13:00", 1, "15T12:00", "15T13:00"),
             ("15T00:05", "15T13:00", 15, "15T00:00", "15T13:00"),
             ("13T14:00", "15T13:00", 60, "13T14:00", "15T13:00"),
-            // Three days ago there are only hours.
+            // Counts of three days ago exist only per hour.
             ("12T12:10", "12T12:20", 60, "12T12:00", "12T13:00"),
             ("01T12:00", "15T12:00", 24 * 60, "01T00:00", "16T00:00"),
-            // The future has no checks.
+            // A span that reaches into the future ends with the current period.
             ("15T13:00", "20T00:00", 1, "15T13:00", "15T13:35"),
             ("20T00:00", "21T00:00", 1, "15T13:34", "15T13:35"),
         ] {

@@ -1,7 +1,7 @@
 //! In-memory activity counters.
 //!
-//! Every check is counted, so counting is cheap: one short lock and one lookup, and an allocation only when the table
-//! grows.
+//! Every event of every check is counted, so counting has to be cheap: it takes one short lock and one lookup, and it
+//! allocates only when the table grows.
 
 use std::{
     collections::HashMap,
@@ -23,7 +23,8 @@ use uuid::Uuid;
 
 use crate::ports::{activity::ActivityDelta, callbacks::AttemptOutcome, checks::MarkedPending};
 
-/// Limit while the store is unavailable; some tens of megabytes.
+/// Maximum number of counters in memory, some tens of megabytes. Reached only if the store is unavailable for long;
+/// then events that need a new counter are not counted.
 const MAX_COUNTERS: usize = 100_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,7 +36,7 @@ pub(super) struct CounterKey {
     network: PackedNetworkId,
 }
 
-/// An optional network id, without heap allocation.
+/// An optional network id in a fixed-size array, to avoid heap allocation. All zeros: no network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct PackedNetworkId([u8; 6]);
 
@@ -74,11 +75,11 @@ type Counters = HashMap<CounterKey, ActivityCounts>;
 pub struct ActivityRecorder {
     counters: Mutex<Counters>,
     totals: CheckTotals,
-    /// Held during a flush, so that the next caller finds the counts in the store.
+    /// Held during a flush. A second caller waits, and then finds all counts in the store.
     pub(super) flushing: tokio::sync::Mutex<()>,
 }
 
-/// Counter key of a check, for use after the check was moved.
+/// Identifies the counter of a check. Taken before the check is moved, to count an event afterwards.
 #[derive(Clone, Copy, Debug)]
 pub struct ActivityKey(CounterKey);
 
@@ -92,7 +93,7 @@ impl ActivityRecorder {
         self.update(key.0, |counts| counts.created += 1);
     }
 
-    /// Records a check that was concluded on creation. It also counts as seen.
+    /// Records a check that was created and concluded at the same time. It also counts as seen.
     pub fn record_created_and_concluded<V: Verdict + Clone>(&self, check: &Check<V>) {
         self.totals.add_created(check.product);
         self.totals.add_concluded(check);
@@ -103,12 +104,12 @@ impl ActivityRecorder {
         });
     }
 
-    /// Records the end-user's first SMS or the first visit of the device.
+    /// Records that the end-user has acted for the first time: an SMS arrived, or the device opened the URL.
     pub fn record_seen(&self, key: ActivityKey) {
         self.update(key.0, |counts| counts.seen += 1);
     }
 
-    /// Records the same for checks that it has made pending.
+    /// Records checks as seen that an SMS without a valid code has made pending.
     pub fn record_pending(&self, marked: &[MarkedPending]) {
         for check in marked {
             let key = CounterKey::new(check.project, check.product, check.network.as_ref(), check.created_at);
@@ -116,7 +117,8 @@ impl ActivityRecorder {
         }
     }
 
-    /// Records the redirect of a device to its operator. `check` is the state before the redirect.
+    /// Records that a device was redirected to its operator, whose network is `network`. `check` is the check before
+    /// the redirect.
     pub fn record_redirect<V: Clone>(&self, check: &Check<V>, network: &NetworkId) {
         let was_seen = i64::from(check.status() != CheckStatus::Accepted);
         let before = CounterKey::of(check);
@@ -125,7 +127,8 @@ impl ActivityRecorder {
             self.update(after, |counts| counts.seen += 1 - was_seen);
             return;
         }
-        // The check moves from one network's counter to another's.
+        // The redirect changed the network of the check. Moves the check from the old network's counter to the new
+        // one's.
         self.update(before, |counts| {
             counts.created -= 1;
             counts.seen -= was_seen;
@@ -153,7 +156,7 @@ impl ActivityRecorder {
         });
     }
 
-    /// Totals of this node since its start, by product.
+    /// Returns the totals of this node since its start, by product.
     pub fn totals(&self) -> Vec<ProductTotals> {
         self.totals.snapshot()
     }
@@ -165,7 +168,7 @@ impl ActivityRecorder {
         }
     }
 
-    /// Takes all counts, sorted by key. Keeps the capacity of the table.
+    /// Removes and returns all counts, sorted by key. The new, empty table has room for as many.
     pub(super) fn drain(&self) -> Vec<(CounterKey, ActivityCounts)> {
         let capacity = self.counters().len();
         let empty = Counters::with_capacity(capacity);
@@ -175,7 +178,7 @@ impl ActivityRecorder {
         taken
     }
 
-    /// Adds counts that could not be stored.
+    /// Adds counts from [`drain`](Self::drain) that could not be stored to the counters again.
     pub(super) fn add_back(&self, counts: &[(CounterKey, ActivityCounts)]) {
         for (key, unstored) in counts {
             self.update(*key, |counts| *counts += unstored);
@@ -183,7 +186,7 @@ impl ActivityRecorder {
     }
 
     fn counters(&self) -> MutexGuard<'_, Counters> {
-        // A panic cannot leave a count in an inconsistent state.
+        // The counts stay valid if another lock holder panics, because no update can panic half-way.
         self.counters.lock()
     }
 }
@@ -213,7 +216,7 @@ impl From<&(CounterKey, ActivityCounts)> for ActivityDelta {
     }
 }
 
-/// Values of the metrics' `outcome` label.
+/// Values of the `outcome` label in metrics.
 const OUTCOMES: [&str; 4] = ["match", "no_match", "expired", "error"];
 
 /// Checks created and concluded on this node since its start, by product, for metrics.
@@ -228,7 +231,7 @@ struct ProductCounters {
     duration_millis: AtomicU64,
 }
 
-/// The checks of one product.
+/// Totals of one product on this node since its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProductTotals {
     pub product: Product,
@@ -281,7 +284,7 @@ impl CheckTotals {
     }
 }
 
-/// Time from the creation of a check to its conclusion.
+/// Returns the time from the creation of a check to its conclusion, in milliseconds.
 fn duration_millis<V: Clone>(check: &Check<V>) -> i64 {
     let concluded_at = check.updated_at().unwrap_or(check.created_at);
     concluded_at.as_millisecond() - check.created_at.as_millisecond()

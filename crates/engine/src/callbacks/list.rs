@@ -1,4 +1,4 @@
-//! Callbacks of a project: listed by receiver and reason, and resent together.
+//! Lists the callbacks of a project, filtered by receiver and by failure reason, and resends failed ones in bulk.
 
 use std::collections::HashMap;
 
@@ -24,28 +24,30 @@ use crate::{
     },
 };
 
-/// Newest callbacks that are listed and grouped. Receivers are sealed, so the database cannot group them.
+/// Maximum number of callbacks that are read and then filtered, newest first. The database cannot filter by receiver,
+/// because URLs are stored encrypted.
 pub const MAX_LISTED_CALLBACKS: u32 = 1_000;
-/// Callbacks that one request resends.
+/// Maximum number of callbacks that one request resends.
 pub const MAX_BULK_RESENDS: usize = 200;
-/// Time after which a workspace may resend one more callback in bulk.
+/// A workspace may resend one more callback in bulk after each interval of this length, up to [`MAX_BULK_RESENDS`].
 const MILLIS_PER_BULK_RESEND: i64 = 50;
-/// Few, so that a bulk resend leaves connections of the database to other requests.
+/// Number of callbacks that a bulk resend queues at the same time. Few, so that database connections are left for other
+/// requests.
 const CONCURRENT_RESENDS: usize = 4;
 
-/// Reason of a callback before its first attempt.
+/// [`CallbackSummary::reason`] of a callback before its first attempt.
 const NOT_ATTEMPTED: &str = "not_attempted";
-/// Receiver of a callback whose URL was erased.
+/// [`CallbackSummary::receiver`] of a callback whose URL was erased.
 const ERASED: &str = "erased";
 
-/// `None` matches all.
+/// Selects the callbacks to list or resend. A field that is `None` matches all callbacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallbackFilter {
     pub selection: CallbackSelection,
     pub product: Option<Product>,
-    /// Host, with its port unless it is the default.
+    /// Host of the callback URL, with the port unless it is the default one.
     pub receiver: Option<String>,
-    /// HTTP status, or the name of a failure.
+    /// HTTP status or failure name of the last attempt, as in [`CallbackSummary::reason`].
     pub reason: Option<String>,
 }
 
@@ -54,9 +56,9 @@ pub struct CallbackFilter {
 pub struct CallbackSummary {
     pub check: CheckId,
     pub product: Product,
-    /// Host and port of its URL; the rest may contain secrets of the receiver.
+    /// Host and port of the callback URL. The rest of the URL is omitted, because it may contain secrets.
     pub receiver: String,
-    /// HTTP status or failure of the last attempt.
+    /// HTTP status or failure name of the last attempt.
     pub reason: String,
     pub attempts: u32,
     pub last_attempt_at: Option<Timestamp>,
@@ -68,15 +70,17 @@ pub struct CallbackSummary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BulkResend {
     pub queued: usize,
-    /// Resent by others meanwhile, erased, or resent too often.
+    /// Callbacks that were not resent, because they were resent or erased meanwhile, or resent too often.
     pub refused: usize,
-    /// Matching callbacks beyond [`MAX_BULK_RESENDS`], or beyond what the workspace may resend now.
+    /// Matching callbacks that were left out, because the workspace may not resend more at present. A later request can
+    /// resend them.
     pub remaining: usize,
-    /// For [`Callbacks::resend_progress`].
+    /// Identifies the resent callbacks, for [`Callbacks::resend_progress`]. `None`: no callback was resent.
     pub batch: Option<ResendBatch>,
 }
 
-/// Identifies the callbacks of a bulk resend: all that were resent since, from the first to the last check.
+/// Identifies the callbacks of a bulk resend: those of the checks from `first` to `last` that were resent at `since` or
+/// later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResendBatch {
     pub since: Timestamp,
@@ -84,17 +88,17 @@ pub struct ResendBatch {
     pub last: CheckId,
 }
 
-/// Limits bulk resends: a workspace may resend [`MAX_BULK_RESENDS`] at once, and twenty per second after that. It is not
-/// the limit on creating checks, which resends by the API count against: when a receiver is back after an outage, its
-/// resends must not displace new checks.
+/// Limits bulk resends (token bucket): a workspace may resend [`MAX_BULK_RESENDS`] at once, and twenty per second after
+/// that. Resends by the API count towards the rate limit for creating checks. Bulk resends have this limit of their own
+/// instead, so that resends after an outage of a receiver do not use up the rate limit for new checks.
 #[derive(Debug, Default)]
 pub(crate) struct BulkResendBudget {
-    /// When each workspace may resend the full number again.
+    /// For each workspace, the time from which it may resend [`MAX_BULK_RESENDS`] at once again.
     full_at: Mutex<HashMap<WorkspaceId, Timestamp>>,
 }
 
 impl BulkResendBudget {
-    /// Takes up to `wanted` resends. Returns how many are granted.
+    /// Takes up to `wanted` resends from the budget of a workspace. Returns the number that it got.
     fn take(&self, workspace: WorkspaceId, wanted: usize, now: Timestamp) -> usize {
         let mut full_at = self.full_at.lock();
         full_at.retain(|_, at| *at > now);
@@ -108,7 +112,8 @@ impl BulkResendBudget {
 }
 
 impl Callbacks {
-    /// Callbacks of a project, newest checks first. At most [`MAX_LISTED_CALLBACKS`] are considered.
+    /// Lists the callbacks of a project that match a filter, newest checks first. Reads at most
+    /// [`MAX_LISTED_CALLBACKS`], so older matches may be missing.
     pub async fn list_callbacks(
         &self,
         project: &Project,
@@ -118,7 +123,7 @@ impl Callbacks {
             project: project.id,
             selection: filter.selection,
             product: filter.product,
-            // The sandbox checks of a project that went live are hidden.
+            // Hides the sandbox checks of a project that has gone live.
             created_after: project.live_since,
             limit: MAX_LISTED_CALLBACKS,
         };
@@ -136,8 +141,8 @@ impl Callbacks {
         Ok(found.into_iter().map(summary).filter(is_match).collect())
     }
 
-    /// Resends the given-up callbacks that match, oldest checks first, as many as the budget of the workspace grants. The
-    /// manager must have access to the project.
+    /// Resends callbacks that match the filter and were given up after their last attempt, oldest checks first. Resends
+    /// as many as the workspace's budget permits. The project must belong to the manager's workspace.
     pub async fn resend_failed(
         &self,
         manager: &ManagementActor,

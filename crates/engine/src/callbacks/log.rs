@@ -1,4 +1,4 @@
-//! Callback log of a check, and resend.
+//! Reads the callback of a check with its attempts, and resends it.
 
 use std::sync::Arc;
 
@@ -23,13 +23,14 @@ use crate::{
     },
 };
 
-/// A callback with its logged attempts. A URL may carry a token, a body personal data.
+/// A callback with its logged attempts. URL and body are masked in debug output: the URL may contain a token, and the
+/// body personal data.
 #[derive(Clone, derive_more::Debug)]
 pub struct CallbackLog {
-    /// `None` once it cannot be unsealed.
+    /// `None`: the URL is erased, or its seal key is missing.
     #[debug(skip)]
     pub url: Option<String>,
-    /// `None` once erased.
+    /// `None`: the body is erased, or its seal key is missing.
     #[debug(skip)]
     pub body: Option<String>,
     pub state: CallbackState,
@@ -38,20 +39,20 @@ pub struct CallbackLog {
 
 #[derive(Clone, Debug)]
 pub struct Attempt {
-    /// From 1, over all series. Only the newest attempts are kept.
+    /// Number of the attempt, from 1. A resend continues the numbers. Only the newest attempts are stored.
     pub number: u32,
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
     pub status: Option<u16>,
     pub failure: Option<String>,
-    /// `None` once erased.
+    /// `None`: nothing was sent, or the log entry is erased, or its seal key is missing.
     pub exchange: Option<Exchange>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScheduledResend {
     pub check: CheckId,
-    /// Start of the new series of attempts.
+    /// When the first attempt of the resend is due.
     pub due_at: Timestamp,
 }
 
@@ -77,7 +78,7 @@ impl From<StoreError> for ResendError {
     }
 }
 
-/// Reads, resends and debugs callbacks. The [`Courier`] delivers them.
+/// Lists, reads, resends and debugs callbacks. The [`Courier`] delivers them.
 #[derive(derive_more::Debug)]
 #[debug("Callbacks")]
 pub struct Callbacks {
@@ -91,7 +92,7 @@ pub struct Callbacks {
 }
 
 impl Callbacks {
-    /// `None`: the check has no callback, or is not concluded.
+    /// Reads the callback of a check. `None`: the check has no callback, or is not concluded.
     pub async fn callback_log(&self, project: ProjectId, check: CheckId) -> Result<Option<CallbackLog>, ReadError> {
         let record = match self.store.find_callback(project, check).await? {
             TenantLookup::Found(record) => record,
@@ -116,7 +117,7 @@ impl Callbacks {
         }))
     }
 
-    /// Fails unless the check belongs to the project. Runs before the idempotency key is used.
+    /// Fails unless the check belongs to the project. Called before the idempotency key of a resend request is claimed.
     pub async fn authorize_resend(
         &self,
         project: &Project,
@@ -127,8 +128,8 @@ impl Callbacks {
         Ok(())
     }
 
-    /// Resends a delivered or given-up callback: the same body, in a new series of attempts. The manager must have
-    /// access to the project.
+    /// Resends a callback that was delivered or given up. The body stays the same, and the retry schedule starts again.
+    /// The project must belong to the manager's workspace.
     pub async fn resend_callback(
         &self,
         manager: &ManagementActor,

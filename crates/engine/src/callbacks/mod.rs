@@ -1,6 +1,7 @@
-//! Use cases around sent callbacks: their log, resends, test callbacks, and the signature debugger.
+//! What users can do with callbacks: list them, read their attempts, resend them, send a test callback, and debug a
+//! signature.
 //!
-//! The [`courier`](crate::courier) delivers callbacks.
+//! The [`courier`](crate::courier) delivers the callbacks.
 
 mod list;
 mod log;

@@ -1,4 +1,5 @@
-//! Signature debugger of a project: compares a pasted callback with the attempt log.
+//! Signature debugger: explains why the signature of a pasted callback request does not verify. Compares the request
+//! with the one that was sent, according to the attempt log.
 
 use ringtrue_callback_signature::{
     ATTEMPT_HEADER, CallbackPublicKey, SOURCE_HEADER,
@@ -17,9 +18,9 @@ use serde::Deserialize;
 use super::{Attempt, CallbackLog, Callbacks};
 use crate::{checks::ReadError, courier::SentRequest, ports::store::StoreError};
 
-/// A pasted request, with its URL if given.
+/// A callback request that a developer has pasted, and the URL at which it was received, if given.
 #[derive(Clone, Copy, derive_more::Debug)]
-// Masked: may contain secrets.
+// Masked: the request may contain secrets.
 #[debug("PastedCallback({} bytes)", self.request.len())]
 pub struct PastedCallback<'a> {
     pub request: &'a str,
@@ -29,9 +30,9 @@ pub struct PastedCallback<'a> {
 #[derive(Clone, Debug)]
 pub struct SignatureDebugReport {
     pub diagnosis: Diagnosis,
-    /// The check named by the body, if it belongs to the project.
+    /// The check that the pasted body names. `None`: the body names none, or the project has no callback for it.
     pub check: Option<CheckId>,
-    /// The compared attempt, from 1. `None`: no sent request is known.
+    /// Number of the attempt that the pasted request was compared with, from 1. `None`: no sent request is known.
     pub attempt: Option<u32>,
 }
 
@@ -51,7 +52,7 @@ struct CheckIdBody {
 }
 
 impl Callbacks {
-    /// Explains why a callback of the project does not verify.
+    /// Explains why the signature of a callback of the project does not verify.
     pub async fn debug_callback_signature(
         &self,
         project: &Project,
@@ -91,7 +92,7 @@ impl Callbacks {
         Ok(SignatureDebugReport { diagnosis, check: check.filter(|_| log.is_some()), attempt })
     }
 
-    /// Another project's callback counts as unknown.
+    /// Reads the callback of a check. `None` also for the callback of another project.
     async fn find_callback_log(&self, project: ProjectId, check: CheckId) -> Result<Option<CallbackLog>, StoreError> {
         match self.callback_log(project, check).await {
             Ok(log) => Ok(log),
@@ -101,14 +102,15 @@ impl Callbacks {
     }
 }
 
-/// Ignores damage before and after the JSON.
+/// Returns the bytes from the first `{` to the last `}`, so that damage before and after the JSON does no harm.
 fn extract_json_object(body: &[u8]) -> Vec<u8> {
     let begin = body.iter().position(|byte| *byte == b'{').unwrap_or(0);
     let end = body.iter().rposition(|byte| *byte == b'}').map_or(body.len(), |at| at + 1);
     body.get(begin..end).unwrap_or_default().to_vec()
 }
 
-/// The attempt with the pasted date, else with the pasted number, else the last one.
+/// Finds the attempt that sent the pasted request: the one with the same `date` header, else with the same attempt
+/// number, else the last one.
 fn find_sent_attempt<'a>(log: &'a CallbackLog, pasted: &PastedRequest) -> Option<(u32, &'a SentRequest)> {
     let sent = |attempt: &'a Attempt| Some((attempt.number, &attempt.exchange.as_ref()?.sent));
     let all: Vec<_> = log.attempts.iter().filter_map(sent).collect();

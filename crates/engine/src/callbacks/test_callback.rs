@@ -1,7 +1,7 @@
-//! Test callbacks: signed and sent as any other, but neither stored nor retried.
+//! Test callbacks: signed and sent like any other callback, but neither stored nor retried.
 //!
-//! The body is that of an expired check with a random id. It can therefore not be mistaken for a verified number, even
-//! by a receiver that does not look up the check.
+//! The body describes an expired check with a random id. So no receiver can mistake it for a verified number, even if
+//! it does not read the check from the API.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -19,7 +19,7 @@ use crate::{
     courier::{TestCallbackResult, payload},
 };
 
-/// `reference_id` of all test callbacks.
+/// The `reference_id` in all test callbacks.
 const TEST_REFERENCE: &str = "test-callback";
 
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +34,8 @@ pub enum TestCallbackError {
     NoKey,
 }
 
-/// Workspaces with a running test. One at a time: a slow receiver must not take up connections.
+/// Workspaces with a running test callback. Each workspace can run one at a time, so that slow receivers do not take up
+/// connections.
 #[derive(Debug, Default)]
 pub(crate) struct RunningTests(Arc<Mutex<HashSet<WorkspaceId>>>);
 
@@ -57,7 +58,8 @@ impl Drop for RunningTest {
 }
 
 impl Callbacks {
-    /// Sends a test callback to the project's URL for a product. The manager must have access to the project.
+    /// Sends a test callback to the project's callback URL for a product. The project must belong to the manager's
+    /// workspace.
     pub async fn send_test_callback(
         &self,
         manager: &ManagementActor,
@@ -73,7 +75,7 @@ impl Callbacks {
         self.courier.send_once(project.mode, product, url, body).await.ok_or(TestCallbackError::NoKey)
     }
 
-    /// `None` for products without callbacks.
+    /// Renders the body of a test callback. `None`: the product has no callbacks.
     fn render_test(&self, project: &Project, product: Product) -> Option<Vec<u8>> {
         match product {
             Product::Verification => {

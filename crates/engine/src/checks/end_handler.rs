@@ -1,4 +1,4 @@
-//! The seam between checks and those who wait for their ends.
+//! Interface through which verifications end the checks that are their steps.
 
 use std::sync::Arc;
 
@@ -7,24 +7,24 @@ use ringtrue_domain::lifecycle::{AnyCheck, AnyVerdict, Concluded};
 
 use crate::ports::{checks::ConcludeOutcome, store::StoreError};
 
-/// Ends checks of one kind in place of [`Checks`](super::Checks): something else waits for their ends, and stores what
-/// follows in the same transaction.
+/// Ends checks of one kind instead of [`Checks`](super::Checks). Implemented for the steps of verifications: the end of
+/// a step begins the next step or ends the verification, in the same transaction.
 ///
-/// Each check has one handler at most. A handler stores each end with one conditional write, so that a check that is
-/// ended twice, by two requests or nodes, ends once.
+/// A check has at most one handler. A handler stores the end of a check with one conditional write, so that only the
+/// first of two concurrent requests or nodes ends the check.
 #[async_trait]
 pub(crate) trait CheckEndHandler: Send + Sync {
-    /// Whether the check is of the handler's kind.
+    /// Returns whether this handler ends the check.
     fn handles(&self, check: &AnyCheck) -> bool;
 
-    /// Stores the conclusion of a check, its callback if it has one, and what follows. `connector` is the one whose
-    /// message concluded the check.
+    /// Stores the conclusion of a check and its consequences. `connector`: the name of the connector whose SMS
+    /// concluded the check.
     async fn conclude(
         &self,
         concluded: Concluded<AnyVerdict>,
         connector: Option<Arc<str>>,
     ) -> Result<ConcludeOutcome, StoreError>;
 
-    /// Ends an overdue check, unless it has ended or moved on meanwhile.
+    /// Expires an overdue check, unless it has ended, or its verification has moved to another step, meanwhile.
     async fn expire(&self, check: AnyCheck) -> Result<(), StoreError>;
 }

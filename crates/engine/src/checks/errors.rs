@@ -1,4 +1,4 @@
-//! Errors of creating and reading checks.
+//! Errors that creating or reading a check can return.
 
 use jiff::Timestamp;
 use ringtrue_domain::{phone::InvalidPhoneNumber, sim_swap::InvalidSimSwapPeriod, web_url::UrlError};
@@ -45,7 +45,7 @@ impl From<RouteError> for CreateError {
 }
 
 impl CreateError {
-    /// The number's limit is reached until `until`.
+    /// Creates the error for a number that has reached its limit of checks. `until`: when the next check is permitted.
     pub(crate) fn too_many_checks(now: Timestamp, until: Timestamp) -> Self {
         let wait = (until.as_millisecond() - now.as_millisecond()).max(1);
         CreateError::TooManyChecks { retry_after: u32::try_from((wait + 999) / 1000).unwrap_or(u32::MAX) }

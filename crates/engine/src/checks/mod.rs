@@ -1,8 +1,8 @@
 //! Operations common to checks of all products: storing, concluding, expiring, reading and listing.
 //!
-//! Every conclusion goes through [`Checks::conclude`], which stores it with its callback in one transaction, or passes
-//! it to the [`CheckEndHandler`] of whatever waits for the end of the check. A read of an overdue check first records
-//! its expiry, so that no client sees it as open; the sweeper expires the checks that no client reads.
+//! Every conclusion goes through [`Checks::conclude`]. It stores the conclusion and the callback in one transaction. If
+//! the check is part of a verification, a [`CheckEndHandler`] does so instead. Before an overdue check is read, its
+//! expiry is recorded, so that no client sees it as open. The sweeper expires the checks that no client reads.
 
 mod end_handler;
 mod errors;
@@ -48,12 +48,13 @@ pub(crate) use end_handler::CheckEndHandler;
 pub use errors::{CreateError, ReadError};
 pub(crate) use pending_codes::PendingCodeCache;
 
-/// Short enough to record an expiry within a second.
+/// Time between two sweeps. Short enough to record each expiry within a second.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
-/// Enough for full batches, few enough to bound memory.
+/// Maximum number of overdue checks read at once. Enough for the store to fill its write batches, and few enough to
+/// bound memory.
 const MAX_SWEEP_ROWS: u32 = 2_000;
 
-/// Creates, concludes and reads checks. Silent checks and verifications build on it.
+/// Creates, concludes and reads checks. The services for silent checks and for verifications build on it.
 #[derive(derive_more::Debug)]
 #[debug("Checks")]
 pub struct Checks {
@@ -82,13 +83,13 @@ impl Checks {
         Checks { context, store, operators, idempotency, outbox, activity, pending_codes, search_limiter, end_handlers }
     }
 
-    /// Registers the handler of a kind of checks.
+    /// Registers a handler, which ends the checks of one kind instead of this service.
     pub(crate) fn with_end_handler(mut self, handler: Arc<dyn CheckEndHandler>) -> Self {
         self.end_handlers.push(handler);
         self
     }
 
-    /// `None`: nothing else waits for the end of the check.
+    /// Returns the handler that ends the check. `None`: this service ends it.
     fn end_handler(&self, check: &AnyCheck) -> Option<&dyn CheckEndHandler> {
         self.end_handlers.iter().find(|handler| handler.handles(check)).map(|handler| &**handler)
     }
@@ -97,7 +98,7 @@ impl Checks {
         &self.search_limiter
     }
 
-    /// Stores the conclusion of a check, and sends its callback unless the check was already concluded.
+    /// Stores the conclusion of a check, and sends its callback. Does neither if the check was already concluded.
     pub(crate) async fn conclude<V: Into<AnyVerdict>>(
         &self,
         concluded: Concluded<V>,
@@ -105,7 +106,7 @@ impl Checks {
         self.conclude_via_connector(concluded, None).await
     }
 
-    /// Like [`conclude`](Self::conclude), naming the connector whose message concluded the check.
+    /// Like [`conclude`](Self::conclude). Also stores the name of the connector whose SMS concluded the check.
     pub(crate) async fn conclude_via_connector<V: Into<AnyVerdict>>(
         &self,
         concluded: Concluded<V>,
@@ -127,7 +128,7 @@ impl Checks {
         Ok(outcome)
     }
 
-    /// `None`: the check has no callback URL.
+    /// Builds the callback to store with the conclusion. `None`: the check has no callback URL.
     fn prepare_callback(&self, concluded: &Concluded<AnyVerdict>) -> Result<Option<NewCallback>, StoreError> {
         let check = concluded.check();
         self.outbox.prepare(check, || {
@@ -137,7 +138,7 @@ impl Checks {
         })
     }
 
-    /// The discovered number. `None` once it is erased.
+    /// Decrypts the number that a Discovery check found. `None`: it is erased, or its seal key is missing.
     pub fn unseal_number(&self, check: CheckId, number: &DiscoveredNumber) -> Option<Msisdn> {
         let text = String::from_utf8(self.context.unseal_for_check("number", check, number.sealed.as_ref()?)?).ok()?;
         Msisdn::parse(&text, Mode::Sandbox).ok()
@@ -169,7 +170,7 @@ impl Checks {
         }
     }
 
-    /// Expires the overdue checks of one project, so that lists never show an expired check as open.
+    /// Expires the overdue checks of one project and product, so that lists never show an expired check as open.
     pub(crate) async fn sweep_project(&self, project: ProjectId, product: Product) -> Result<(), StoreError> {
         let now = self.context.now();
         loop {
@@ -181,12 +182,13 @@ impl Checks {
         }
     }
 
-    /// Concurrently, so that the store can batch the writes.
+    /// Expires checks concurrently, so that the store can batch the writes.
     async fn expire_all(&self, overdue: Vec<AnyCheck>) -> Result<(), StoreError> {
         join_all(overdue.into_iter().map(|check| self.expire(check))).await.into_iter().collect()
     }
 
-    /// Sweeps until `shutdown`. A running sweep is completed, so that the callbacks of recorded conclusions are sent.
+    /// Sweeps periodically until `shutdown`. Completes a running sweep, so that the callbacks of the conclusions that
+    /// it has stored are sent.
     pub async fn run_sweeper(&self, shutdown: CancellationToken) {
         while shutdown.run_until_cancelled(tokio::time::sleep(SWEEP_INTERVAL)).await.is_some() {
             if let Err(error) = self.sweep().await {
@@ -240,7 +242,7 @@ impl Checks {
         }
     }
 
-    /// Reads a check; an overdue one is expired first.
+    /// Reads a check. If it is overdue, first records its expiry.
     pub async fn read_any_check(
         &self,
         project: ProjectId,
@@ -253,7 +255,7 @@ impl Checks {
         }
         // Boxed to keep the future small.
         Box::pin(self.expire(check)).await?;
-        // Another request may have concluded it differently.
+        // Reads it again, because another request may have concluded it with another outcome.
         self.load_check(project, product, id).await
     }
 
@@ -266,7 +268,7 @@ impl Checks {
         self.store.check_history(project, product, id).await?.ok_or(ReadError::NotFound)
     }
 
-    /// Newest first.
+    /// Lists the checks of a project and product, newest first.
     pub async fn list_any_checks(
         &self,
         project: ProjectId,
@@ -275,7 +277,8 @@ impl Checks {
         page: PageRequest,
     ) -> Result<Page<AnyCheck>, StoreError> {
         self.sweep_project(project, product).await?;
-        // A project that this node has not loaded yet gets a search limit of its own.
+        // Searches are limited per workspace. A project that this node has not loaded yet counts as a workspace of its
+        // own.
         let known = self.context.control_plane.project(project);
         let workspace = known.as_ref().map_or(WorkspaceId(project.0), |known| known.workspace);
         let created_after = known.and_then(|known| known.live_since);
@@ -283,12 +286,12 @@ impl Checks {
         self.store.list_checks(query, &self.search_limiter).await
     }
 
-    /// The check with this id, of any product. `None`: the project has none.
+    /// Finds a check of any product by its id. `None`: the project has no such check.
     pub async fn find_check_by_id(&self, project: ProjectId, id: CheckId) -> Result<Option<AnyCheck>, StoreError> {
         for &product in Product::WITH_CHECKS {
             match self.read_any_check(project, product, id).await {
                 Ok(check) => return Ok(Some(check)),
-                // Does not reveal checks of other projects.
+                // A check of another project counts as not found, so that its existence is not revealed.
                 Err(ReadError::NotFound | ReadError::OtherProject) => {}
                 Err(ReadError::Store(error)) => return Err(error),
             }
@@ -296,7 +299,7 @@ impl Checks {
         Ok(None)
     }
 
-    /// The newest checks of a number, of all products.
+    /// Finds the newest checks of a phone number, of all products.
     pub async fn find_checks_by_number(&self, search: &NumberSearch, limit: u32) -> Result<Vec<AnyCheck>, StoreError> {
         let NumberSearch { project, created_after, number } = *search;
         let find = || self.store.find_checks_by_number(project, number, created_after, limit);
@@ -309,7 +312,7 @@ impl Checks {
         find().await
     }
 
-    /// Newest first.
+    /// Like [`list_any_checks`](Self::list_any_checks), with the verdict type of the product.
     pub(crate) async fn list_checks<V>(
         &self,
         project: ProjectId,
@@ -339,7 +342,8 @@ impl Checks {
         self.operators.for_mode(project.mode).eligibility_of_address(project, address)
     }
 
-    /// Explains the lookup and the gate result of each product. Without a project, authorisation is not checked.
+    /// Explains which products are available for a number or an address, and why others are not. `None`: does not check
+    /// whether a project may use them.
     pub async fn explain_eligibility(
         &self,
         project: Option<&Project>,
@@ -353,7 +357,8 @@ impl Checks {
     }
 }
 
-/// Converts a check to its product's verdict type.
+/// Converts a check of any product to a check with the verdict type of its product. Fails if the stored verdict is of
+/// another product.
 pub(crate) fn downcast<V>(check: AnyCheck) -> Result<Check<V>, StoreError>
 where
     V: TryFrom<AnyVerdict, Error = WrongProduct>,

@@ -1,17 +1,17 @@
-//! SMS codes of open checks.
+//! Caches the open Reverse SMS checks of this node by their SMS code.
 
 use quick_cache::sync::Cache;
 use ringtrue_domain::reverse_sms::ReverseSmsCheck;
 
 use crate::ports::hashes::CodeHash;
 
-/// Capacity of the cache of open checks, about 10 MiB.
+/// Capacity of the cache, in checks. About 10 MiB.
 const MAX_CACHED_CHECKS: usize = 20_000;
 
-/// Cache of open checks created by this node, by code hash, which saves most inbound SMS a store query.
+/// Caches the open checks that this node created, by the hash of their code. It saves the query for most inbound SMS.
 ///
-/// Entries may be stale, because other nodes conclude checks too. An entry is only used to try to conclude the check;
-/// the store rejects that if it is already concluded, and the caller then falls back to a store query.
+/// An entry may be stale, because other nodes conclude checks too. It is only used to try to conclude the check. The
+/// store rejects this if the check is already concluded. Then the caller queries the store.
 pub(crate) struct PendingCodeCache(Cache<CodeHash, ReverseSmsCheck>);
 
 impl Default for PendingCodeCache {
@@ -25,7 +25,7 @@ impl PendingCodeCache {
         self.0.insert(code, check);
     }
 
-    /// Removes and returns the check that waits for a code.
+    /// Removes and returns the check that waits for an SMS with this code.
     pub(crate) fn take(&self, code: CodeHash) -> Option<ReverseSmsCheck> {
         self.0.remove(&code).map(|(_, check)| check)
     }

@@ -1,10 +1,11 @@
-//! Reassembly of concatenated SMS whose parts arrive at any node, in any order, repeatedly, or not at all.
+//! Reassembles concatenated SMS. Their parts may arrive at different nodes, in any order, repeatedly, or not at all.
 //!
-//! A part is stored before it is acknowledged, so a crash loses nothing, and the parts of one SMS meet in the database
-//! (docs/decisions/0008). The database contains keyed hashes of addresses and contents, and sealed contents.
+//! A part is stored before it is acknowledged to the operator, so a crash loses nothing. The parts of an SMS that
+//! arrive at different nodes are joined in the database (docs/decisions/0008), which contains keyed hashes of addresses
+//! and contents, and the encrypted contents.
 //!
-//! Anyone can send first parts without the rest. The number of incomplete SMS is therefore limited by sender and by
-//! connector, and they expire. A part beyond a limit is rejected, and the operator resends it.
+//! Anyone can send single parts without the rest. Therefore the number of incomplete SMS is limited per sender and per
+//! connector, and incomplete SMS expire. A part beyond a limit is rejected, and the operator sends it again later.
 
 use std::sync::Arc;
 
@@ -86,7 +87,7 @@ impl Reassembly for SmsReassembly {
     }
 }
 
-/// Part of stored data.
+/// Returns the authenticated context of an encrypted part. It must not change: stored parts could not be unsealed.
 fn seal_context(key: SmsKey, sequence: u8) -> Vec<u8> {
     [b"sms part:".as_slice(), &key.0, &[sequence]].concat()
 }

@@ -1,4 +1,5 @@
-//! Reverse SMS: creating, reading and listing checks, and the inbox for inbound SMS.
+//! Reverse SMS: the end-user proves a number by sending an SMS with a code. Creates, reads and lists checks, and
+//! receives the SMS.
 
 use std::sync::Arc;
 
@@ -28,7 +29,8 @@ use crate::{
     },
 };
 
-/// Create request. Number and URL are unparsed: their validation depends on the project's mode.
+/// Request to create a check. Number and URL are not parsed yet, because their validation depends on the project's
+/// mode.
 #[derive(Clone, derive_more::Debug)]
 pub struct CreateReverseSms {
     #[debug(skip)]
@@ -38,14 +40,14 @@ pub struct CreateReverseSms {
     pub callback_url: Option<String>,
 }
 
-/// SMS that the end-user has to send. Returned only at creation.
+/// The SMS that the end-user has to send. Returned only when the check is created.
 #[derive(Clone, derive_more::Debug)]
 pub struct SmsInstructions {
     pub receiver: Msisdn,
     /// Masked: anyone with the text can conclude the check.
     #[debug(skip)]
     pub sms_body: String,
-    /// In seconds.
+    /// Time until the check expires, in seconds.
     pub ttl: u16,
 }
 
@@ -114,7 +116,7 @@ impl Checks {
         self.read_check(project, Product::ReverseSms, id).await
     }
 
-    /// Newest first.
+    /// Lists the Reverse SMS checks of a project, newest first.
     pub async fn reverse_sms_checks(
         &self,
         project: ProjectId,
@@ -124,7 +126,7 @@ impl Checks {
         self.list_checks(project, Product::ReverseSms, filter, page).await
     }
 
-    /// Concludes the check if the SMS matches it.
+    /// Concludes a check with an SMS that contains its code. The sender decides whether the number matches.
     async fn apply_sms(
         &self,
         check: ReverseSmsCheck,
@@ -141,7 +143,7 @@ impl Checks {
         let key = ActivityRecorder::key_of(&check);
         let Ok(concluded) = check.evaluate_sms(from, at) else { return Ok(SmsOutcome::TooLate) };
         let is_in_time = concluded.check().status() != CheckStatus::Expired;
-        // A late SMS does not conclude the check; the expiry does.
+        // A late SMS finds the check overdue, which concludes it as expired. The connector is not stored then.
         let connector = is_in_time.then(|| Arc::clone(connector));
         let ConcludeOutcome::Concluded { was_pending } = self.conclude_via_connector(concluded, connector).await?
         else {
@@ -153,7 +155,7 @@ impl Checks {
         Ok(if is_in_time { SmsOutcome::Concluded } else { SmsOutcome::TooLate })
     }
 
-    /// Marks the sender's checks as pending: something was received, but no valid code.
+    /// Marks the open checks of the sender as pending, after an SMS without a valid code.
     async fn mark_pending(&self, sms: PartialSms) -> Result<SmsOutcome, StoreError> {
         let PartialSms { origin, connector, from: SmsSender::Number(number), to, received_at } = sms else {
             return Ok(SmsOutcome::Unusable);

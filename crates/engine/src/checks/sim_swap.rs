@@ -21,16 +21,17 @@ use crate::{
     ports::{sim_swap::SimSwapRequest, store::StoreError},
 };
 
-/// Limit for the operator's response. It leaves time for one `slow_down` of CIBA, after which a client with the default
-/// interval has to wait for ten seconds.
+/// Maximum time for the operator's response. Long enough for one `slow_down` error in the CIBA flow, after which a
+/// client with the default polling interval has to wait for ten seconds.
 const OPERATOR_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Create request. The number is unparsed: its validation depends on the project's mode.
+/// Request to create a check. The number is not parsed yet, because its validation depends on the project's mode.
 #[derive(Clone, derive_more::Debug)]
 pub struct CreateSimSwap {
     #[debug(skip)]
     pub phone_number: String,
-    /// `None`: the default period. An invalid period is reported after it is known that the product is enabled.
+    /// `None`: the default period. A parsing error is kept here, so that a disabled project gets the error about the
+    /// project first.
     pub period: Option<Result<SimSwapPeriod, InvalidSimSwapPeriod>>,
     #[debug(skip)]
     pub reference: Option<Reference>,
@@ -62,14 +63,14 @@ impl Checks {
             product: Product::SimSwap,
             mode: project.mode,
             network: Some(network),
-            // Not needed after the operator's response.
+            // The number is not stored: it is not needed after the operator's response.
             claimed: None,
             reference: request.reference,
             callback_url: None,
             verification: None,
             redirect_url: None,
             created_at,
-            // Must only be later than the conclusion.
+            // Without meaning for a concluded check. It must only be later than the conclusion.
             expires_at: created_at.saturating_add(SignedDuration::from_hours(1)).unwrap_or(Timestamp::MAX),
             state: Lifecycle::Open(OpenState::Accepted),
         };
@@ -87,7 +88,7 @@ impl Checks {
         self.read_check(project, Product::SimSwap, id).await
     }
 
-    /// Newest first.
+    /// Lists the SIM Swap checks of a project, newest first.
     pub async fn sim_swap_checks(
         &self,
         project: ProjectId,

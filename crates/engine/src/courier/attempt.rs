@@ -1,4 +1,4 @@
-//! One delivery attempt: sign, send, settle.
+//! One delivery attempt: signs the callback, sends it, and settles the attempt (stores its result).
 
 use std::{num::NonZeroU32, pin::pin, time::Duration};
 
@@ -27,26 +27,26 @@ use crate::{
     },
 };
 
-/// Result of a callback that was sent once.
+/// Result of a test callback, which is sent once and not retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TestCallbackResult {
-    /// HTTP status, or why there was no response.
+    /// HTTP status, or the reason why there was no response.
     pub response: Result<u16, TransportError>,
     pub elapsed: Duration,
 }
 
-/// Failure name of an attempt whose URL or body cannot be unsealed. It is retried like other failures: another node may
-/// have sealed it with a key that this node has not loaded yet.
+/// Failure name in the log of an attempt whose URL or body this node could not unseal. The callback is retried as after
+/// other failures, because another node may have sealed it with a key that this node has not loaded yet.
 pub const UNREADABLE_FAILURE: &str = "unreadable";
 
 const USER_AGENT: &str = concat!("Ringtrue/", env!("CARGO_PKG_VERSION"));
 const AUTHORIZATION: &str = "authorization";
-/// About eleven seconds in total.
+/// Maximum number of tries to store the result of an attempt. The pauses between them add up to about nine seconds.
 const MAX_SETTLE_ATTEMPTS: u32 = 10;
 const MIN_SETTLE_BACKOFF: Duration = Duration::from_millis(50);
 const MAX_SETTLE_BACKOFF: Duration = Duration::from_secs(2);
 
-/// Slot of a running attempt, released on drop.
+/// The scheduler slot of a running attempt. Dropping it releases the slot and reports the result to the scheduler.
 pub(super) struct AttemptSlot {
     pub courier: Courier,
     pub grant: SlotGrant,
@@ -68,7 +68,7 @@ impl Courier {
             return self.settle_unreadable(&callback).await;
         };
         let Some(signer) = keys.callback_signer(callback.mode, started_at) else {
-            // Retried after the lease expires.
+            // Not settled: the callback is sent again after its lease expires.
             tracing::error!("no active callback signing key");
             return;
         };
@@ -101,7 +101,8 @@ impl Courier {
         self.settle(&callback, is_delivered, log).await;
     }
 
-    /// Sends a callback once, without the queue and its log. `None`: there is no signing key.
+    /// Sends a callback once, without a queue, a retry or a log entry. `None`: there is no signing key, or the runtime
+    /// is shutting down.
     pub(crate) async fn send_once(
         &self,
         mode: Mode,
@@ -164,7 +165,7 @@ impl Courier {
         response.unwrap_or(Err(TransportError::Timeout))
     }
 
-    /// Settles a callback that cannot be unsealed as a failed attempt.
+    /// Records a failed attempt for a callback whose URL or body cannot be unsealed.
     pub(super) async fn settle_unreadable(&self, callback: &LeasedCallback) {
         tracing::error!(check = %callback.check, "failed to unseal callback: no matching seal key");
         let now = self.now();
@@ -173,7 +174,8 @@ impl Courier {
         self.settle(callback, false, log).await;
     }
 
-    /// Stores the result of an attempt. If the store stays unavailable, the lease expires and the attempt is repeated.
+    /// Stores the result of an attempt and the time of the next one. If the store stays unavailable, the lease expires
+    /// and the attempt is repeated.
     async fn settle(&self, callback: &LeasedCallback, is_delivered: bool, log: AttemptLog) {
         let attempt = attempt_number(callback);
         let deadline = self.0.dependencies.projects.retry_for(callback.project).deadline(callback.created_at);
@@ -237,12 +239,13 @@ fn attempt_number(callback: &LeasedCallback) -> NonZeroU32 {
     NonZeroU32::MIN.saturating_add(callback.failed_attempts)
 }
 
-/// Attempt number sent to the receiver. A resend starts a new series at 1, with the full number of attempts.
+/// Returns the attempt number that the receiver gets. Each manual resend starts a new series of attempts at 1, with the
+/// full number of retries.
 fn attempt_in_series(callback: &LeasedCallback) -> NonZeroU32 {
     NonZeroU32::MIN.saturating_add(callback.failed_attempts.saturating_sub(callback.earlier_attempts))
 }
 
-/// The request as logged, without the signature's value.
+/// Returns the request for the log, without the value of the signature.
 fn redacted_request(request: &OutboundRequest) -> SentRequest {
     let redact = |(name, value): &(&'static str, String)| {
         let value = match value.split_once("signature=\"") {

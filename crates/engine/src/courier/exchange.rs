@@ -1,38 +1,38 @@
-//! Request and response of an attempt, as its log keeps them.
+//! Request and response of a delivery attempt, as the attempt log stores them.
 
 use serde::{Deserialize, Serialize};
 
-/// Request and response of one attempt. Stored sealed, as JSON of these fields.
+/// Request and response of one attempt. Stored as encrypted JSON with these field names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exchange {
     pub sent: SentRequest,
-    /// `None`: no response; the attempt's log has the failure.
+    /// `None`: there was no response. `AttemptLog::failure` has the reason.
     pub received: Option<ReceivedResponse>,
 }
 
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, derive_more::Debug)]
-// Masked: a URL may carry a token, a body personal data.
+// Masked: the URL may contain a token, and the body personal data.
 #[debug("SentRequest({} bytes)", self.body.len())]
 pub struct SentRequest {
     pub url: String,
-    /// Without the signature's value.
+    /// The value of the signature is redacted.
     pub headers: Vec<(String, String)>,
     pub body: String,
 }
 
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, derive_more::Debug)]
-// Masked: the response belongs to the receiver.
+// Masked: the response may contain secrets of the receiver.
 #[debug("ReceivedResponse({}, {} bytes)", self.status, self.body.len())]
 pub struct ReceivedResponse {
     pub status: u16,
     pub headers: Vec<(String, String)>,
-    /// Truncated; invalid UTF-8 is replaced by U+FFFD.
+    /// Truncated to `MAX_BODY_BYTES`. U+FFFD replaces invalid UTF-8.
     pub body: String,
 }
 
 const MAX_BODY_BYTES: usize = 4 * 1_024;
 const MAX_HEADER_BYTES: usize = 2 * 1_024;
-/// Headers that are never logged: they are credentials of the receiver.
+/// Response headers that are never logged, because they contain credentials of the receiver.
 const SECRET_HEADERS: [&str; 2] = ["set-cookie", "set-cookie2"];
 
 impl ReceivedResponse {

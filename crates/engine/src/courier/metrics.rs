@@ -1,4 +1,4 @@
-//! Courier metrics.
+//! Counts attempts, their results and their latency for metrics.
 
 use std::{
     collections::BTreeMap,
@@ -8,21 +8,22 @@ use std::{
 
 use crate::ports::transport::TransportError;
 
-/// Upper bounds of [`CourierMetrics::latency_buckets`]; the last bucket has no bound.
+/// Upper bounds of the [`CourierMetrics::latency_buckets`], in milliseconds. One more bucket counts longer attempts.
 pub const LATENCY_BOUNDS_MILLIS: [u64; 14] = [1, 2, 4, 8, 16, 32, 64, 125, 250, 500, 1_000, 2_000, 5_000, 10_000];
 
-/// Snapshot of counters (monotonic) and gauges (`waiting`, `in_flight`).
+/// Snapshot of this node's counters since its start, and of the gauges `waiting` and `in_flight`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CourierMetrics {
-    /// By result: `ok`, `other_status`, or the name of a [`TransportError`].
+    /// Number of attempts by result: `ok` (status 200), `other_status`, or the name of a [`TransportError`].
     pub attempts: BTreeMap<&'static str, u64>,
     pub delivered: u64,
     pub given_up: u64,
-    /// Leases left to expire, because the queue was full or too little of the lease was left.
+    /// Callbacks that were leased but not sent, because a queue was full or too little lease time was left. Their
+    /// leases expire, and a later poll leases them again.
     pub deferred: u64,
-    /// Attempts whose result could not be stored; they are repeated.
+    /// Attempts whose result could not be stored. They are repeated after their lease expires.
     pub unrecorded: u64,
-    /// Attempts by duration; not cumulative.
+    /// Number of attempts by duration. Each attempt counts in one bucket only (not cumulative).
     pub latency_buckets: [u64; LATENCY_BOUNDS_MILLIS.len() + 1],
     pub latency_sum_micros: u64,
     pub waiting: u64,

@@ -1,18 +1,20 @@
-//! Callbacks of concluded checks: notifications, and their delivery.
+//! Delivers callbacks: the HTTP requests that notify a customer's server that a check has concluded.
 //!
 //! The body is rendered once ([`payload`]), when the check is concluded, and stored in the same transaction. The
-//! [`Courier`] signs it ([`ringtrue_callback_signature`]) and posts it until the receiver responds with 200, or seven
-//! attempts have failed. URL, body and attempt log are stored sealed ([`sealing`]).
+//! [`Courier`] signs it ([`ringtrue_callback_signature`]) and posts it until the receiver responds with 200. It gives
+//! up after seven failed attempts, or later if the project configures a longer retry period ([`RetryFor`]). URL, body,
+//! and the request and response of each attempt are stored encrypted ([`sealing`]).
 //!
-//! The transaction that concludes a check writes its callback row, already leased to the concluding node, which passes
-//! it to [`Courier::deliver`]: the first attempt needs no read. [`Courier::send_due`] leases retries, and callbacks
-//! whose node died.
+//! The transaction that concludes a check also writes its callback row, already leased to the node that concludes the
+//! check. This node passes the callback to [`Courier::deliver`], so the first attempt needs no database read.
+//! [`Courier::send_due`] leases callbacks that are due for a retry, and those whose node died.
 //!
 //! Callbacks are leased, not locked: a request may take ten seconds, too long for a transaction. A queued callback with
 //! too little lease time left is dropped from memory and leased again later, by any node.
 //!
-//! Delivery is at least once: a crash between sending and settling repeats the attempt. Receivers deduplicate by
-//! `check_id`. There is no order between checks, and no jitter, because the retry intervals are part of the contract.
+//! Delivery is at least once: after a crash between sending a request and storing its result, the attempt is repeated.
+//! Receivers deduplicate by `check_id`. Callbacks of different checks are sent in any order. Retries have no jitter,
+//! because the API contract fixes the retry intervals.
 
 mod attempt;
 mod exchange;
@@ -68,33 +70,34 @@ use crate::{
     },
 };
 
-/// Lease of a callback; also the delay of its next attempt if the node dies.
+/// How long a node has the exclusive right to send a callback. If the node dies, other nodes wait for this time.
 pub const LEASE_DURATION: SignedDuration = SignedDuration::from_secs(30);
-/// Lease time needed to start an attempt: the request's ten seconds, plus signing and settling.
+/// Minimum lease time left to start an attempt: ten seconds for the request, plus time to sign it and store its result.
 const MIN_LEASE_LEFT: SignedDuration = SignedDuration::from_secs(15);
-/// Safety net; the transport's own timeouts are shorter.
+/// Maximum duration of a request. A safety net: the transport's own timeouts are shorter.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(11);
-/// A longer attempt marks its destination as slow.
+/// Duration after which a running attempt moves its destination to the class of slow and failing destinations.
 const SLOW_ATTEMPT_THRESHOLD: Duration = Duration::from_secs(1);
-/// Poll interval without a known due time; callbacks of dead nodes become due, too.
+/// Maximum time between two polls for due callbacks. Applies even if no callback is known to be due, because other
+/// nodes may die and leave theirs.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Applies when more callbacks are due than memory has room for.
+/// Minimum time between two polls, so that a node does not poll in a tight loop while its queues are full.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Poll interval while some projects are skipped because their queues are full.
 const BACKLOG_POLL_INTERVAL: SignedDuration = SignedDuration::from_millis(250);
-/// Pause for a project when most of its leased rows found no room: the tenant may have memory left while the queues of
-/// its destinations are full.
+/// How long polls skip a project after most of its leased callbacks found no room in the queues. This happens when the
+/// queues of its destinations are full, although the project itself may queue more.
 const REFUSED_PROJECT_PAUSE: SignedDuration = SignedDuration::from_secs(5);
-/// Rows leased by one query.
+/// Maximum number of callbacks that one query leases.
 const MAX_PAGE_ROWS: usize = 512;
-/// Projects excluded by one query.
+/// Maximum number of projects that one query excludes.
 const MAX_SKIPPED_PROJECTS: usize = 256;
-/// Extra permits keep all cores busy while permits to sign are handed over.
+/// Signing permits beyond one per core. They keep all cores busy while a permit passes from one task to the next.
 const SPARE_SIGNING_PERMITS: usize = 2;
-/// How long shutdown waits for running attempts.
+/// How long shutdown waits for running attempts to end.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(13);
 
-/// Access to the current keys.
+/// Provides the current keys, which rotate while the courier runs.
 pub trait KeySource: Send + Sync {
     fn key_ring(&self) -> Arc<KeyRing>;
 }
@@ -111,9 +114,9 @@ impl KeySource for Arc<KeyRing> {
     }
 }
 
-/// What the courier needs to know of projects.
+/// Looks up the workspace and the retry setting of a project.
 pub trait ProjectLookup: Send + Sync {
-    /// `None`: this node has not loaded the project yet.
+    /// Returns the workspace of a project. `None`: this node has not loaded the project yet.
     fn workspace_of(&self, project: ProjectId) -> Option<WorkspaceId>;
 
     fn retry_for(&self, project: ProjectId) -> RetryFor;
@@ -150,12 +153,12 @@ pub struct Courier(Arc<Inner>);
 struct Inner {
     dependencies: CourierDependencies,
     scheduler: Mutex<Scheduler<Job>>,
-    /// Projects that are skipped until the given time. At most [`MAX_SKIPPED_PROJECTS`].
+    /// Projects that polls skip, and until when. At most [`MAX_SKIPPED_PROJECTS`].
     paused_projects: Mutex<HashMap<ProjectId, Timestamp>>,
     signing_pool: SigningPool,
     counters: CourierCounters,
     tasks: TaskTracker,
-    /// Notified when a callback may be due, or memory has room again.
+    /// Notified to poll for due callbacks at once.
     wake_signal: Notify,
     is_closing: AtomicBool,
 }
@@ -169,12 +172,13 @@ impl SigningPool {
         SigningPool(Arc::new(Semaphore::new(cores + SPARE_SIGNING_PERMITS)))
     }
 
-    /// `None`: the runtime is shutting down.
+    /// Runs `sign` on a blocking thread. `None`: the runtime is shutting down.
     async fn run<T: Send + 'static>(&self, sign: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let permit = Arc::clone(&self.0).acquire_owned().await.ok()?;
         let signing = spawn_blocking(move || {
             let signed = sign();
-            // Released here, so that the next signature does not wait until this task is polled again.
+            // Releases the permit on this thread, so that the next signature does not wait until the runtime polls this
+            // task.
             drop(permit);
             signed
         });
@@ -182,14 +186,14 @@ impl SigningPool {
     }
 }
 
-/// A leased callback in memory.
+/// A leased callback in this node's queues.
 struct Job {
     callback: LeasedCallback,
     url: CallbackUrl,
     lease_until: Timestamp,
 }
 
-/// One project's rows of a page.
+/// How many callbacks of one project a query leased, and how many of them found no room in the queues.
 #[derive(Clone, Copy, Debug, Default)]
 struct ProjectPageCounts {
     leased: usize,
@@ -199,7 +203,7 @@ struct ProjectPageCounts {
 impl Courier {
     pub fn new(dependencies: CourierDependencies) -> Self {
         let tasks = TaskTracker::new();
-        // Lets `wait` return when no task is left; spawning still works.
+        // `wait` returns only if the tracker is closed. A closed tracker still accepts new tasks.
         tasks.close();
         Courier(Arc::new(Inner {
             scheduler: Mutex::new(Scheduler::new(dependencies.limits)),
@@ -213,31 +217,34 @@ impl Courier {
         }))
     }
 
-    /// Due time for a new callback row: the end of its lease if this node sends it from memory, now if the project has
-    /// no room in memory.
+    /// Returns the due time for a new callback row. If the project has room in this node's queues, it is the end of the
+    /// lease under which this node sends the callback. Otherwise it is `now`, so that the next poll of any node leases
+    /// it.
     pub fn initial_due_at(&self, project: ProjectId, now: Timestamp) -> Timestamp {
         let has_room = !self.is_closing() && self.scheduler().has_room(self.tenant(project));
         if has_room { lease_end(now) } else { now }
     }
 
-    /// Queues a committed callback row, written with [`initial_due_at`](Courier::initial_due_at). Never blocks. Without
-    /// room in memory, the callback is sent after its lease expires.
+    /// Queues the callback of a committed row. `lease_until` is the row's due time, from
+    /// [`initial_due_at`](Courier::initial_due_at). Never blocks. If the queues are full, a poll sends the callback
+    /// after its lease has expired.
     pub fn deliver(&self, callback: LeasedCallback, lease_until: Timestamp) {
         if lease_until <= self.now() {
-            // The project had no room; the next poll leases it.
+            // The project had no room when the row was written, so the row has no lease. The next poll leases it.
             return;
         }
         let _ = self.enqueue(callback, lease_until);
         self.start_attempts();
     }
 
-    /// Leases due callbacks as far as there is room, starts sending them, and returns the next due time.
+    /// Leases as many due callbacks as the queues have room for, and starts to send them. Returns when to poll next, or
+    /// `None` if no callback waits.
     pub async fn send_due(&self) -> Result<Option<Timestamp>, StoreError> {
         let page = (self.0.dependencies.limits.queue / 8).clamp(1, MAX_PAGE_ROWS);
         let mut earliest = Timestamp::MIN;
         loop {
             let now = self.now();
-            // Projects without room are skipped, so that their backlog does not hide other projects' rows.
+            // Skips projects with full queues, so that their due callbacks do not crowd out those of other projects.
             let (room, mut skipped) = {
                 let scheduler = self.scheduler();
                 (scheduler.free_capacity().min(page), scheduler.projects_without_room(page, MAX_SKIPPED_PROJECTS))
@@ -269,7 +276,8 @@ impl Courier {
             }
             self.pause_refused(&by_project, now);
             self.start_attempts();
-            // Most of the page found no room: its destinations are behind, and more leases would be wasted writes.
+            // If most of the leased callbacks found no room, their destinations are behind. Leasing more would waste
+            // writes.
             if count < room || enqueued == 0 || enqueued < count / 2 {
                 break;
             }
@@ -291,7 +299,7 @@ impl Courier {
     pub async fn run(&self, shutdown: CancellationToken) {
         let mut was_ok = true;
         while !shutdown.is_cancelled() {
-            // Not cancelled by the shutdown: its new leases would not be released.
+            // The shutdown does not cancel a poll: callbacks that it has just leased would keep their leases.
             let polled = self.send_due().await;
             match &polled {
                 Err(error) if was_ok => tracing::warn!(%error, "failed to query due callbacks"),
@@ -320,7 +328,7 @@ impl Courier {
         self.0.counters.snapshot(waiting, in_flight)
     }
 
-    /// Stops starting attempts; other nodes send the remaining callbacks.
+    /// Starts no more attempts. Other nodes send the remaining callbacks.
     pub fn stop_sending(&self) {
         self.0.is_closing.store(true, Ordering::SeqCst);
     }
@@ -334,7 +342,7 @@ impl Courier {
                 "shutdown drain timed out; callbacks will be retried"
             );
         }
-        // Callbacks queued meanwhile.
+        // Releases callbacks that were queued while attempts ended.
         self.release_leases().await;
     }
 
@@ -352,7 +360,8 @@ impl Courier {
         }
     }
 
-    /// Queues a callback. `None`: no room.
+    /// Queues a callback. `None`: the queues have no room for it. A callback whose URL cannot be unsealed is settled as
+    /// a failed attempt instead.
     fn enqueue(&self, callback: LeasedCallback, lease_until: Timestamp) -> Option<()> {
         let keys = self.0.dependencies.keys.key_ring();
         let Some(url) = sealing::unseal_url(&keys, callback.check, &callback.url) else {
@@ -376,7 +385,7 @@ impl Courier {
         paused.keys().copied().collect()
     }
 
-    /// Pauses projects most of whose rows found no room.
+    /// Pauses the projects for which most of the leased callbacks found no room.
     fn pause_refused(&self, by_project: &HashMap<ProjectId, ProjectPageCounts>, now: Timestamp) {
         let until = now.saturating_add(REFUSED_PROJECT_PAUSE).unwrap_or(Timestamp::MAX);
         let mut paused = self.0.paused_projects.lock();
@@ -387,7 +396,8 @@ impl Courier {
         }
     }
 
-    /// Starts all attempts that the scheduler grants.
+    /// Starts attempts until the scheduler has no slot or no queued callback left. Drops callbacks whose lease is about
+    /// to expire; they are leased again later.
     fn start_attempts(&self) {
         loop {
             if self.is_closing() {
@@ -409,14 +419,15 @@ impl Courier {
         }
     }
 
-    /// A project that this node has not loaded yet counts as a workspace of its own.
+    /// Returns the workspace and project that a slot is charged to. A project that this node has not loaded yet counts
+    /// as a workspace of its own.
     fn tenant(&self, project: ProjectId) -> Tenant {
         let workspace = self.0.dependencies.projects.workspace_of(project);
         Tenant { workspace: workspace.unwrap_or(WorkspaceId(project.0)), project }
     }
 
     fn scheduler(&self) -> MutexGuard<'_, Scheduler<Job>> {
-        // The scheduler does not panic half-way, so its state is valid after a panic elsewhere.
+        // The scheduler does not panic half-way, so a panic of another lock holder leaves its state valid.
         self.0.scheduler.lock()
     }
 
@@ -437,7 +448,8 @@ fn duration_until(due: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(due.duration_since(now)).unwrap_or(Duration::ZERO)
 }
 
-/// Slots are shared per project, scheme, host and port, so that projects do not affect each other at the same host.
+/// Names the destination of a callback by project, scheme, host and port. It includes the project, so that projects
+/// with the same host do not share a queue.
 fn destination_name(project: ProjectId, url: &CallbackUrl) -> String {
     let scheme = if url.is_https() { "https" } else { "http" };
     format!("{project} {scheme}://{}", url.authority())

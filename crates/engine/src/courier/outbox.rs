@@ -1,4 +1,4 @@
-//! Callbacks of conclusions: what the transaction of a conclusion stores, and what the courier sends after it.
+//! Transactional outbox: prepares the callback that is stored with a check's conclusion, and sends it after the commit.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// Prepares the callbacks of concluded checks, and passes them to the [`Courier`]. Cheap to clone.
+/// Prepares the callbacks of concluded checks, and passes them to the [`Courier`] after the commit. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Outbox {
     context: Arc<Context>,
@@ -25,7 +25,8 @@ impl Outbox {
         Outbox { context, courier }
     }
 
-    /// The callback to store with the conclusion of a check. `None`: the check has no callback URL.
+    /// Builds the callback to store in the transaction that concludes the check. `render` renders its body. `None`: the
+    /// check has no callback URL.
     pub(crate) fn prepare<V>(
         &self,
         check: &Check<V>,
@@ -38,7 +39,7 @@ impl Outbox {
         Ok(Some(NewCallback { url, body, due_at: self.courier.initial_due_at(check.project, now) }))
     }
 
-    /// Sends a callback that is stored.
+    /// Passes a callback to the courier. The transaction that stores the callback must be committed.
     pub(crate) fn send<V: Clone>(&self, check: &Check<V>, callback: NewCallback) {
         let &Check { id, project, product, mode, .. } = check;
         let NewCallback { url, body, due_at } = callback;

@@ -1,7 +1,7 @@
-//! JSON body of callbacks, as specified.
+//! Renders the JSON body of callbacks, as specified by the API.
 //!
-//! Rendered from a [`Concluded`], so a callback about an open check cannot be built. Only the verdict fields depend on
-//! the product.
+//! The input is a [`Concluded`] check, so a callback about an open check cannot be built. Verifications have a body of
+//! their own. For the other products, only the verdict fields differ.
 
 use jiff::{Timestamp, fmt::temporal::DateTimePrinter};
 use ringtrue_domain::{
@@ -15,10 +15,10 @@ use ringtrue_domain::{
 };
 use serde::Serialize;
 
-/// Error code in callbacks of expired checks; the check itself has none.
+/// The `error_code` in callbacks of expired checks. An expired check has no error code of its own.
 const CHECK_EXPIRED: &str = "check_expired";
 
-/// RFC 3339, UTC, milliseconds.
+/// Format of all times in callbacks: RFC 3339 in UTC, with milliseconds.
 const RFC3339_MILLIS: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
 
 #[derive(Serialize)]
@@ -36,7 +36,7 @@ struct CallbackBody<'a> {
     error_code: Option<&'static str>,
 }
 
-/// Product-specific fields of a completed check.
+/// Fields that depend on the product. Only completed checks have them.
 #[derive(Default, Serialize)]
 struct VerdictFields<'a> {
     #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
@@ -47,7 +47,7 @@ struct VerdictFields<'a> {
     network_id: Option<&'a str>,
 }
 
-/// Renders the callback body. `number` is the discovered number, if any.
+/// Renders the callback body of a check. `number` is the number that a Discovery check found.
 #[expect(clippy::expect_used, reason = "strings and booleans always have a JSON form")]
 pub(crate) fn render(concluded: &Concluded<AnyVerdict>, number: Option<&Msisdn>) -> Vec<u8> {
     let check = concluded.check();
@@ -56,7 +56,7 @@ pub(crate) fn render(concluded: &Concluded<AnyVerdict>, number: Option<&Msisdn>)
         check_id: check.id.to_string(),
         status: check.status().into_str(),
         verdict: match check.verdict() {
-            // SIM Swap has no callbacks: it is synchronous. `render_verification` renders verifications.
+            // SIM Swap is synchronous and has no callbacks. `render_verification` renders verifications.
             None | Some(AnyVerdict::Sim(_) | AnyVerdict::Verification(_)) => VerdictFields::default(),
             Some(AnyVerdict::Sender(SenderMatch(matched))) => {
                 VerdictFields { matched: Some(*matched), ..VerdictFields::default() }
@@ -64,7 +64,7 @@ pub(crate) fn render(concluded: &Concluded<AnyVerdict>, number: Option<&Msisdn>)
             Some(AnyVerdict::Device(OperatorVerdict::Match(matched))) => {
                 VerdictFields { matched: Some(*matched), network_id, ..VerdictFields::default() }
             }
-            // The specification has no network in this callback.
+            // By the specification, Discovery callbacks do not contain the network.
             Some(AnyVerdict::Device(OperatorVerdict::Number(_))) => {
                 VerdictFields { phone_number: number.map(Msisdn::as_str), ..VerdictFields::default() }
             }
@@ -113,14 +113,15 @@ pub struct StepBody {
 }
 
 impl StepBody {
-    /// `open_status` is that of the check of an open step. Without a check it is accepted.
+    /// Renders a step. `open_status`: the status of the step's check, used while the step is open. `None`: an open step
+    /// is shown as `ACCEPTED`.
     pub fn new(step: &Step, open_status: Option<CheckStatus>) -> Self {
         let status = step.state.final_status().or(open_status).unwrap_or(CheckStatus::Accepted);
         StepBody {
             method: step.product.into_str(),
             check_id: step.check.map(|check| check.to_string()),
             status: status.into_str(),
-            // The result of SIM Swap is `no_sim_change` of the verification.
+            // A SIM Swap step has no match. The verification shows its result as `no_sim_change`.
             matched: match step.state {
                 StepState::Completed { matched } if step.product != Product::SimSwap => Some(matched),
                 _ => None,
@@ -133,7 +134,7 @@ impl StepBody {
     }
 }
 
-/// Renders the callback body of a verification, with the steps of its final progress.
+/// Renders the callback body of a verification. `progress` contains its steps in their final state.
 #[expect(clippy::expect_used, reason = "strings and booleans always have a JSON form")]
 pub(crate) fn render_verification(concluded: &Concluded<VerificationVerdict>, progress: &Progress) -> Vec<u8> {
     let check = concluded.check();

@@ -1,7 +1,8 @@
-//! Sealing of stored callback data.
+//! Seals (encrypts and authenticates) the URL, body and attempt log of callbacks for the store.
 //!
-//! Each value is bound to its check and field, so that rows cannot be swapped. Sealing returns `None` without an active
-//! seal key; opening returns `None` if the key is gone or the bytes were altered.
+//! The name of the field and the id of the check are authenticated with each value, so that a value cannot be moved to
+//! another row or field. Sealing returns `None` without an active seal key. Unsealing returns `None` if the key is
+//! missing or the bytes were altered.
 
 use jiff::Timestamp;
 use ringtrue_domain::{
@@ -16,7 +17,7 @@ use crate::{
     ports::{entropy::Entropy, store::StoreError},
 };
 
-/// Seals the callback URL of a new check.
+/// Seals the callback URL of a new check with the current keys. Fails without an active seal key.
 pub(crate) fn seal_callback_url(context: &Context, check: CheckId, url: &CallbackUrl) -> Result<Sealed, StoreError> {
     seal_url(&context.keys(), &*context.entropy, context.now(), check, url).ok_or_else(missing_seal_key)
 }

@@ -1,7 +1,8 @@
-//! Replacement of a disclosed hash key.
+//! Replaces the hash key after it was disclosed.
 //!
-//! Stored hashes cannot be computed again without what was hashed, so the new key does not find them: numbers of earlier
-//! checks, codes of open checks, linked identities, sessions and links. What can be kept is signed again.
+//! The values behind stored hashes are not stored, so their hashes cannot be computed with the new key. Therefore these
+//! are no longer found: numbers of earlier checks, codes of open checks, linked identities, sessions and links. Rows
+//! with a MAC by the old key are kept and get a new MAC.
 
 use std::sync::Arc;
 
@@ -32,7 +33,8 @@ pub enum ResetHashKeyError {
     Store(#[from] StoreError),
 }
 
-/// Replaces the hash key in one transaction. No server may run: it would go on to use the old key for a moment.
+/// Replaces the hash key in one transaction. No server may run meanwhile, because it would use the old key until its
+/// next refresh.
 pub async fn reset_hash_key(
     store: &dyn Store,
     master: &MasterKey,

@@ -1,4 +1,4 @@
-//! The unsealed keys of the deployment, in memory.
+//! Holds the decrypted keys of the deployment in memory.
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
@@ -21,7 +21,7 @@ use crate::ports::{
     store::StoreError,
 };
 
-/// All keys of the deployment, unsealed.
+/// All keys of the deployment, decrypted, with their schedules.
 #[derive(Default)]
 pub struct KeyRing {
     keys: Vec<(KeyId, KeySchedule, Arc<KeyMaterial>)>,
@@ -52,7 +52,8 @@ impl KeyUnsealError {
 }
 
 impl KeyRing {
-    /// Unseals the stored keys. Reuses keys of `previous` with the same schedule, since parsing RSA keys is slow.
+    /// Unseals the stored keys with the master key. Reuses keys of `previous` whose schedule is unchanged, because
+    /// parsing RSA keys is slow.
     pub fn from_sealed(stored: &[SealedKey], master: &MasterKey, previous: &KeyRing) -> Result<Self, KeyUnsealError> {
         let known: HashMap<KeyId, (&KeySchedule, &Arc<KeyMaterial>)> =
             previous.keys.iter().map(|(id, schedule, material)| (*id, (schedule, material))).collect();
@@ -69,7 +70,7 @@ impl KeyRing {
         Ok(KeyRing { keys })
     }
 
-    /// The encoded JWT header and key that sign new tokens.
+    /// Returns the encoded JWT header and the key for signing new access tokens.
     pub(crate) fn token_signer(&self, now: Timestamp) -> Option<(&str, &hmac::Key)> {
         self.active_key(now, |material| match material {
             KeyMaterial::Token { header, key } => Some((header.as_str(), &**key)),
@@ -78,8 +79,8 @@ impl KeyRing {
         .map(|(_, signer)| signer)
     }
 
-    /// The key for an encoded JWT header. Includes keys that become active soon: the clock of another node may be
-    /// ahead.
+    /// Returns the key that verifies access tokens with this encoded JWT header. Keys that become active soon are valid
+    /// already, because the clock of the node that issued the token may be ahead.
     pub(crate) fn token_verifier(&self, token_header: &str, now: Timestamp) -> Option<&hmac::Key> {
         self.keys_in_state(now, |state| state != KeyState::Gone).find_map(|(_, material)| match material {
             KeyMaterial::Token { header, key } if header == token_header => Some(&**key),
@@ -87,7 +88,7 @@ impl KeyRing {
         })
     }
 
-    /// The public keys in the JWKS.
+    /// Returns the public keys to publish in the JWKS.
     pub fn published_keys(&self, now: Timestamp) -> Vec<&CallbackPublicKey> {
         self.keys_in_state(now, |state| state != KeyState::Gone)
             .filter_map(|(_, material)| match material {
@@ -97,7 +98,7 @@ impl KeyRing {
             .collect()
     }
 
-    /// All callback keys, including expired ones.
+    /// Returns the public keys of all callback keys, including those that are no longer published.
     pub fn callback_keys(&self) -> impl Iterator<Item = (KeyId, KeySchedule, &CallbackPublicKey)> {
         self.keys.iter().filter_map(|(id, schedule, material)| match &**material {
             KeyMaterial::Callback(signer) => Some((*id, *schedule, signer.public())),
@@ -105,7 +106,7 @@ impl KeyRing {
         })
     }
 
-    /// The active signer for callbacks of checks in this mode.
+    /// Returns the active key for signing callbacks of checks in this mode.
     pub fn callback_signer(&self, mode: Mode, now: Timestamp) -> Option<CallbackSigner> {
         self.active_key(now, |material| match material {
             KeyMaterial::Callback(signer) if signer.public().mode == mode => Some(signer.clone()),
@@ -114,7 +115,7 @@ impl KeyRing {
         .map(|(_, signer)| signer)
     }
 
-    /// Seals with the active seal key and prepends its id. Returns `None` without an active key.
+    /// Seals data with the active seal key, and prepends the id of the key. `None`: there is no active seal key.
     pub(crate) fn seal(&self, entropy: &dyn Entropy, context: &[u8], plain: &[u8], now: Timestamp) -> Option<Vec<u8>> {
         let (id, key) = self.active_key(now, |material| match material {
             KeyMaterial::Seal(key) => Some(key),
@@ -135,7 +136,7 @@ impl KeyRing {
         })
     }
 
-    /// HMAC of length-prefixed parts. Returns `None` without a hash key.
+    /// Computes the HMAC of the parts with the hash key. `None`: there is no hash key.
     pub(crate) fn hash(&self, parts: &[&[u8]]) -> Option<[u8; 32]> {
         let key = self.keys.iter().find_map(|(_, _, material)| match &**material {
             KeyMaterial::Hash(key) => Some(key),
@@ -144,7 +145,7 @@ impl KeyRing {
         hmac_of_parts(key, parts)
     }
 
-    /// HMAC of length-prefixed parts by the active link key. Returns `None` without one.
+    /// Computes the HMAC of the parts with the active link key. `None`: there is no active link key.
     pub(crate) fn derive_token(&self, parts: &[&[u8]], now: Timestamp) -> Option<[u8; 32]> {
         let (_, key) = self.active_key(now, |material| match material {
             KeyMaterial::Link(key) => Some(key),
@@ -153,8 +154,8 @@ impl KeyRing {
         hmac_of_parts(key, parts)
     }
 
-    /// The token as every link key that is not gone derives it. Includes keys that become active soon: the clock of
-    /// another node may be ahead.
+    /// Returns all valid tokens for the parts: one from each link key that is not gone. Keys that become active soon
+    /// are valid already, because the clock of the node that derived the token may be ahead.
     pub(crate) fn valid_tokens(&self, parts: &[&[u8]], now: Timestamp) -> impl Iterator<Item = [u8; 32]> {
         self.keys_in_state(now, |state| state != KeyState::Gone).filter_map(move |(_, material)| match material {
             KeyMaterial::Link(key) => hmac_of_parts(key, parts),
@@ -162,7 +163,7 @@ impl KeyRing {
         })
     }
 
-    /// Whether every purpose has an active key.
+    /// Returns whether every purpose has an active key.
     pub fn has_all_active_keys(&self, now: Timestamp) -> bool {
         KeyPurpose::VARIANTS.iter().all(|&purpose| {
             self.keys_in_state(now, |state| state == KeyState::Active)
@@ -170,7 +171,8 @@ impl KeyRing {
         })
     }
 
-    /// The active key of a kind. If a clock that was set back leaves none active, the one that becomes active first.
+    /// Returns the active key of a kind. If none is active yet, because the clock was set back, returns the key that
+    /// becomes active first.
     fn active_key<'a, K>(&'a self, now: Timestamp, kind: impl Fn(&'a KeyMaterial) -> Option<K>) -> Option<(KeyId, K)> {
         let rank = |schedule: &KeySchedule| match schedule.state(now) {
             KeyState::Active => Some((0, schedule.active_from)),
@@ -196,7 +198,7 @@ impl KeyRing {
     }
 }
 
-/// Signs rows with the hash key.
+/// Signs database rows with the hash key.
 impl RowSigner for KeyRing {
     fn sign(&self, fields: &RowFields) -> Result<RowMac, StoreError> {
         let mac = self.hash(&fields.parts());
@@ -234,7 +236,8 @@ impl fmt::Debug for KeyRing {
     }
 }
 
-/// Authenticated context of a sealed key. Binds the key to its purpose and schedule.
+/// Returns the authenticated context of a sealed key. It contains id, purpose and schedule, so that a key cannot be
+/// unsealed after one of them was altered in the database.
 pub(super) fn seal_context(id: KeyId, purpose: KeyPurpose, schedule: &KeySchedule) -> Vec<u8> {
     let KeySchedule { published_at, active_from, retires_at, gone_at } = schedule;
     let millis = |at: Option<Timestamp>| at.map_or_else(|| "-".to_owned(), |at| at.as_millisecond().to_string());

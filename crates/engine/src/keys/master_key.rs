@@ -1,4 +1,4 @@
-//! The master key, which is the only secret outside the database.
+//! The master key, which encrypts the other keys. It is not stored in the database.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD, Engine as _};
@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use crate::ports::entropy::Entropy;
 
-/// An AES-256-GCM key.
+/// An AES-256-GCM key that seals data: encrypts and authenticates it.
 #[derive(derive_more::Debug)]
 #[debug("SealingKey(…)")]
 pub struct SealingKey(LessSafeKey);
@@ -19,7 +19,8 @@ impl SealingKey {
         SealingKey(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, bytes).expect("32 bytes make an AES-256 key")))
     }
 
-    /// Returns nonce, ciphertext and tag. `context` is authenticated and required to open the result.
+    /// Encrypts data. Returns nonce, ciphertext and tag. `context` is authenticated with the data (AAD), and the same
+    /// `context` is required to unseal it.
     #[expect(clippy::expect_used, reason = "sealing fails only for plaintexts of many gigabytes")]
     pub fn seal(&self, entropy: &dyn Entropy, context: &[u8], plain: &[u8]) -> Vec<u8> {
         let nonce: [u8; NONCE_LEN] = entropy.bytes();
@@ -33,7 +34,7 @@ impl SealingKey {
         sealed
     }
 
-    /// Returns `None` for another key, another context, or altered bytes.
+    /// Decrypts sealed data. `None`: it was sealed with another key or context, or was altered.
     pub fn unseal(&self, context: &[u8], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let (nonce, text) = sealed.split_first_chunk::<NONCE_LEN>()?;
         let mut text = Zeroizing::new(text.to_vec());
@@ -44,7 +45,7 @@ impl SealingKey {
     }
 }
 
-/// Seals the keys in the database. Read from the environment or a file, never from the command line.
+/// The key that encrypts all keys in the database. Read from the environment or a file, never from the command line.
 #[derive(derive_more::Debug)]
 #[debug("MasterKey(…)")]
 pub struct MasterKey(SealingKey);

@@ -1,7 +1,8 @@
-//! Cryptographic keys of a deployment: generation, sealing, rotation.
+//! Cryptographic keys of a deployment: generation, encryption in the database, and rotation.
 //!
-//! The database stores keys sealed by the master key, so a copy of the database alone can neither sign nor decrypt.
-//! A key's state follows from its schedule; see `domain::key_schedule`.
+//! The database stores all keys sealed (encrypted and authenticated) with the master key, so a copy of the database
+//! alone is of no use to sign or decrypt. The schedule of a key determines whether it is active; see
+//! [`ringtrue_domain::key_schedule`].
 
 mod hash_key_reset;
 mod key_ring;

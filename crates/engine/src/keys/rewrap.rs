@@ -1,4 +1,4 @@
-//! Resealing of all keys with a new master key.
+//! Replaces the master key: encrypts all keys of the deployment with a new one.
 
 use ringtrue_domain::{
     audit::{Action, Actor, AuditEvent},
@@ -28,7 +28,8 @@ pub enum RewrapError {
     Store(#[from] StoreError),
 }
 
-/// Reseals all keys with another master key, in one transaction. Returns their number.
+/// Decrypts all keys with the old master key and encrypts them with the new one, in one transaction. Returns their
+/// number.
 pub async fn rewrap_keys(
     old: &MasterKey,
     new: &MasterKey,

@@ -1,4 +1,4 @@
-//! Generation and rotation of keys.
+//! Generates and rotates keys.
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_callback_signature::CallbackSigner;
@@ -25,10 +25,11 @@ use crate::{
     tokens::TOKEN_LIFETIME_SECONDS,
 };
 
-/// Announcement and retention times of each purpose. A hash key is never rotated.
+/// Returns how long a new key of this purpose is announced before its first use, and how long an old key is kept. A
+/// hash key is never rotated.
 pub fn rotation_policy(purpose: KeyPurpose) -> RotationPolicy {
     match purpose {
-        // Nodes load a new key within a second; ten seconds allow for clock skew.
+        // Nodes load a new key within one second. Ten seconds also allow for clock skew.
         KeyPurpose::Token => RotationPolicy {
             announce: SignedDuration::from_secs(10),
             keep: SignedDuration::from_secs(TOKEN_LIFETIME_SECONDS + 60),
@@ -37,18 +38,20 @@ pub fn rotation_policy(purpose: KeyPurpose) -> RotationPolicy {
         KeyPurpose::Callback | KeyPurpose::SandboxCallback => {
             RotationPolicy { announce: SignedDuration::from_hours(24), keep: SignedDuration::from_hours(24) }
         }
-        // Longer than sessions, whose forms have derived tokens, and invitations live.
+        // Link keys derive the tokens in links, invitations and forms. Eight days is longer than sessions and
+        // invitations last.
         KeyPurpose::Link => {
             RotationPolicy { announce: SignedDuration::from_secs(10), keep: SignedDuration::from_hours(8 * 24) }
         }
-        // Sealed data must stay readable longer than any retention time.
+        // Longer than any retention time, so that stored data can be unsealed.
         KeyPurpose::Seal | KeyPurpose::Hash => {
             RotationPolicy { announce: SignedDuration::from_secs(10), keep: SignedDuration::from_hours(24 * 400) }
         }
     }
 }
 
-/// Generates a key for every purpose that has none. Every node calls this at startup; the store keeps the first key.
+/// Generates a key for every purpose that has none. Every node calls this at startup. If several nodes add a key at the
+/// same time, the store keeps the first one.
 pub async fn create_missing_keys(
     store: &dyn KeyStore,
     master: &MasterKey,
@@ -94,14 +97,14 @@ pub struct KeyRotation {
 }
 
 impl KeyRotation {
-    /// For the command line.
+    /// Creates a request by the operator at the command line.
     pub fn by_operator(purpose: KeyPurpose, emergency: bool) -> Self {
         KeyRotation { purpose, emergency, actor: Actor::Operator, request_id: None }
     }
 }
 
-/// Generates a successor of the newest key. In an emergency the successor is active, and the other keys are invalid,
-/// immediately.
+/// Generates a successor of the newest key. In an emergency, the successor is active immediately, and the other keys
+/// become invalid immediately. Only old seal keys are kept, because sealed data would be lost without them.
 pub async fn rotate_key(
     rotation: KeyRotation,
     store: &dyn KeyStore,
@@ -116,7 +119,7 @@ pub async fn rotate_key(
     let now = clock.now();
     let mut keys = store.list_keys().await?;
     keys.retain(|key| key.purpose == purpose);
-    // Sorted by creation, which after an emergency differs from the order of activation.
+    // The keys are sorted by creation. After an emergency rotation, the order of activation may differ.
     let newest = keys.last().ok_or(RotateError::NoKey(purpose))?;
     if !emergency && newest.schedule.state(now) == KeyState::Next {
         return Err(RotateError::RotationPending(purpose));
@@ -146,7 +149,7 @@ pub async fn rotate_key(
             (KeySchedule::active_immediately(now), retired)
         }
     };
-    // The seal covers the schedule.
+    // The schedule is part of the authenticated context, so keys with a new schedule have to be sealed again.
     let retired = retired
         .into_iter()
         .map(|(key, schedule)| {
@@ -164,7 +167,7 @@ pub async fn rotate_key(
     }
 }
 
-/// A key without its material, for display.
+/// A key without its secret material, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySummary {
     pub id: KeyId,
@@ -179,7 +182,7 @@ impl KeySummary {
     }
 }
 
-/// All keys, sorted by purpose and start of activity.
+/// Lists all keys, sorted by purpose and by the time from which they are active.
 pub async fn list_key_summaries(store: &dyn KeyStore, clock: &dyn Clock) -> Result<Vec<KeySummary>, StoreError> {
     let now = clock.now();
     let mut summaries: Vec<_> = store.list_keys().await?.iter().map(|key| KeySummary::of(key, now)).collect();

@@ -1,13 +1,12 @@
-//! Live feed of a project's checks for the console.
+//! Live feeds: the console shows a project's checks as they are created and change.
 //!
-//! For each watched project, a node polls the newest checks once a second and sends the differences to all
-//! subscriptions. Polling the database covers the checks of all nodes and adds no work to check processing. Projects
-//! without a subscription are not polled.
+//! For each project with a subscription, a node polls the newest checks once a second and sends the differences to all
+//! subscriptions. Polling the database finds the checks of all nodes and adds no work to check processing.
 //!
-//! A subscription belongs to a session. Once a second, one query finds the sessions that have ended or lost access to
-//! the workspace, and their subscriptions end.
+//! A subscription belongs to a console session. Once a second, one query finds the sessions that have ended or lost
+//! access to the project's workspace, and their subscriptions end.
 //!
-//! The feed omits changes of checks that are no longer among the newest.
+//! The feed does not report changes of checks that are no longer among the newest.
 
 mod viewer_limit;
 
@@ -39,13 +38,14 @@ use crate::{
 use viewer_limit::{Viewer, ViewerLimit, ViewerPermit};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Checks polled for each product, and checks shown when a subscription begins.
+/// Number of newest checks that a poll reads for each product. Also the number of checks, of all products, in a
+/// snapshot.
 pub const MAX_NEWEST_CHECKS: u32 = 50;
-/// Updates buffered for a slow subscription.
+/// Maximum number of updates buffered for a slow subscription. Beyond it, the subscription loses the oldest ones.
 const MAX_BUFFERED_UPDATES: usize = 256;
 const MAX_CONCURRENT_POLLS: usize = 8;
 
-/// Sends the changes of checks to the console.
+/// Sends created and changed checks to subscriptions of the console.
 #[derive(derive_more::Debug)]
 #[debug("LiveFeeds")]
 pub struct LiveFeeds {
@@ -56,7 +56,7 @@ pub struct LiveFeeds {
     pub(crate) open: OpenFeeds,
 }
 
-/// The subscriptions of this node.
+/// The feeds and subscriptions that are open on this node.
 #[derive(Debug, Default)]
 pub(crate) struct OpenFeeds {
     feeds: Mutex<HashMap<ProjectId, Arc<ProjectFeed>>>,
@@ -64,19 +64,19 @@ pub(crate) struct OpenFeeds {
     subscription_opened: Notify,
 }
 
-/// Feed shared by the subscriptions of one project.
+/// The feed of one project, shared by all its subscriptions.
 #[derive(Debug)]
 struct ProjectFeed {
     project: ProjectId,
     updates: broadcast::Sender<Arc<CheckUpdate>>,
-    /// Held while polling, so that updates are sent in order. Subscriptions never wait for it: one that stalls would
-    /// block the others.
+    /// Held while the newest checks are read, so that updates are sent in order. Open subscriptions never hold it, so a
+    /// stalled subscription cannot block the others.
     polling: tokio::sync::Mutex<()>,
-    /// Result of the last poll.
+    /// Result of the last poll. `None`: the first subscription has not read it yet.
     newest: Mutex<Option<Arc<NewestChecks>>>,
 }
 
-/// A session that watches a project.
+/// Subscription of a console session to a project's feed.
 #[derive(Debug)]
 pub struct LiveSubscription {
     feed: Arc<ProjectFeed>,
@@ -87,9 +87,9 @@ pub struct LiveSubscription {
 #[derive(Clone, Debug)]
 pub enum LiveEvent {
     Updated(Arc<CheckUpdate>),
-    /// The subscription was too slow and lost this many updates. Reload the snapshot.
+    /// The subscription was too slow and lost this many updates. The receiver has to reload the snapshot.
     Missed(u64),
-    /// Ended by a later subscription of the same account, which is at its limit.
+    /// The account has opened more subscriptions than its limit, and the newest one has replaced this one.
     Replaced,
     /// The session has ended or lost access to the workspace.
     Ended,
@@ -119,7 +119,8 @@ impl LiveSubscription {
         }
     }
 
-    /// The newest checks, most recently changed first. Later events may repeat some of them.
+    /// Returns the newest checks, most recently changed first. Later events may repeat changes that the snapshot
+    /// already contains.
     pub fn snapshot(&self) -> Vec<Arc<AnyCheck>> {
         self.feed.newest().map(|newest| newest.most_recently_changed()).unwrap_or_default()
     }
@@ -149,7 +150,7 @@ impl OpenFeeds {
         (Arc::clone(feed), feed.updates.subscribe())
     }
 
-    /// Removes feeds without subscriptions and returns the others.
+    /// Removes the feeds without subscriptions, and returns the others.
     fn watched_feeds(&self) -> Vec<Arc<ProjectFeed>> {
         let mut feeds = self.feeds();
         feeds.retain(|_, feed| feed.updates.receiver_count() > 0);
@@ -158,7 +159,8 @@ impl OpenFeeds {
 }
 
 impl LiveFeeds {
-    /// Subscribes to a project that the user may access. The first subscription reads the newest checks.
+    /// Subscribes to a project. The caller must have checked that the user may access it. The first subscription of a
+    /// project reads its newest checks from the store.
     pub async fn watch_project(
         &self,
         user: &ConsoleUser,
@@ -182,17 +184,17 @@ impl LiveFeeds {
         Ok(LiveSubscription { feed, updates, permit })
     }
 
-    /// The newest checks of a project, most recently changed first.
+    /// Reads the newest checks of a project, most recently changed first.
     pub async fn newest_checks(&self, project: ProjectId) -> Result<Vec<Arc<AnyCheck>>, StoreError> {
         Ok(self.read_newest_checks(project).await?.most_recently_changed())
     }
 
-    /// Number of projects watched on this node.
+    /// Returns the number of projects with a subscription on this node.
     pub fn watched_projects(&self) -> usize {
         self.open.watched_feeds().len()
     }
 
-    /// Polls every watched project once and sends the updates.
+    /// Polls every project with a subscription once, and sends the updates.
     async fn poll_live_feeds(&self) {
         let poll = async |feed: Arc<ProjectFeed>| {
             if let Err(error) = self.poll_feed(&feed).await {
@@ -202,7 +204,7 @@ impl LiveFeeds {
         stream::iter(self.open.watched_feeds()).for_each_concurrent(MAX_CONCURRENT_POLLS, poll).await;
     }
 
-    /// Ends the subscriptions whose session has ended or lost access to the workspace.
+    /// Ends the subscriptions whose session has ended or lost access to the project's workspace.
     async fn end_stale_subscriptions(&self) {
         let viewers = self.open.viewer_limit.viewers();
         let tokens: BTreeSet<_> = viewers.iter().map(|viewer| viewer.session).collect();
@@ -210,12 +212,12 @@ impl LiveFeeds {
         let (tokens, workspaces) = (Vec::from_iter(tokens), Vec::from_iter(workspaces));
         match self.sessions.session_access(&tokens, &workspaces, self.context.now()).await {
             Ok(access) => self.open.viewer_limit.end_without_access(&viewers, &access),
-            // Without the store, no subscription receives updates either.
+            // Subscriptions may stay open: while the store is unavailable, they receive no updates.
             Err(error) => tracing::debug!(%error, "failed to query the access of live subscriptions; retrying"),
         }
     }
 
-    /// Until `shutdown`, polls the feeds and ends subscriptions whose viewer lost access.
+    /// Until `shutdown`, polls the feeds, and ends the subscriptions whose session has ended or lost access.
     pub async fn run(&self, shutdown: CancellationToken) {
         tokio::join!(self.run_feed_polling(&shutdown), self.run_access_expiry(&shutdown));
     }
@@ -240,13 +242,13 @@ impl LiveFeeds {
 
     async fn poll_feed(&self, feed: &ProjectFeed) -> Result<(), StoreError> {
         let _polling = feed.polling.lock().await;
-        // The first subscription is about to read it.
+        // The first subscription is about to read the newest checks. Without them, there is nothing to compare with.
         let Some(before) = feed.newest() else { return Ok(()) };
         let now = self.read_newest_checks(feed.project).await?;
         let updates = now.updates_since(&before);
         feed.set_newest(now);
         for update in updates {
-            // Fails only if the last subscription has ended.
+            // Sending fails only if the last subscription has ended.
             let _ = feed.updates.send(Arc::new(update));
         }
         Ok(())
@@ -280,7 +282,7 @@ impl NewestChecks {
         self.0.insert(product, checks.into_iter().map(Arc::new).collect());
     }
 
-    /// The most recently changed checks of all products, latest first.
+    /// Returns the most recently changed checks of all products, latest change first.
     fn most_recently_changed(&self) -> Vec<Arc<AnyCheck>> {
         let mut all: Vec<_> = self.0.values().flatten().cloned().collect();
         all.sort_by_key(|check| Reverse(change_order(check)));
@@ -288,12 +290,12 @@ impl NewestChecks {
         all
     }
 
-    /// The checks created or changed since `before`, in the order of their changes.
+    /// Returns the checks that were created or changed since `before`, earliest change first.
     fn updates_since(&self, before: &NewestChecks) -> Vec<CheckUpdate> {
         let mut updates: Vec<_> = self
             .0
             .iter()
-            // Existing checks of a product that was just enabled are not updates.
+            // A product that is not in `before` was just enabled. Its existing checks are not updates.
             .filter_map(|(product, checks)| Some((before.0.get(product)?, checks)))
             .flat_map(|(before, checks)| checks.iter().filter_map(|check| diff_check(before, check)))
             .collect();
@@ -308,7 +310,7 @@ fn diff_check(before: &[Arc<AnyCheck>], check: &Arc<AnyCheck>) -> Option<CheckUp
     (!is_unchanged).then(|| CheckUpdate { check: Arc::clone(check), is_new: previous.is_none() })
 }
 
-/// Time of the last change, with the id to break ties.
+/// Sort key: the time of the last change, then the id.
 fn change_order(check: &AnyCheck) -> (Timestamp, CheckId) {
     (check.updated_at().unwrap_or(check.created_at), check.id)
 }

@@ -1,4 +1,4 @@
-//! Limits on live subscriptions: in total, per workspace and per account.
+//! Limits the live subscriptions on this node: in total, per workspace and per account.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -12,15 +12,16 @@ use tokio_util::sync::CancellationToken;
 use super::WatchError;
 use crate::ports::{accounts::SessionAccess, hashes::TokenHash};
 
-/// Browsers open six connections to a host, and pages need one of them.
+/// Maximum number of subscriptions of one account. Browsers open at most six connections to a host, and loading pages
+/// needs one of them.
 const MAX_PER_ACCOUNT: usize = 5;
 const MAX_TOTAL: usize = 200;
-/// Part of the total that only administrators can use.
+/// Part of [`MAX_TOTAL`] that only administrators can use.
 const RESERVED_FOR_ADMINISTRATORS: usize = 20;
-/// Subscriptions of the members of one workspace.
+/// Maximum number of subscriptions to one workspace. Those of administrators do not count.
 const MAX_PER_WORKSPACE: usize = MAX_TOTAL / 4;
 
-/// A session that watches a workspace.
+/// The session of a live subscription, and the workspace of the project that it watches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Viewer {
     pub account: AccountId,
@@ -41,7 +42,7 @@ pub(super) struct ViewerLimit(Mutex<HeldPermits>);
 
 #[derive(Debug, Default)]
 struct HeldPermits {
-    /// By account, oldest first.
+    /// The permits of each account, oldest first.
     held: HashMap<AccountId, VecDeque<HeldPermit>>,
     last_number: u64,
 }
@@ -50,9 +51,9 @@ struct HeldPermits {
 struct HeldPermit {
     number: u64,
     viewer: Viewer,
-    /// Cancelled when a later subscription of the same account takes the place.
+    /// Cancelled when the account is at its limit and a later subscription replaces this one.
     replaced: CancellationToken,
-    /// Cancelled when the session has ended or lost access to the workspace.
+    /// Cancelled when the session has ended, or has lost access to the workspace.
     ended: CancellationToken,
 }
 
@@ -82,8 +83,8 @@ impl HeldPermits {
 }
 
 impl ViewerLimit {
-    /// Acquires a permit. An account at its limit loses its oldest subscription, since a closed page is noticed late and
-    /// must not block the next one.
+    /// Acquires a permit for a subscription. If the account is at its limit, its oldest subscription ends. The server
+    /// notices late that a page was closed, and such a subscription must not block a new one.
     pub(super) fn acquire(self: &Arc<Self>, viewer: Viewer) -> Result<ViewerPermit, WatchError> {
         let mut permits = self.lock();
         let own = permits.held.entry(viewer.account).or_default();
@@ -108,14 +109,14 @@ impl ViewerLimit {
         Ok(ViewerPermit { limit: Arc::clone(self), account: viewer.account, number, replaced, ended })
     }
 
-    /// The viewers of all subscriptions.
+    /// Returns the viewers of all subscriptions.
     pub(super) fn viewers(&self) -> Vec<Viewer> {
         self.lock().held.values().flatten().map(|held| held.viewer).collect()
     }
 
-    /// Ends the subscriptions of those `viewers` that have no access.
+    /// Ends the subscriptions of those `viewers` that have no access. `access` is what the store returned for them.
     pub(super) fn end_without_access(&self, viewers: &[Viewer], access: &[SessionAccess]) {
-        // `access` does not cover subscriptions opened after it was queried.
+        // Subscriptions that were opened after the query are not in `access`, and must not end.
         let is_covered = |viewer: &Viewer| {
             viewers.iter().any(|other| (other.session, other.workspace) == (viewer.session, viewer.workspace))
         };
@@ -133,12 +134,12 @@ impl ViewerLimit {
 }
 
 impl ViewerPermit {
-    /// Resolves when a later subscription of the same account takes the place.
+    /// Resolves when a later subscription of the same account has replaced this one.
     pub(super) async fn replaced(&self) {
         self.replaced.cancelled().await;
     }
 
-    /// Resolves when the viewer loses access.
+    /// Resolves when the session has ended, or has lost access to the workspace.
     pub(super) async fn ended(&self) {
         self.ended.cancelled().await;
     }
@@ -189,7 +190,7 @@ mod tests {
         assert_eq!(replaced(&held), [false; 5]);
         held.push(limit.acquire(member(1, 1)).unwrap());
         assert_eq!(replaced(&held), [true, false, false, false, false, false]);
-        // Dropping a replaced permit does not free a second place.
+        // The replaced subscription no longer counts, so dropping its permit does not make room for another one.
         held.remove(0);
         held.push(limit.acquire(member(1, 1)).unwrap());
         assert_eq!(replaced(&held), [true, false, false, false, false, false]);
@@ -203,7 +204,7 @@ mod tests {
         let mut held: Vec<_> = (0..50).map(|number| limit.acquire(member(number, 1)).unwrap()).collect();
         assert!(matches!(limit.acquire(member(99, 1)), Err(WatchError::TooManyViewers)));
         assert!(!limit.lock().held.contains_key(&member(99, 1).account));
-        // The workspace limit neither counts nor limits administrators.
+        // Subscriptions of administrators do not count towards the workspace limit, and are not subject to it.
         held.push(limit.acquire(admin(100)).unwrap());
         held.extend((200..330).map(|number| limit.acquire(member(number, 2 + number % 3)).unwrap()));
         assert!(matches!(limit.acquire(member(400, 9)), Err(WatchError::TooManyViewers)), "180 are for members");
@@ -214,7 +215,7 @@ mod tests {
         held.extend((0..4).map(|_| limit.acquire(member(49, 1)).unwrap()));
         held.push(limit.acquire(member(49, 1)).unwrap());
         assert_eq!(replaced(&held).into_iter().filter(|replaced| *replaced).count(), 1);
-        // It keeps its oldest if the workspace of the new one is at its limit.
+        // It keeps its oldest subscription if the new one is rejected, because the new one's workspace is at its limit.
         drop(held);
         let full: Vec<_> = (0..50).map(|number| limit.acquire(member(number, 1)).unwrap()).collect();
         let own: Vec<_> = (0..5).map(|_| limit.acquire(member(99, 2)).unwrap()).collect();

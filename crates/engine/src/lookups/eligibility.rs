@@ -1,6 +1,6 @@
-//! Eligibility: the products available to an end-user, by number or IP address.
+//! Eligibility: which products are available to an end-user, given a number or an IP address.
 //!
-//! Availability is computed from the connectors' capabilities and the project's permissions; it is not stored.
+//! It is computed for each request from the connectors' capabilities and the project's permissions. Nothing is stored.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::lookups::{
     number_lookup::SourceResult,
 };
 
-/// An end-user's network and the products available there.
+/// The network of an end-user, and the products that the project can use there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eligibility {
     pub network: ServingNetwork,
@@ -26,9 +26,9 @@ pub struct Eligibility {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServingNetwork {
-    /// All results share one `Arc` per network until the configuration is reloaded.
+    /// A configured network. Results share the `Arc` of a network, to avoid copies.
     Configured(Arc<NetworkInfo>),
-    /// A network that is not configured, as far as the number and the lookup describe it.
+    /// A network that is not configured, with what the number and the lookup reveal about it.
     Other { id: Option<NetworkId>, country: Option<Country> },
 }
 
@@ -50,11 +50,11 @@ pub enum EligibilityError {
     ProjectDisabled,
 }
 
-/// End-user of an eligibility request.
+/// The number or address that an eligibility request is about.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 pub enum EligibilitySubject {
     Number(Msisdn),
-    /// Masked: personal data.
+    /// Masked, because an address is personal data.
     #[debug("Address(…)")]
     Address(IpAddr),
 }
@@ -68,7 +68,8 @@ pub enum SubjectError {
 }
 
 impl EligibilitySubject {
-    /// Errors do not repeat the input: it is personal data.
+    /// Parses a phone number, which starts with `+`, or an IP address. Errors do not contain the input, because it is
+    /// personal data.
     pub fn parse(text: &str, project: Option<&Project>) -> Result<Self, SubjectError> {
         if text.starts_with('+') {
             let mode = project.map_or(Mode::Live, |project| project.mode);
@@ -78,7 +79,7 @@ impl EligibilitySubject {
         address.map(|address| EligibilitySubject::Address(address.to_canonical())).map_err(|_| SubjectError::Neither)
     }
 
-    /// The subject for logs and pages.
+    /// Describes the subject for logs and pages, without personal data except the last digits of a number.
     pub fn masked(&self) -> String {
         match self {
             EligibilitySubject::Number(number) => format!("…{}", number.tail()),
@@ -88,24 +89,24 @@ impl EligibilitySubject {
     }
 }
 
-/// Explains an eligibility result to operators and developers. Not part of the API.
+/// Explains an eligibility result to operators and developers. The API does not return it.
 #[derive(Clone, Debug)]
 pub struct EligibilityExplanation {
-    /// Empty for an address, and in a sandbox.
+    /// Results of the queried number lookup sources. Empty for an address, and in a sandbox.
     pub source_results: Vec<SourceResult>,
     pub network: Result<Arc<NetworkInfo>, String>,
-    /// Set when the network was taken from the number's prefix.
+    /// Explains that the network was taken from the number's prefix. `None`: it was not.
     pub note: Option<String>,
     pub gates: Vec<(Product, Result<(), EligibilityGate>)>,
 }
 
 impl EligibilityExplanation {
-    /// Explanation of a request that failed before any source was queried.
+    /// Creates the explanation of a request that failed before any source was queried.
     pub fn failed(problem: String) -> Self {
         EligibilityExplanation { source_results: vec![], network: Err(problem), note: None, gates: vec![] }
     }
 
-    /// Why a gate excludes a product.
+    /// Describes why a gate excludes a product.
     pub fn describe_gate(gate: EligibilityGate, product: Product, project: Option<&Project>) -> &'static str {
         let is_enabled = project.is_none_or(|project| project.products.contains(&product));
         match gate {
@@ -120,7 +121,7 @@ impl EligibilityExplanation {
 }
 
 impl ServingNetwork {
-    /// ISO 3166-1 alpha-2; `ZZ` for the simulated operator.
+    /// Returns the ISO 3166-1 alpha-2 code of the country, or `ZZ` for the simulated operator. `None`: unknown.
     pub fn country_code(&self) -> Option<String> {
         match self {
             ServingNetwork::Configured(network) => Some(network.country.clone()),
@@ -128,7 +129,7 @@ impl ServingNetwork {
         }
     }
 
-    /// Without a `+`.
+    /// Returns the dialling code of the country, without a `+`. `None`: the country is unknown.
     pub fn dialing_code(&self) -> Option<String> {
         match self {
             ServingNetwork::Configured(network) => Some(network.dialing_code.clone()),

@@ -1,4 +1,4 @@
-//! Lookups: the network of a number or a device, what it supports, and the connector to its operator.
+//! Finds the network of a number or a device, the products that it supports, and the connector to its operator.
 
 pub mod eligibility;
 pub mod networks;

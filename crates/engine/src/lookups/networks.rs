@@ -1,4 +1,5 @@
-//! Network registry of a deployment: network directory, IP locator, receivers, and routes to operators.
+//! The networks of a deployment: their directory, the IP locator, the receiver numbers for SMS, and the connectors to
+//! their operators.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -25,15 +26,15 @@ use crate::ports::{
     sim_swap::SimSwapConnector,
 };
 
-/// A network as shown to API clients.
+/// A network in the form in which API clients see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkInfo {
     pub id: NetworkId,
     pub name: String,
     pub aliases: Vec<String>,
-    /// ISO 3166-1 alpha-2; `ZZ` for the simulated operator.
+    /// ISO 3166-1 alpha-2 code, or `ZZ` for the simulated operator.
     pub country: String,
-    /// Without a `+`.
+    /// Dialling code of the country, without a `+`.
     pub dialing_code: String,
 }
 
@@ -53,23 +54,24 @@ pub(crate) fn dialing_code(country: Country) -> String {
     country.dialing_code().map_or_else(String::new, |code| code.to_string())
 }
 
-/// A configuration reload replaces each part as a whole; connectors update the availability of receivers.
+/// The configured networks and the routes to their operators. A configuration reload replaces each part as a whole.
+/// Connectors report which receivers are available.
 #[derive(Debug, Default)]
 pub struct Networks {
     directory: ArcSwap<NetworkDirectory>,
     infos: ArcSwap<HashMap<NetworkId, Arc<NetworkInfo>>>,
-    /// Receivers without an available connector.
+    /// Receivers whose connectors are all unavailable.
     unavailable: ArcSwap<HashSet<Msisdn>>,
-    /// Availability of each receiver, by connector.
+    /// For each receiver, the names of its connectors, and whether each currently receives SMS.
     receiver_connectors: Mutex<HashMap<Msisdn, HashMap<Arc<str>, bool>>>,
-    /// Round-robin positions.
+    /// Round-robin position in each pool of receivers.
     cursors: ArcSwap<HashMap<PoolKey, AtomicUsize>>,
     ip_locator: ArcSwapOption<Box<dyn IpLocator>>,
     silent_routes: ArcSwap<Vec<SilentNetworkRoute>>,
     sim_swap_routes: ArcSwap<Vec<SimSwapNetworkRoute>>,
 }
 
-/// Identifies a pool of receivers.
+/// Identifies a pool of receivers by the subscribers that use it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum PoolKey {
     Network(NetworkId),
@@ -115,7 +117,7 @@ impl Networks {
     }
 
     pub fn info(&self, network: &Network) -> Arc<NetworkInfo> {
-        // Missing only while the directory is being replaced.
+        // An info is missing only while the directory is being replaced.
         self.infos.load().get(&network.id).map_or_else(|| Arc::new(network.into()), Arc::clone)
     }
 
@@ -123,7 +125,8 @@ impl Networks {
         self.ip_locator.store(Some(Arc::new(locator)));
     }
 
-    /// Locates an IP address. Other ids of a network are mapped to its own.
+    /// Locates an IP address. If the locator returns another id of a configured network, replaces it by the network's
+    /// main id.
     pub fn locate(&self, address: IpAddr) -> IpLocation {
         match self.ip_locator.load().as_ref().map_or(IpLocation::Unknown, |locator| locator.locate(address)) {
             IpLocation::Mobile(id) => match self.directory().find_by_any_id(&id) {
@@ -145,7 +148,7 @@ impl Networks {
         routes.iter().find(serves).map(|route| Arc::clone(&route.connector))
     }
 
-    /// A connector that serves both networks: a brand's and its host network.
+    /// Returns a connector that serves both networks, such as that of a brand (MVNO) and that of its host.
     pub fn shared_silent_route(
         &self,
         one: &NetworkId,
@@ -173,7 +176,7 @@ impl Networks {
         routes.iter().find(|route| self.is_listed(network, &route.networks)).map(|route| Arc::clone(&route.connector))
     }
 
-    /// Configurations may list a network by any of its ids.
+    /// Returns whether `listed` contains the network, by any of its ids.
     fn is_listed(&self, id: &NetworkId, listed: &[NetworkId]) -> bool {
         listed.contains(id) || self.directory().get(id).is_some_and(|network| network.matches_any(listed))
     }
@@ -186,13 +189,13 @@ impl Networks {
                 .any(|route| self.is_listed(&network.id, &route.networks) && route.connector.supports(*product)),
             Product::SimSwap => sim_swap_routes.iter().any(|route| self.is_listed(&network.id, &route.networks)),
             Product::ReverseSms => self.has_receiver(network),
-            // Involves no operator.
+            // The other products involve no operator.
             _ => false,
         };
         PRODUCTS.into_iter().filter(can).collect()
     }
 
-    /// Whether the deployment can serve a product for subscribers of this network now.
+    /// Returns whether the deployment can currently serve a product for subscribers of this network.
     pub fn is_reachable(&self, network: &Network, product: Product) -> bool {
         match product {
             Product::SecureSna | Product::Discovery => {
@@ -204,7 +207,7 @@ impl Networks {
         }
     }
 
-    /// Lists the configured networks, optionally of one country, with their supported products.
+    /// Lists the configured networks with their supported products. `None`: the networks of all countries.
     pub fn list_networks(
         &self,
         country: Option<Country>,
@@ -219,7 +222,7 @@ impl Networks {
         Page { items, request, total_items: matching().count() as u64 }
     }
 
-    /// An available receiver exists for subscribers of this network.
+    /// Returns whether subscribers of this network have an available receiver to send SMS to.
     pub fn has_receiver(&self, network: &Network) -> bool {
         let (directory, unavailable) = (self.directory(), self.unavailable.load());
         directory.pools_for_network(network).flat_map(|(_, pool)| pool).any(|receiver| !unavailable.contains(receiver))
@@ -234,7 +237,7 @@ impl Networks {
         });
     }
 
-    /// The connectors that serve a receiver, each with its availability.
+    /// Returns the names of the connectors that serve a receiver, and whether each currently receives SMS.
     pub fn connectors_of_receiver(&self, receiver: &Msisdn) -> Vec<(Arc<str>, bool)> {
         let receiver_connectors = self.receiver_connectors.lock();
         let connectors = receiver_connectors.get(receiver).into_iter().flatten();
@@ -244,7 +247,7 @@ impl Networks {
         found
     }
 
-    /// Names of the connectors that currently serve a product for subscribers of a network.
+    /// Returns the names of the connectors that serve a product for subscribers of a network.
     pub fn connector_names(&self, network: &NetworkId, product: Product) -> Vec<String> {
         match product {
             Product::SecureSna | Product::Discovery => {
@@ -264,12 +267,12 @@ impl Networks {
                 names.dedup();
                 names
             }
-            // Involves no operator.
+            // The other products involve no operator.
             _ => Vec::new(),
         }
     }
 
-    /// Removes a connector that is no longer configured.
+    /// Removes a connector that is no longer configured from all receivers.
     pub fn remove_connector(&self, connector: &str) {
         self.update_receivers(|receiver_connectors| {
             for connectors in receiver_connectors.values_mut() {
@@ -287,7 +290,8 @@ impl Networks {
         self.unavailable.store(Arc::new(unavailable.map(|(receiver, _)| receiver.clone()).collect()));
     }
 
-    /// The next available receiver for subscribers of this network, by round robin within each pool.
+    /// Returns the next available receiver for subscribers of this network. Takes the first pool with an available
+    /// receiver, and rotates within this pool.
     pub fn next_receiver(&self, network: &Network) -> Option<Msisdn> {
         let (directory, unavailable, cursors) = (self.directory(), self.unavailable.load(), self.cursors.load());
         directory.pools_for_network(network).find_map(|(audience, pool)| {
@@ -296,7 +300,7 @@ impl Networks {
             if count == 0 {
                 return None;
             }
-            // A pool has no cursor only while the directory is being replaced.
+            // A pool has a cursor, except while the directory is being replaced.
             let turn = cursors.get(&audience.into()).map_or(0, |cursor| cursor.fetch_add(1, Ordering::Relaxed));
             available.nth(turn % count).cloned()
         })
@@ -342,7 +346,7 @@ mod tests {
         ];
         let countries = vec![("GB".parse().unwrap(), pool(&[3, 4])), ("IE".parse().unwrap(), pool(&[5, 6]))];
         networks.replace(NetworkDirectory::new(all.to_vec(), countries, pool(&[7, 8, 9])).unwrap());
-        // Interleaved, so that a shared cursor would skip numbers.
+        // The requests for the networks alternate, so a cursor shared by all pools would skip numbers.
         let used: Vec<Vec<u8>> = (0..6)
             .map(|_| all.iter().map(|network| networks.next_receiver(network).unwrap().tail().value()).collect())
             .collect();

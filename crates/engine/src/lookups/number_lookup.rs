@@ -1,8 +1,9 @@
-//! Number lookup: resolves a number to its serving network, by an ordered list of sources and a cache.
+//! Number lookup: finds the network that serves a phone number. It queries external sources in order, and caches
+//! results.
 //!
-//! [`PrefixPolicy`] decides how the configured prefixes take part. A failing source is skipped. The lookup is
-//! unavailable only when a source failed and neither another source nor a prefix resolved the number. A result that a
-//! failed source could have changed is not cached.
+//! [`PrefixPolicy`] decides whether the number's prefix is used before the sources, after them, or not at all. A source
+//! that fails is skipped. The lookup fails only if a source failed and neither another source nor the prefix resolved
+//! the number. A result that could be different without the failure of a source is not cached.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -31,19 +32,21 @@ use crate::{
 const POSITIVE_CACHE_TTL: SignedDuration = SignedDuration::from_hours(24);
 const NEGATIVE_CACHE_TTL: SignedDuration = SignedDuration::from_mins(10);
 
-/// Use of the configured number prefixes.
+/// How the number prefixes of the configured networks are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PrefixPolicy {
-    /// Numbers are never ported: the prefix decides.
+    /// The prefix decides before any source is queried. For countries where numbers are never ported to another
+    /// network.
     Final,
-    /// Numbers may be ported: the prefix decides when no source resolves the number.
+    /// The prefix decides only if no source resolves the number, because the number may have been ported.
     #[default]
     Fallback,
-    /// Prefixes are ignored: a number that no source resolves is rejected.
+    /// Prefixes are ignored. A number that no source resolves is rejected.
     Never,
 }
 
-/// Ordered sources of a deployment. A configuration reload replaces them as a whole.
+/// The sources of a deployment, in the order in which they are queried. A configuration reload replaces them as a
+/// whole.
 #[derive(Clone, Debug)]
 pub struct LookupSources {
     pub prefixes: PrefixPolicy,
@@ -58,10 +61,10 @@ impl Default for LookupSources {
     }
 }
 
-/// Result of a lookup.
+/// Result of a number lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NumberResolution {
-    /// A configured network, by its id or an alias.
+    /// A configured network, by its main id or another of its ids.
     Network(NetworkId),
     /// The number is in service on a network that is not configured.
     OtherNetwork(OtherNetwork),
@@ -70,10 +73,10 @@ pub enum NumberResolution {
     Unknown,
 }
 
-/// A network that is not configured, as far as the source and the number describe it.
+/// A network that is not configured, with what the source and the number reveal about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherNetwork {
-    /// `None`: the source named an operator without a resolution network id.
+    /// `None`: the source knows that another network serves the number, but not the id of that network.
     pub id: Option<NetworkId>,
     /// `None` for numbers without a country, such as satellite phones.
     pub country: Option<Country>,
@@ -84,10 +87,10 @@ pub struct OtherNetwork {
 #[error("number lookup unavailable: a source failed, and no other source or prefix resolved the number")]
 pub struct LookupUnavailable;
 
-/// The name under which [`SourceResult`] lists the prefix table.
+/// Source name in a [`SourceResult`] that comes from the prefixes of the configured networks.
 const PREFIX_TABLE: &str = "prefixes";
 
-/// Report of an uncached lookup: the result of each queried source, and the resolution.
+/// Report of a lookup without the cache: the result of each queried source, and what the number resolves to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookupReport {
     pub source_results: Vec<SourceResult>,
@@ -99,13 +102,14 @@ impl LookupReport {
         self.source_results.iter().filter(|source| source.result.is_err())
     }
 
-    /// The network comes from the prefix table, which is then the last source.
+    /// Returns whether the network was taken from the number's prefix. The prefix is then the last queried source.
     fn is_by_prefix(&self) -> bool {
         let last = self.source_results.last().filter(|source| source.source == PREFIX_TABLE);
         last.is_some_and(|source| matches!(source.result, Ok(LookupResult::Network(_))))
     }
 
-    /// A source's positive result is final; anything else may change once a failed source is back.
+    /// Returns whether the resolution may be cached. A network id or "no subscriber" from a source is final. Other
+    /// results could be different once a failed source is back, so they are cached only if no source failed.
     fn is_cacheable(&self) -> bool {
         let by_source = match &self.resolution {
             Ok(NumberResolution::Network(_)) => !self.is_by_prefix(),
@@ -117,7 +121,7 @@ impl LookupReport {
         by_source || self.failed().next().is_none()
     }
 
-    /// Explains why the network was taken from the prefix, if it was.
+    /// Explains why the network was taken from the number's prefix. `None`: it was not.
     pub fn prefix_note(&self) -> Option<String> {
         if !self.is_by_prefix() {
             return None;
@@ -134,7 +138,7 @@ impl LookupReport {
     }
 }
 
-/// Result of one source.
+/// Result of one source, or of the prefixes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceResult {
     pub source: String,
@@ -154,7 +158,7 @@ impl SourceResult {
 }
 
 type ResolutionResult = Result<NumberResolution, LookupUnavailable>;
-/// Receives the result of a running lookup.
+/// Receives the result of a running lookup. The value is `None` until the lookup ends.
 type PendingLookup = watch::Receiver<Option<ResolutionResult>>;
 
 #[derive(derive_more::Debug)]
@@ -164,9 +168,10 @@ pub struct NumberLookup {
     clock: Arc<dyn Clock>,
     sources: ArcSwap<LookupSources>,
     cache: Cache<Msisdn, (NumberResolution, Timestamp)>,
-    /// Running lookups. Concurrent requests for a number share one.
+    /// Running lookups. Concurrent requests for the same number share one lookup.
     pending: Mutex<HashMap<Msisdn, PendingLookup>>,
-    /// Shutdown does not wait for them: requests wait for their own result, and the deadline ends the rest.
+    /// Tasks of running lookups. Shutdown does not wait for them: each request waits for its own lookup, and a lookup
+    /// for which no request waits ends at its deadline.
     tasks: TaskTracker,
 }
 
@@ -184,12 +189,12 @@ impl NumberLookup {
 
     pub fn replace(&self, sources: LookupSources) {
         self.sources.store(Arc::new(sources));
-        // Results of the old sources must neither be cached nor joined.
+        // Results of the old sources must neither be cached nor given to new requests.
         self.pending().clear();
         self.cache.clear();
     }
 
-    /// Resolves a number to its serving network.
+    /// Finds the network that serves a number.
     pub async fn look_up(self: &Arc<Self>, number: &Msisdn) -> ResolutionResult {
         let sources = self.sources.load();
         if is_prefix_first(&sources) {
@@ -208,11 +213,12 @@ impl NumberLookup {
         drop(sources);
         let mut result = self.join_or_start(number);
         let result = result.wait_for(Option::is_some).await.ok().and_then(|result| result.clone());
-        // The task panicked.
+        // There is no result only if the task panicked.
         result.unwrap_or(Err(LookupUnavailable))
     }
 
-    /// The cached resolution, by unparsed text: only valid numbers are cached. `None` where prefixes come first.
+    /// Returns the cached resolution of a number. `text` need not be parsed, because only valid numbers are cached.
+    /// `None`: not cached, or the prefix is used before the sources and their cache.
     pub(crate) fn cached(&self, text: &str) -> Option<NumberResolution> {
         let sources = self.sources.load();
         if is_prefix_first(&sources) {
@@ -222,7 +228,8 @@ impl NumberLookup {
         (self.clock.now() < until).then_some(resolution)
     }
 
-    /// Joins the running lookup or starts one, which continues even if all waiting requests are dropped.
+    /// Joins the running lookup of a number, or starts one. The lookup continues even if all waiting requests are
+    /// dropped.
     fn join_or_start(self: &Arc<Self>, number: &Msisdn) -> PendingLookup {
         let mut pending = self.pending();
         if let Some(running) = pending.get(number) {
@@ -252,7 +259,7 @@ impl NumberLookup {
         self.cache.insert(number.clone(), (resolution, until));
     }
 
-    /// Queries the sources in order, bypassing the cache.
+    /// Queries the sources in order, without the cache.
     pub async fn look_up_uncached(&self, number: &Msisdn) -> LookupReport {
         let sources = self.sources.load_full();
         let prefix_table = || SourceResult {
@@ -270,7 +277,7 @@ impl NumberLookup {
         }
         let deadline = Instant::now() + sources.deadline;
         for (index, source) in sources.sources.iter().enumerate() {
-            // A hanging source leaves the remaining sources their share of the time.
+            // Divides the remaining time equally, so that a hanging source leaves time for the sources after it.
             let left = u32::try_from(sources.sources.len() - index).unwrap_or(u32::MAX);
             let now = Instant::now();
             let until = now + deadline.saturating_duration_since(now) / left;
@@ -285,7 +292,8 @@ impl NumberLookup {
                 return LookupReport { source_results, resolution: Ok(resolution) };
             }
         }
-        // The number is served by another network than its prefix suggests.
+        // A source knows that the number is served by another network than its prefix suggests, so the prefix is not
+        // used.
         if source_results.iter().any(|source| source.result == Ok(LookupResult::OtherNetwork)) {
             let other = OtherNetwork { id: None, country: number.country() };
             return LookupReport { source_results, resolution: Ok(NumberResolution::OtherNetwork(other)) };
@@ -305,7 +313,8 @@ impl NumberLookup {
         }
     }
 
-    /// The resolution, if this source decides it. A network without an id may still get one from another source.
+    /// Returns the resolution if this source decides it. `None`: the next source is queried. That includes a source
+    /// that knows only that another network serves the number, because the next source may know the id of that network.
     fn decisive_resolution(&self, source: &SourceResult, number: &Msisdn) -> Option<NumberResolution> {
         match &source.result {
             Ok(LookupResult::Network(id)) if self.networks.directory().find_by_any_id(id).is_some() => {
@@ -324,7 +333,7 @@ impl NumberLookup {
     }
 }
 
-/// The prefix table comes before the sources and their cache.
+/// Returns whether the number's prefix is used before the sources and their cache.
 fn is_prefix_first(sources: &LookupSources) -> bool {
     match sources.prefixes {
         PrefixPolicy::Final => true,
@@ -333,7 +342,7 @@ fn is_prefix_first(sources: &LookupSources) -> bool {
     }
 }
 
-/// Removes a lookup from the running ones on drop.
+/// Removes a running lookup from `NumberLookup::pending` on drop, also if its task panics.
 struct PendingLookupGuard {
     lookup: Arc<NumberLookup>,
     number: Msisdn,
@@ -341,7 +350,7 @@ struct PendingLookupGuard {
 }
 
 impl PendingLookupGuard {
-    /// Caches the resolution, unless the sources were replaced meanwhile.
+    /// Removes the running lookup and caches its resolution. Does nothing if the sources were replaced meanwhile.
     fn finish(&self, resolution: Option<&NumberResolution>) {
         let mut pending = self.lookup.pending();
         if pending.get(&self.number).is_some_and(|running| running.same_channel(&self.waiting)) {
@@ -378,7 +387,7 @@ mod tests {
     struct ScriptedSource {
         response: Result<LookupResult, LookupError>,
         queries: AtomicU32,
-        /// Blocks the response until notified.
+        /// If set, the source responds only once it is notified.
         gate: Option<Notify>,
     }
 
@@ -410,7 +419,7 @@ mod tests {
         LookupResult::Network(id.parse().unwrap())
     }
 
-    /// Three networks are configured; one of them has a prefix.
+    /// Creates a lookup with three configured networks, one of which has a prefix.
     fn lookup(prefixes: PrefixPolicy, sources: &[Arc<ScriptedSource>]) -> (Arc<NumberLookup>, Arc<ManualClock>) {
         let networks = Arc::new(Networks::default());
         let network = |(id, prefixes): (&str, &[&str])| Network {

@@ -1,10 +1,10 @@
-//! Deletion of checks after their retention, with their callbacks and attempts.
+//! Deletes checks whose retention has ended, with their callbacks and attempts.
 //!
-//! Whole days (UTC) are deleted: lists are answered from daily counters, which outlive the checks, so a boundary within
-//! a day would have to be counted check by check.
+//! Only whole days (UTC) are deleted. Lists take their totals from daily counters, which outlive the checks. A boundary
+//! within a day would require counting the checks of that day one by one.
 //!
-//! A deletion must not delay other writes, in particular with `SQLite`, which has one writer: each transaction is short,
-//! and the pause after it leaves most of the time to others.
+//! A deletion must not delay other writes, in particular with `SQLite`, which has one writer. Each transaction is
+//! therefore short, and the pause after it leaves most of the time to other writers.
 
 use std::time::Duration;
 
@@ -14,20 +14,20 @@ use super::Node;
 use crate::ports::store::StoreError;
 
 const RETENTION_INTERVAL: Duration = Duration::from_mins(1);
-/// Limit of the statements of a transaction. With the commit it takes less than 20 ms.
+/// Time limit for the statements of a transaction. With the commit, a transaction takes less than 20 ms.
 const MAX_TRANSACTION_DURATION: Duration = Duration::from_millis(10);
 const PAUSE_BETWEEN_TRANSACTIONS: Duration = Duration::from_millis(40);
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// Checks created before this instant are older than the retention: the start of the day of `now - retention`.
+/// Returns the start of the day (UTC) of `now - retention`. Checks created before it are deleted.
 fn retention_boundary(now: Timestamp, retention: SignedDuration) -> Timestamp {
     let oldest = now.saturating_sub(retention).unwrap_or(Timestamp::MIN).as_second();
     Timestamp::from_second(oldest - oldest.rem_euclid(DAY_SECONDS)).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
 impl Node {
-    /// Deletes all checks that are older than their retention. Returns their number.
+    /// Deletes all checks whose retention has ended. Returns the number of deleted checks.
     pub async fn delete_old_checks(&self) -> Result<u64, StoreError> {
         let Some(retention) = self.context.settings.retention.checks else { return Ok(0) };
         let before = retention_boundary(self.context.now(), retention);
@@ -42,8 +42,8 @@ impl Node {
         }
     }
 
-    /// Runs [`delete_old_checks`](Self::delete_old_checks) periodically until the future is dropped. Apart from other
-    /// housekeeping, because the first run on a large database takes hours.
+    /// Runs [`delete_old_checks`](Self::delete_old_checks) periodically until the future is dropped. It is a separate
+    /// task from housekeeping, because the first run on a large database takes hours.
     pub async fn run_check_retention(&self) {
         loop {
             tokio::time::sleep(RETENTION_INTERVAL).await;

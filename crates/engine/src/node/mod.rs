@@ -1,9 +1,9 @@
-//! Clock synchronisation, heartbeats and housekeeping of a node, and the repair of a restored database.
+//! A node's clock synchronisation, heartbeats and housekeeping, and the repair of a restored database.
 //!
-//! Every heartbeat increments a counter in the database, the generation. A node keeps the last generation in memory
-//! and, with a state file, across restarts. A lower generation means that the database was rolled back. A database
-//! server also has an identity, which a restore changes; it is weaker evidence, since a promoted standby has a new
-//! identity too and may have lost nothing.
+//! Every heartbeat increments a counter in the database, the generation. A node keeps the last seen generation in
+//! memory and, if it has a state file, across restarts. A lower generation means that the database was rolled back. A
+//! database server also has an identity, which a restore changes. A changed identity is weaker evidence, because a
+//! promoted standby has a new identity too and may have lost nothing.
 
 mod check_retention;
 
@@ -48,23 +48,24 @@ use crate::{
 };
 
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
-/// Nodes exchange their calls with each heartbeat, and in between.
+/// How often nodes exchange their request counts, per heartbeat interval. Rate limits are divided by these counts.
 const EXCHANGES_PER_HEARTBEAT: u32 = 4;
-/// A node without a heartbeat for this long is dead.
+/// A node is considered dead after this time without a heartbeat.
 pub const NODE_TIMEOUT: SignedDuration = SignedDuration::from_secs(5);
-/// The calls of a node that has published none for this long no longer count. The part of a dead node is therefore
-/// divided among the others after at most 1.5 s; a live node may miss exchanges.
+/// Request counts that a node has published longer ago than this no longer count. A live node may therefore miss some
+/// exchanges. The rate-limit part of a dead node is divided among the others after at most 1.5 s.
 const CALLS_STALE_AFTER: SignedDuration = SignedDuration::from_millis(1_200);
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_mins(1);
-/// Partitions are created this long before they are needed.
+/// How long before their first use partitions are created.
 const PARTITIONS_AHEAD: SignedDuration = SignedDuration::from_hours(62 * 24);
-/// A larger skew between the machine's clock and the database's time is reported.
+/// Clock skew above which a node reports that its machine's clock differs from the database's time.
 const MAX_CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(2);
 
-/// From the conclusion of a check to the last attempt at its callback: six delays, and seven attempts of ten seconds.
+/// Maximum time from the conclusion of a check to the last attempt of its callback: six delays, and seven attempts of
+/// ten seconds.
 const MAX_CALLBACK_AGE: SignedDuration = SignedDuration::from_mins(5);
 const MAX_BATCH_CALLBACKS: u32 = 500;
-/// Checks erased by one transaction.
+/// Maximum number of checks that one transaction erases.
 const MAX_BATCH_CHECKS: u32 = 500;
 
 /// Reads the database's time and passes it to the clock.
@@ -80,7 +81,7 @@ pub async fn sample_database_time(store: &dyn NodeStore, clock: &dyn Clock) -> R
     Ok(())
 }
 
-/// Time by which the machine's clock is ahead of the database's time.
+/// Returns by how much the machine's clock is ahead of the database's time.
 pub fn clock_skew(clock: &dyn Clock) -> SignedDuration {
     clock.machine_now().duration_since(clock.now())
 }
@@ -89,10 +90,10 @@ pub fn is_excessive_skew(skew: SignedDuration) -> bool {
     skew.abs() > MAX_CLOCK_SKEW
 }
 
-/// Logs the machine's clock skew when it appears, changes or ends.
+/// Logs the machine's clock skew when it exceeds the limit, when it changes, and when it is within the limit again.
 #[derive(Debug, Default)]
 pub(crate) struct ClockSkewReporter {
-    /// Logged skew in milliseconds; zero while the clock is within the limit.
+    /// Last logged skew in milliseconds. Zero while the skew is within the limit.
     logged: AtomicI64,
 }
 
@@ -122,7 +123,7 @@ impl ClockSkewReporter {
 /// Detects that the database was rolled back.
 #[derive(Debug, Default)]
 pub(crate) struct RollbackDetector {
-    /// Last seen generation, or zero.
+    /// Last seen generation. Zero: none seen yet.
     generation: AtomicI64,
     rollback_detected_at: Mutex<Option<Timestamp>>,
 }
@@ -147,19 +148,19 @@ impl RollbackDetector {
     }
 }
 
-/// Result of the repair after a restore.
+/// Result of the repair of a restored database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreReport {
-    /// Callbacks given up because they were overdue.
+    /// Number of overdue callbacks that were given up.
     pub callbacks: u64,
-    /// Expired checks that were concluded.
+    /// Number of expired checks that were concluded.
     pub checks: usize,
-    /// Console sessions and links that were ended.
+    /// Number of console sessions that were ended.
     pub sessions: u64,
     pub event: AuditEvent,
 }
 
-/// Heartbeats, housekeeping and repair of this node's database.
+/// This node's heartbeats and housekeeping, and the repair of a restored database.
 #[derive(derive_more::Debug)]
 #[debug("Node({id:?})")]
 pub struct Node {
@@ -173,7 +174,7 @@ pub struct Node {
     pub(crate) activity: Arc<Activity>,
     pub(crate) request_log: Arc<RequestLog>,
     pub(crate) rate_limiter: Arc<RateLimiter>,
-    /// Other nodes that were registered at the last heartbeat.
+    /// Other live nodes at the last heartbeat.
     pub(crate) peers: Mutex<Vec<NodeId>>,
     pub(crate) clock_skew_reporter: ClockSkewReporter,
     pub(crate) rollback_detector: RollbackDetector,
@@ -189,23 +190,24 @@ impl Node {
         self.context.refresh().await
     }
 
-    /// Refreshes the control plane on each change until the future is dropped.
+    /// Refreshes the control plane after each change, until the future is dropped.
     pub async fn run_control_plane_refresh(&self) {
         let Context { control_plane, control_plane_store, clock, .. } = &*self.context;
         control_plane.run_refresh(&**control_plane_store, &**clock).await;
     }
 
-    /// Derives a key that is the same on all nodes, from the hash key.
+    /// Derives a key from the hash key. The result is the same on all nodes.
     pub fn derive_key(&self, purpose: &str) -> Result<[u8; 32], StoreError> {
         self.context.keyed_hash(&[purpose.as_bytes()])
     }
 
-    /// Records a heartbeat and exchanges calls for rate limits.
+    /// Records a heartbeat, and exchanges request counts with other nodes, for rate limits.
     pub async fn send_heartbeat(&self) -> Result<(), StoreError> {
         self.record_heartbeat(None).await
     }
 
-    /// As [`send_heartbeat`](Self::send_heartbeat), and compares the identity of the database.
+    /// Like [`send_heartbeat`](Self::send_heartbeat), and also compares the identity of the database with the recorded
+    /// one.
     pub(crate) async fn send_heartbeat_with_identity(&self) -> Result<(), StoreError> {
         let identity = self.store.database_identity().await?;
         self.record_heartbeat(identity).await
@@ -221,15 +223,15 @@ impl Node {
         self.exchange_demand().await
     }
 
-    /// Synchronises the clock with the database's time, and logs a skewed machine clock.
+    /// Synchronises the clock with the database's time, and logs the skew of the machine's clock.
     pub(crate) async fn sync_clock(&self) -> Result<(), StoreError> {
         sample_database_time(&*self.store, &*self.context.clock).await?;
         self.clock_skew_reporter.update(clock_skew(&*self.context.clock));
         Ok(())
     }
 
-    /// Publishes the calls that this node has received lately, and applies those of the other live nodes to the rate
-    /// limits. Publishes nothing while this is the only node.
+    /// Publishes this node's recent request counts, and divides rate limits by the counts of the other live nodes.
+    /// Publishes nothing while this is the only node.
     pub async fn exchange_demand(&self) -> Result<(), StoreError> {
         if self.peers.lock().is_empty() {
             self.rate_limiter.apply_exchange(self.id, &[], &[], self.context.now());
@@ -247,17 +249,18 @@ impl Node {
         Ok(())
     }
 
-    /// Nodes publish subjects as keyed hashes, because some are addresses.
+    /// Returns the keyed hash under which nodes publish a subject's request counts. Hashed, because some subjects are
+    /// IP addresses.
     fn subject_key(&self, subject: &LimitSubject) -> Result<SubjectKey, StoreError> {
         let hash = self.context.keyed_hash(&[b"rate limit", subject.encode().as_bytes()])?;
         Ok(hash.first_chunk().copied().map(SubjectKey::from_be_bytes).unwrap_or_default())
     }
 
-    /// Synchronises the clock, sends heartbeats and exchanges calls until the future is dropped.
+    /// Synchronises the clock, sends heartbeats and exchanges request counts, until the future is dropped.
     pub async fn run_heartbeat(&self) {
         let mut ticks = interval(HEARTBEAT_INTERVAL / EXCHANGES_PER_HEARTBEAT);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // The first tick is immediate; the node was registered when it started.
+        // The first tick is immediate. It is skipped, because the node has just registered at startup.
         ticks.tick().await;
         for exchange in (1..=EXCHANGES_PER_HEARTBEAT).cycle() {
             ticks.tick().await;
@@ -276,7 +279,7 @@ impl Node {
         }
     }
 
-    /// Deregisters this node, so that other nodes need not wait for its timeout.
+    /// Deregisters this node, so that other nodes need not wait for [`NODE_TIMEOUT`].
     pub async fn deregister_node(&self) {
         if let Err(error) = self.tokens.flush_credential_uses().await {
             tracing::debug!(%error, "failed to store the last use of credentials");
@@ -286,7 +289,7 @@ impl Node {
         }
     }
 
-    /// Deletes expired rows, a bounded number in each transaction. Returns their number.
+    /// Deletes expired rows, a limited number in each transaction. Returns the total number of deleted rows.
     pub async fn delete_expired(&self) -> Result<u64, StoreError> {
         let now = self.context.now();
         self.context.control_plane.drop_expired(now);
@@ -315,14 +318,15 @@ impl Node {
         }
     }
 
-    /// Creates partitions, erases and deletes expired data, and rolls up counters.
+    /// Creates partitions, erases expired personal data, re-encrypts second factors with the active key, rolls up
+    /// activity counts and deletes expired rows.
     pub async fn housekeep(&self) {
         let now = self.context.now();
         let until = now.saturating_add(PARTITIONS_AHEAD).unwrap_or(now);
         match self.store.create_partitions(now, until).await {
             Ok(0) => {}
             Ok(partitions) => tracing::info!(partitions, "partitions created"),
-            // There is time: checks of a month without a partition go to the default partition.
+            // Not urgent: checks of a month without a partition go to the default partition.
             Err(error) => tracing::warn!(%error, "failed to create partitions"),
         }
         if let Err(error) = self.erase_due(self.context.now()).await {
@@ -343,8 +347,8 @@ impl Node {
         }
     }
 
-    /// Erases a number in all projects and writes an audit event. Data of open checks is erased after they conclude;
-    /// the returned event lists it.
+    /// Erases a number in all projects, and writes an audit event. Data of open checks is erased after they conclude.
+    /// The returned event lists how many checks that concerns.
     pub async fn erase_number(&self, number: &Msisdn) -> Result<(ErasureCounts, AuditEvent), StoreError> {
         let target = format!("…{}", number.tail());
         let audit = self.context.new_audit_event(Actor::Operator, Action::NumberErased, None, target);
@@ -352,8 +356,8 @@ impl Node {
         Ok((erased, AuditEvent { changes: erased.audit_details(), ..audit }))
     }
 
-    /// Erases numbers, codes and callback bodies of concluded checks after their retention, or after the erasure of
-    /// their number. Discovered numbers have a shorter retention.
+    /// Erases the personal data of concluded checks whose retention has ended, or whose erasure was deferred.
+    /// Discovered numbers have a shorter retention.
     async fn erase_due(&self, now: Timestamp) -> Result<ErasureCounts, StoreError> {
         let cutoff = |retention| now.saturating_sub(retention).unwrap_or(Timestamp::MIN);
         let (old, old_discovered) = (
@@ -362,7 +366,7 @@ impl Node {
         );
         let mut total = ErasureCounts::default();
         loop {
-            // Runs all three even if one fails.
+            // All three run even if one of them fails.
             let batch = [
                 self.store.erase_deferred(MAX_BATCH_CHECKS).await,
                 self.store.erase_discovered_numbers(old_discovered, MAX_BATCH_CHECKS).await,
@@ -380,28 +384,29 @@ impl Node {
         }
     }
 
-    /// The last generation that this node has seen.
+    /// The last database generation that this node has seen.
     pub fn database_generation(&self) -> i64 {
         self.rollback_detector.generation()
     }
 
-    /// Compares the database's generation with the one in the node's state file, if any.
+    /// Detects whether the database was rolled back since this node last ran. `last_seen` is the generation in the
+    /// node's state file, if there is one.
     pub async fn detect_rollback(&self, last_seen: Option<i64>) -> Result<(), StoreError> {
         self.rollback_detector.generation.store(last_seen.unwrap_or(0), Ordering::Release);
         self.send_heartbeat_with_identity().await
     }
 
     /// Repairs a database after a restore from a backup: invalidates all access tokens, sessions and links, concludes
-    /// expired checks, gives up overdue callbacks, and records that the database is accepted.
+    /// expired checks, gives up overdue callbacks, and records that an administrator has accepted the database.
     ///
-    /// An expired check was probably concluded with another outcome after the backup, and that callback was delivered.
-    /// Its callback is given up too, so that it cannot contradict the delivered one.
+    /// A check that is expired now was probably concluded with another outcome after the backup, and its callback was
+    /// delivered then. The new callback is given up, so that it cannot contradict the delivered one.
     pub async fn accept_restored_database(&self) -> Result<RestoreReport, RotateError> {
         let rotation = KeyRotation::by_operator(KeyPurpose::Token, true);
         let master = self.context.control_plane.master_key();
         keys::rotate_key(rotation, &*self.store, master, &*self.context.clock, &*self.context.entropy).await?;
         let now = self.context.now();
-        // The command line must not send callbacks; servers do.
+        // This runs in a command, which must not send callbacks. Servers send them.
         self.courier.stop_sending();
         let checks = self.checks.sweep().await?;
         let mut callbacks = 0;

@@ -1,4 +1,4 @@
-//! Console accounts, memberships, sessions and one-time links.
+//! Store ports for console accounts, workspace members, sessions and one-time links.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -13,25 +13,25 @@ use strum::{EnumString, IntoStaticStr};
 
 use super::{hashes::TokenHash, keys::KeyId, store::StoreError};
 
-/// A salted password hash with its cost parameters.
+/// A salted password hash, encoded with its cost parameters.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("PasswordHash(…)")]
 pub struct PasswordHash(pub String);
 
-/// An account with its login data.
+/// An account with everything that sign-in needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountRecord {
     pub account: Account,
     /// `None` until a password is set.
     pub password: Option<PasswordHash>,
     pub is_disabled: bool,
-    /// Whether a claim, and nothing else, made the account an administrator.
+    /// Whether the account is an administrator only because of a claim of its OpenID provider.
     pub admin_by_claim: bool,
     pub identity: Option<LinkedIdentity>,
     pub second_factor: Option<SecondFactor>,
 }
 
-/// An identity of an OpenID provider that signs in to an account.
+/// An OpenID provider's identity that can sign in to an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkedIdentity {
     /// Keyed hash of issuer and subject.
@@ -39,38 +39,38 @@ pub struct LinkedIdentity {
     pub issuer: String,
 }
 
-/// The seed of the TOTP secret and the recovery codes, sealed for its account.
+/// Random seed from which an account's TOTP secret and recovery codes are derived. Encrypted, and bound to the account.
 #[derive(Clone, Copy, PartialEq, Eq, derive_more::Debug)]
 #[debug("SealedSeed(…)")]
 pub struct SealedSeed(pub [u8; Self::LENGTH]);
 
 impl SealedSeed {
-    /// The id of the seal key, the nonce, 32 random bytes and the tag.
+    /// Size of the seal key's id, the nonce, 32 random bytes and the authentication tag.
     pub const LENGTH: usize = 16 + 12 + 32 + 16;
 }
 
-/// The second factor of an account, and its use.
+/// An account's second factor, with the codes that were already used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SecondFactor {
     pub seed: SealedSeed,
-    /// The last time step whose code was accepted.
+    /// Time step of the last accepted TOTP code. Codes of this step and earlier ones are rejected.
     pub last_step: i64,
-    /// Bit set.
+    /// Bit set: bit `n` is set once the recovery code with index `n` is used.
     pub used_recovery_codes: i64,
 }
 
-/// A verified code of a second factor. The store accepts each once.
+/// A second-factor code that the engine has verified. The store accepts each code only once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecondFactorProof {
     Totp { step: i64 },
     RecoveryCode { index: u32 },
 }
 
-/// The use of a second factor.
+/// A verified second-factor code, for the store to mark as used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SecondFactorUse {
     pub account: AccountId,
-    /// The seed that the code was verified with.
+    /// The seed that the code was verified with. If the account has another seed by now, the code is rejected.
     pub seed: SealedSeed,
     pub proof: SecondFactorProof,
 }
@@ -80,18 +80,19 @@ pub struct SecondFactorUse {
 pub struct NewSecondFactor {
     pub account: AccountId,
     pub seed: SealedSeed,
-    /// Time step of the code that confirmed it.
+    /// Time step of the TOTP code with which the user confirmed the new second factor.
     pub step: i64,
-    /// The hash that the password was verified with.
+    /// The hash that the password was verified with. If the password has changed since, nothing is written.
     pub password: PasswordHash,
-    /// A code of the second factor to replace. `None`: the account has none.
+    /// A code of the current second factor, which is replaced. `None`: the account has no second factor yet.
     pub replaces: Option<SecondFactorUse>,
-    /// The session to keep; all others end, as they began without this second factor.
+    /// The session to keep. All other sessions end, because they began without this second factor.
     pub session: TokenHash,
+    /// Attempts that were counted as failed in advance: the password, and any code of the replaced second factor.
     pub attempts: Vec<LoginAttempt>,
 }
 
-/// Access rights of an account, with their sources, and its identity.
+/// An account's access rights, with the source of each right, and its linked identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountAccess {
     pub account: Account,
@@ -102,33 +103,33 @@ pub struct AccountAccess {
     pub memberships: Vec<MembershipGrants>,
 }
 
-/// Roles in a workspace by source. The higher one applies.
+/// An account's roles in a workspace, by source. The higher role applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MembershipGrants {
     pub workspace: WorkspaceId,
-    /// By invitation, or by another user.
+    /// Granted by an invitation or by another user.
     pub manual: Option<Role>,
-    /// By a claim of the last sign-in.
+    /// Granted by a claim of the OpenID provider at the last sign-in.
     pub claimed: Option<Role>,
 }
 
 impl MembershipGrants {
-    /// `None`: not a member.
+    /// The role that applies. `None`: the account is not a member.
     pub fn role(&self) -> Option<Role> {
         self.manual.max(self.claimed)
     }
 }
 
-/// A sign-in by OpenID Connect.
+/// A sign-in with OpenID Connect: the account's access rights before and after it, and the new session.
 #[derive(Clone, Debug)]
 pub struct IdentitySignIn {
-    /// As read before. `None`: the account is created.
+    /// The account as it was read before. `None`: the sign-in creates the account.
     pub before: Option<AccountAccess>,
     pub after: AccountAccess,
     pub session: NewSession,
 }
 
-/// A row of the list of accounts.
+/// An account in the list of all accounts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent columns of a list")]
 pub struct AccountSummary {
@@ -150,21 +151,21 @@ pub struct SessionOrigin {
     pub user_agent: String,
 }
 
-/// Keyed hash of an account and address, or of an address, whose logins are throttled.
+/// Keyed hash that identifies a throttled subject: an account with a network address, or a network address alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LoginThrottleKey(pub [u8; 32]);
 
-/// A login attempt, as it is counted.
+/// A login attempt, counted for throttling under two keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoginAttempt {
-    /// Key of account and network address.
+    /// Key of the account together with the network address.
     pub account: LoginThrottleKey,
     /// Key of the network address alone.
     pub address: LoginThrottleKey,
     pub at: Timestamp,
 }
 
-/// The delay before the next login attempt.
+/// A throttled login: the key that is throttled, and when the next attempt is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoginBlocked {
     pub key: LoginThrottleKey,
@@ -200,21 +201,21 @@ pub struct SessionSummary {
     pub seen_at: Timestamp,
 }
 
-/// The access rights of a valid session.
+/// The current access rights of a valid session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionAccess {
     pub token: TokenHash,
     pub is_admin: bool,
-    /// The requested workspaces that the account is a member of.
+    /// Those of the requested workspaces of which the account is a member.
     pub workspaces: Vec<WorkspaceId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "snake_case", const_into_str, parse_err_ty = InvalidLinkPurpose, parse_err_fn = default_error)]
 pub enum LinkPurpose {
-    /// Sets a password, and signs in.
+    /// Lets the user set a password, and signs in.
     SetPassword,
-    /// Signs in.
+    /// Signs in without a password.
     SignIn,
 }
 
@@ -230,7 +231,7 @@ pub struct NewOneTimeLink {
     pub expires_at: Timestamp,
 }
 
-/// A valid, unused link.
+/// A one-time link that is unexpired and unused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OneTimeLink {
     pub account: Account,
@@ -244,8 +245,9 @@ pub struct PasswordChange {
     /// The hash that the current password was verified with.
     pub current: PasswordHash,
     pub new: PasswordHash,
-    /// The session to keep; all others end.
+    /// The session to keep. All other sessions of the account end.
     pub session: TokenHash,
+    /// The attempt that was counted as failed before the password was verified.
     pub attempt: LoginAttempt,
 }
 
@@ -282,7 +284,7 @@ pub enum MemberChangeOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccountChangeOutcome {
     Changed,
-    /// The account is in that state already, or does not exist.
+    /// The account is already in the requested state, or does not exist.
     Unchanged,
     /// The deployment would have no administrator.
     LastAdministrator,
@@ -290,7 +292,7 @@ pub enum AccountChangeOutcome {
 
 #[async_trait]
 pub trait AccountStore: Send + Sync {
-    /// `false`: an account with this address exists, and nothing was written.
+    /// Creates an account. `false`: an account with this address exists, and nothing was written.
     async fn add_account(&self, account: &Account, audit: &AuditEvent) -> Result<bool, StoreError>;
 
     async fn find_account(&self, id: AccountId) -> Result<Option<AccountRecord>, StoreError>;
@@ -300,18 +302,20 @@ pub trait AccountStore: Send + Sync {
     /// Lists all accounts by address.
     async fn list_accounts(&self, page: PageRequest) -> Result<Page<AccountSummary>, StoreError>;
 
-    /// Unknown accounts are omitted.
+    /// Returns the email addresses of accounts. Omits unknown accounts.
     async fn emails_of_accounts(&self, accounts: &[AccountId]) -> Result<Vec<(AccountId, Email)>, StoreError>;
 
-    /// Makes an account an administrator, and removes its password, second factor, sessions and links, because its
-    /// address may be unverified. `false`: it is an administrator not only by claim, or does not exist, and nothing was
-    /// written.
+    /// Makes an account an administrator. Removes its password, second factor, sessions and links, because its address
+    /// may be unverified. `false`: the account does not exist, or is an administrator for another reason than a claim,
+    /// and nothing was written.
     async fn make_admin(&self, account: AccountId, audit: &AuditEvent) -> Result<bool, StoreError>;
 
-    /// Removes the administrator role, and voids the account's invitations to workspaces that it does not own.
+    /// Removes the administrator role. Voids the invitations that the account has sent for workspaces that it does not
+    /// own.
     async fn remove_admin(&self, account: AccountId, audit: &AuditEvent) -> Result<AccountChangeOutcome, StoreError>;
 
-    /// Disables an account at the time of the audit event, ends its sessions and links, and voids its invitations.
+    /// Disables an account at the time of the audit event. Ends its sessions and links, and voids the invitations that
+    /// it has sent.
     async fn disable_account(&self, account: AccountId, audit: &AuditEvent)
     -> Result<AccountChangeOutcome, StoreError>;
 
@@ -319,21 +323,21 @@ pub trait AccountStore: Send + Sync {
 
     async fn find_access(&self, account: AccountId) -> Result<Option<AccountAccess>, StoreError>;
 
-    /// The account that is linked to an identity, otherwise the one with the email address.
+    /// Finds the account that is linked to an identity. Without one, finds the account with the email address.
     async fn find_access_by_identity(
         &self,
         identity: TokenHash,
         email: Option<&Email>,
     ) -> Result<Option<AccountAccess>, StoreError>;
 
-    /// Replaces identity and access rights, creates the account if needed, and begins a session. An account that was
-    /// not linked before loses its password, second factor, sessions and links, because their holder may be another
-    /// person. `false`: the account has changed or exists meanwhile, or the identity belongs to another account, and
-    /// nothing was written.
+    /// Replaces the account's identity and access rights, creates the account if needed, and begins a session. An
+    /// account that was not linked before loses its password, second factor, sessions and links, because another person
+    /// may hold them. `false`: the account was changed or created meanwhile, or the identity is linked to another
+    /// account, and nothing was written.
     async fn sign_in_with_identity(&self, sign_in: IdentitySignIn, audit: &[AuditEvent]) -> Result<bool, StoreError>;
 
-    /// Replaces identity and access rights, and ends all sessions and links. `false`: the account has changed meanwhile,
-    /// and nothing was written.
+    /// Replaces the account's identity and access rights, and ends all its sessions and links. `false`: the account has
+    /// changed since it was read, and nothing was written.
     async fn unlink_identity(
         &self,
         before: &AccountAccess,
@@ -341,12 +345,13 @@ pub trait AccountStore: Send + Sync {
         audit: &[AuditEvent],
     ) -> Result<bool, StoreError>;
 
-    /// Adds or replaces a second factor, ends the account's other sessions, and undoes the count of the attempts.
-    /// `false`: the password or the second factor changed, or the code was used already, and nothing was written.
+    /// Adds or replaces a second factor, ends the account's other sessions, and takes the attempts off the failure
+    /// counts. `false`: the password or the second factor has changed, or the code was already used, and nothing was
+    /// written.
     async fn enable_second_factor(&self, factor: NewSecondFactor, audit: &AuditEvent) -> Result<bool, StoreError>;
 
-    /// Removes a second factor with one of its codes, and undoes the count of the attempt. `false`: the code was used
-    /// already, or the second factor changed, and nothing was written.
+    /// Removes a second factor, authorised by one of its codes, and takes the attempt off the failure counts. `false`:
+    /// the code was already used, or the second factor has changed, and nothing was written.
     async fn disable_second_factor(
         &self,
         used: SecondFactorUse,
@@ -354,17 +359,17 @@ pub trait AccountStore: Send + Sync {
         audit: &AuditEvent,
     ) -> Result<bool, StoreError>;
 
-    /// Removes the second factor without asking for a code. Returns `false` if the account has none.
+    /// Removes the second factor without a code. `false`: the account has none.
     async fn remove_second_factor(&self, account: AccountId, audit: &AuditEvent) -> Result<bool, StoreError>;
 
-    /// Seeds that another seal key than this one has sealed. At most `limit`.
+    /// Lists at most `limit` seeds that are sealed with another key than `active`.
     async fn list_seeds_of_other_keys(
         &self,
         active: KeyId,
         limit: u32,
     ) -> Result<Vec<(AccountId, SealedSeed)>, StoreError>;
 
-    /// Replaces a seed by the same one under another seal key. `false`: the second factor has changed.
+    /// Replaces a sealed seed with the same seed, sealed with another key. `false`: the second factor has changed.
     async fn reseal_second_factor(
         &self,
         account: AccountId,
@@ -372,9 +377,9 @@ pub trait AccountStore: Send + Sync {
         new: SealedSeed,
     ) -> Result<bool, StoreError>;
 
-    /// Takes everything from an account whose row was altered outside Ringtrue: rights, password, second factor,
-    /// identity, memberships, sessions and links. `None`: no account has this address. `false`: its row is unaltered,
-    /// and nothing was written.
+    /// Resets an account whose row was altered outside Ringtrue: removes its rights, password, second factor, identity,
+    /// memberships, sessions and links. `None`: no account has this address. `false`: the row is unaltered, and nothing
+    /// was written.
     async fn reset_altered_account(
         &self,
         email: &Email,
@@ -382,7 +387,7 @@ pub trait AccountStore: Send + Sync {
     ) -> Result<Option<(AccountId, bool)>, StoreError>;
 }
 
-/// Invitations to workspaces, and members.
+/// Members of workspaces, and invitations to become one.
 #[async_trait]
 pub trait MemberStore: Send + Sync {
     /// Stores an invitation, unless the workspace already has `limit` members and pending invitations.
@@ -420,8 +425,9 @@ pub trait MemberStore: Send + Sync {
         audit: &AuditEvent,
     ) -> Result<AcceptOutcome, StoreError>;
 
-    /// Creates an account for the address of an invitation that is pending at the account's creation. Writes nothing if
-    /// the address has an account; the result does not reveal it. `false`: the invitation is not valid.
+    /// Creates an account for the address of an invitation that is pending when the account is created. If the address
+    /// already has an account, writes nothing but returns `true`, so that the result does not reveal it. `false`: the
+    /// invitation is not valid.
     async fn create_invited_account(
         &self,
         id: InvitationId,
@@ -430,7 +436,7 @@ pub trait MemberStore: Send + Sync {
         audit: &[AuditEvent],
     ) -> Result<bool, StoreError>;
 
-    /// Changes the role of a member. Voids the invitations of a former owner.
+    /// Changes a member's role. If the member was an owner, voids the invitations that they have sent.
     async fn change_member_role(
         &self,
         account: AccountId,
@@ -438,7 +444,7 @@ pub trait MemberStore: Send + Sync {
         audit: &AuditEvent,
     ) -> Result<MemberChangeOutcome, StoreError>;
 
-    /// Removes a member, and voids the member's invitations to the workspace.
+    /// Removes a member, and voids the invitations to the workspace that they have sent.
     async fn remove_member(
         &self,
         account: AccountId,
@@ -454,18 +460,18 @@ pub trait MemberStore: Send + Sync {
     ) -> Result<Page<(Account, Role)>, StoreError>;
 }
 
-/// Sign-in: one-time links, throttling of logins, sessions.
+/// Everything that signs users in: one-time links, login throttling and sessions.
 #[async_trait]
 pub trait SessionStore: Send + Sync {
-    /// Stores a link, and voids earlier links of the account. `false`: the account is disabled or does not exist, and
-    /// nothing was written.
+    /// Stores a one-time link, and voids the account's earlier links. `false`: the account is disabled or does not
+    /// exist, and nothing was written.
     async fn add_link(&self, link: NewOneTimeLink, audit: &AuditEvent) -> Result<bool, StoreError>;
 
     /// Finds a link that is valid at `now`, without redeeming it.
     async fn find_link(&self, token: TokenHash, now: Timestamp) -> Result<Option<OneTimeLink>, StoreError>;
 
-    /// Redeems a link, and begins a session. A new password ends all other sessions and links of the account. `false`:
-    /// the link is invalid, and nothing was written.
+    /// Redeems a link, and begins a session. If it sets a new password, all other sessions and links of the account
+    /// end. `false`: the link is invalid, and nothing was written.
     async fn redeem_link(
         &self,
         token: TokenHash,
@@ -474,8 +480,9 @@ pub trait SessionStore: Send + Sync {
         audit: &[AuditEvent],
     ) -> Result<bool, StoreError>;
 
-    /// Redeems a link of an account with a second factor: sets the password and ends all sessions and links, but begins
-    /// no session. `false`: the link is invalid, and nothing was written.
+    /// Redeems a set-password link of an account with a second factor. Sets the password and ends all sessions and
+    /// links, but begins no session, because the user must still enter a code. `false`: the link is invalid, and
+    /// nothing was written.
     async fn redeem_link_without_session(
         &self,
         token: TokenHash,
@@ -484,13 +491,13 @@ pub trait SessionStore: Send + Sync {
         audit: &AuditEvent,
     ) -> Result<bool, StoreError>;
 
-    /// Counts an attempt as failed before the password is verified, by the rules of
-    /// [`login_throttle`](ringtrue_domain::login_throttle). Returns `Some` with the longest delay if the login is
-    /// throttled; the attempt is then not counted.
+    /// Counts a login attempt as failed, before the password is verified. Uses the rules of
+    /// [`login_throttle`](ringtrue_domain::login_throttle). Returns `Some` if the login is throttled, with the longest
+    /// delay; the attempt is then not counted.
     async fn count_login_attempt(&self, attempt: LoginAttempt) -> Result<Option<LoginBlocked>, StoreError>;
 
-    /// Begins a session after a successful login, and undoes the count of the attempt. `false`: the account was
-    /// disabled, its password changed, or it has a second factor, and nothing was written.
+    /// Begins a session after a successful login, and takes the attempt off the failure counts. `false`: the account is
+    /// disabled, its password has changed, or it has a second factor, and nothing was written.
     async fn begin_session(
         &self,
         session: NewSession,
@@ -499,9 +506,9 @@ pub trait SessionStore: Send + Sync {
         audit: &AuditEvent,
     ) -> Result<bool, StoreError>;
 
-    /// Begins a session after a password and a second factor, and undoes the counts of both attempts. `false`: the
-    /// account was disabled, its password or second factor changed, or the code was used already, and nothing was
-    /// written.
+    /// Begins a session after a password and a second-factor code, and takes both attempts off the failure counts.
+    /// `false`: the account is disabled, its password or second factor has changed, or the code was already used, and
+    /// nothing was written.
     async fn begin_session_with_second_factor(
         &self,
         session: NewSession,
@@ -511,8 +518,9 @@ pub trait SessionStore: Send + Sync {
         audit: &[AuditEvent],
     ) -> Result<bool, StoreError>;
 
-    /// Replaces a password, and ends all other sessions and links of the account. `false`: the password changed
-    /// meanwhile, and nothing was written.
+    /// Replaces a password, ends all other sessions and links of the account, and takes the attempt off the failure
+    /// counts. `false`: the account is disabled, or its password has changed since it was verified, and nothing was
+    /// written.
     async fn change_password(&self, change: PasswordChange, audit: &AuditEvent) -> Result<bool, StoreError>;
 
     /// Finds a session that is valid at `now`.
@@ -521,7 +529,7 @@ pub trait SessionStore: Send + Sync {
     /// Lists the sessions of an account that are valid at `now`, last used first.
     async fn list_sessions(&self, account: AccountId, now: Timestamp) -> Result<Vec<SessionSummary>, StoreError>;
 
-    /// The sessions that are valid at `now`, each with the workspaces that it may access.
+    /// Returns those of the sessions that are valid at `now`, each with the requested workspaces that it may access.
     async fn session_access(
         &self,
         tokens: &[TokenHash],
@@ -529,7 +537,7 @@ pub trait SessionStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Vec<SessionAccess>, StoreError>;
 
-    /// Records the use of a session, and extends it.
+    /// Records when a session was last used, and sets its new expiry.
     async fn extend_session(
         &self,
         token: TokenHash,
@@ -537,7 +545,7 @@ pub trait SessionStore: Send + Sync {
         expires_at: Timestamp,
     ) -> Result<(), StoreError>;
 
-    /// Ends all sessions of an account but one. `false`: there is no other, and nothing was written.
+    /// Ends all sessions of an account except `current`. `false`: there is no other session, and nothing was written.
     async fn end_other_sessions(
         &self,
         account: AccountId,
@@ -545,6 +553,6 @@ pub trait SessionStore: Send + Sync {
         audit: &AuditEvent,
     ) -> Result<bool, StoreError>;
 
-    /// `false`: the session does not exist, and nothing was written.
+    /// Ends a session. `false`: it does not exist, and nothing was written.
     async fn end_session(&self, token: TokenHash, audit: &AuditEvent) -> Result<bool, StoreError>;
 }

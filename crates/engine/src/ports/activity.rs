@@ -1,4 +1,5 @@
-//! Activity counts of projects, for the console, and hourly usage counters, for billing and list totals.
+//! Store ports for a project's activity counts per minute, shown in the console, and for hourly usage counters, used
+//! for billing and list totals.
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
@@ -12,7 +13,7 @@ use ringtrue_domain::{
 
 use super::store::StoreError;
 
-/// An increment of the counts of one minute.
+/// An increment of a project's activity counts in one minute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActivityDelta {
     pub project: ProjectId,
@@ -25,10 +26,10 @@ pub struct ActivityDelta {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActivityFilter {
-    /// Minutes that begin at or after `from` and before `to`.
+    /// Includes the minutes that begin at or after `from` and before `to`.
     pub from: Timestamp,
     pub to: Timestamp,
-    /// Length of a period: whole minutes; whole hours for data older than a day.
+    /// Length of the periods to sum up: whole minutes, or whole hours for data older than a day.
     pub period: SignedDuration,
     /// `None`: all products.
     pub product: Option<Product>,
@@ -42,7 +43,7 @@ pub struct PeriodActivity {
     pub counts: ActivityCounts,
 }
 
-/// Counts of one product and network.
+/// Activity counts of one product on one network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkActivity {
     pub product: Product,
@@ -50,31 +51,31 @@ pub struct NetworkActivity {
     pub counts: ActivityCounts,
 }
 
-/// Completed checks that took the same time from creation to completion.
+/// Number of completed checks that took this many milliseconds from creation to completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompletionTime {
     pub millis: i64,
     pub count: i64,
 }
 
-/// Number of undelivered callbacks.
+/// Number of callbacks that wait for an attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitingCallbacks {
     pub count: u64,
-    /// The scan limit was reached; there may be more.
+    /// Whether the scan limit was reached, so that there may be more.
     pub is_truncated: bool,
 }
 
 #[async_trait]
 pub trait ActivityStore: Send + Sync {
-    /// Increments counts atomically. `counts` has at most one entry per project, minute, product and network, sorted in
-    /// this order.
+    /// Increments counts atomically. `counts` must have at most one entry per project, minute, product and network, and
+    /// must be sorted in this order.
     async fn add_activity(&self, counts: Vec<ActivityDelta>) -> Result<(), StoreError>;
 
-    /// The non-empty periods of a project, in order.
+    /// Returns the counts of a project by period, in order. Omits periods without activity.
     async fn activity(&self, project: ProjectId, filter: ActivityFilter) -> Result<Vec<PeriodActivity>, StoreError>;
 
-    /// The counts of a project by product and network, in order.
+    /// Returns the counts of a project by product and network, in this order.
     async fn activity_by_network(
         &self,
         project: ProjectId,
@@ -82,8 +83,8 @@ pub trait ActivityStore: Send + Sync {
         to: Timestamp,
     ) -> Result<Vec<NetworkActivity>, StoreError>;
 
-    /// The completion times of stored checks, shortest first. `None`: the project has `scan_limit` checks or more of
-    /// the products, in all networks.
+    /// Returns the completion times of the stored checks that match the filter, shortest first. `None`: the project has
+    /// `scan_limit` or more checks of these products in the time range, on any network, which is too many to read.
     async fn completion_times(
         &self,
         project: ProjectId,
@@ -100,19 +101,19 @@ pub trait ActivityStore: Send + Sync {
         scan_limit: u32,
     ) -> Result<WaitingCallbacks, StoreError>;
 
-    /// Rolls a batch of minutes before an instant up into hours. Returns the number of replaced rows.
+    /// Merges a batch of per-minute counts before `before` into per-hour counts. Returns the number of replaced rows.
     async fn roll_up_activity(&self, before: Timestamp) -> Result<u64, StoreError>;
 
-    /// Deletes a batch of hours before an instant. Returns the number of deleted rows.
+    /// Deletes a batch of per-hour counts before `before`. Returns the number of deleted rows.
     async fn delete_activity_before(&self, before: Timestamp) -> Result<u64, StoreError>;
 }
 
-/// An increment or decrement of one hourly counter.
+/// An increment or decrement of one hourly usage counter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UsageDelta {
     pub project: ProjectId,
     pub product: Product,
-    /// Any instant in the hour.
+    /// Any instant within the hour.
     pub at: Timestamp,
     pub status: CheckStatus,
     pub matched: Option<bool>,
@@ -153,6 +154,6 @@ pub trait UsageStore: Send + Sync {
     /// Applies all changes atomically.
     async fn add_usage(&self, counts: &[UsageDelta]) -> Result<(), StoreError>;
 
-    /// Non-zero counters, ordered by period, project, product and status.
+    /// Returns the counters that are not zero, ordered by period, project, product and status.
     async fn usage(&self, workspace: WorkspaceId, filter: UsageFilter) -> Result<Vec<UsageRow>, StoreError>;
 }

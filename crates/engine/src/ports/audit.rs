@@ -1,4 +1,4 @@
-//! The audit log.
+//! Store port for the audit log.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -10,7 +10,7 @@ use ringtrue_domain::{
 
 use super::store::StoreError;
 
-/// `None` matches all events.
+/// Filter of audit events. A member that is `None` matches all events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditFilter {
     pub action: Option<Action>,
@@ -21,27 +21,28 @@ impl AuditFilter {
     pub const ANY: AuditFilter = AuditFilter { action: None, actor: None };
 }
 
-/// Bounds the events that users can cause without a change.
+/// Limits the audit events that a user can cause without changing anything, such as failed sign-ins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuditCap {
-    /// Events with the same action and actor.
+    /// Maximum number of events with the same action and actor.
     pub limit: u32,
-    /// Only later events count.
+    /// Only events after this time count.
     pub since: Timestamp,
     pub scope: AuditCapScope,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuditCapScope {
-    /// Counts the events of the actor, whatever their targets.
+    /// Counts the actor's events with any target.
     Actor,
-    /// Counts the events with the same target.
+    /// Counts only the actor's events with the same target.
     Target,
 }
 
 #[async_trait]
 pub trait AuditStore: Send + Sync {
-    /// Stores an event that belongs to no change, unless as many as the cap exist. `false`: nothing was written.
+    /// Stores an event that records no change, unless the cap is reached. `false`: the cap is reached, and nothing was
+    /// written.
     async fn add_audit_event(&self, audit: &AuditEvent, cap: AuditCap) -> Result<bool, StoreError>;
 
     /// Lists events of a workspace, newest first.

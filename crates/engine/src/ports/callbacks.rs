@@ -1,4 +1,4 @@
-//! Callback queue: new callbacks, leases, attempts, retries.
+//! Store port for the callback queue: new callbacks, leases, attempts and retries.
 
 use std::ops::RangeInclusive;
 
@@ -16,37 +16,38 @@ use super::{
     store::{StoreError, TenantLookup},
 };
 
-/// The callback of a check, written in the transaction of its conclusion.
+/// A check's callback, stored in the transaction that concludes the check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewCallback {
     pub url: Sealed,
-    /// Every attempt sends these bytes.
+    /// Encrypted body. Every attempt sends the same bytes.
     pub body: Sealed,
-    /// Due time of the first attempt. A future instant is a lease of the writing node, which sends immediately.
+    /// Due time of the first attempt. A time in the future works as a lease: the node that stores the callback sends it
+    /// immediately, and other nodes take over only after this time.
     pub due_at: Timestamp,
 }
 
-/// A callback under lease.
+/// A callback that is leased to this node for its next attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeasedCallback {
     pub check: CheckId,
     pub project: ProjectId,
     pub product: Product,
-    /// Mode of the check, which selects the signing key. The project may have changed its mode since.
+    /// Mode of the check, which selects the signing key. The project's mode may have changed since.
     pub mode: Mode,
-    /// When the check ended.
+    /// When the check was concluded.
     pub created_at: Timestamp,
     pub url: Sealed,
     pub body: Sealed,
-    /// Failed attempts, plus all attempts before the last resend.
+    /// Failed attempts since the last resend, plus all attempts before it.
     pub failed_attempts: u32,
-    /// Attempts before the last resend, with any outcome.
+    /// All attempts before the last resend, with any outcome.
     pub earlier_attempts: u32,
 }
 
 /// Maximum number of manual resends of a callback.
 pub const MAX_RESENDS: u32 = 20;
-/// Maximum number of stored attempts of a callback.
+/// Maximum number of logged attempts per callback.
 pub const MAX_LOGGED_ATTEMPTS: u32 = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +65,7 @@ pub enum ResendOutcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptSettlement {
     pub check: CheckId,
-    /// Attempt number, from 1. An attempt is settled once.
+    /// Attempt number, from 1. The outcome of each attempt is stored only once.
     pub attempt: u32,
     pub outcome: AttemptOutcome,
     pub log: AttemptLog,
@@ -82,25 +83,26 @@ pub enum AttemptOutcome {
 pub struct AttemptLog {
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
-    /// HTTP status of the response.
+    /// HTTP status of the response. `None`: there was no response.
     pub status: Option<u16>,
-    /// Reason for a missing response: `timeout`, `blocked_address`, `connection` …
+    /// Reason why there was no response: `timeout`, `blocked_address`, `connection` …
     pub failure: Option<String>,
-    /// Request and response, sealed: headers without credentials, truncated response body. `None` after erasure.
+    /// Encrypted log of request and response: headers without credentials, truncated response body. `None` after
+    /// erasure.
     pub exchange: Option<Sealed>,
 }
 
-/// A callback with its log.
+/// A callback with its logged attempts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallbackRecord {
     pub check: CheckId,
     pub product: Product,
-    /// Empty after erasure.
+    /// Encrypted callback URL. Empty after erasure.
     pub url: Sealed,
-    /// `None` after erasure.
+    /// Encrypted body. `None` after erasure.
     pub body: Option<Sealed>,
     pub state: CallbackState,
-    /// The newest [`MAX_LOGGED_ATTEMPTS`] with their numbers, oldest first.
+    /// The newest [`MAX_LOGGED_ATTEMPTS`] attempts with their numbers, oldest first.
     pub attempts: Vec<(u32, AttemptLog)>,
 }
 
@@ -114,10 +116,10 @@ pub enum CallbackState {
     GivenUp,
 }
 
-/// Which callbacks of a project are listed.
+/// Selects the callbacks of a project that a list contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallbackSelection {
-    /// Those of the newest checks.
+    /// The callbacks of the newest checks.
     All,
     GivenUp,
     /// Waiting for another attempt after a failed one.
@@ -131,7 +133,7 @@ pub struct CallbackQuery {
     pub project: ProjectId,
     pub selection: CallbackSelection,
     pub product: Option<Product>,
-    /// Exclusive lower bound of the creation time of the checks.
+    /// Lists only callbacks of checks created after this time.
     pub created_after: Option<Timestamp>,
     pub limit: u32,
 }
@@ -141,12 +143,12 @@ pub struct CallbackQuery {
 pub struct ListedCallback {
     pub check: CheckId,
     pub product: Product,
-    /// Empty after erasure.
+    /// Encrypted callback URL. Empty after erasure.
     pub url: Sealed,
     pub is_erased: bool,
     pub state: CallbackState,
     pub resends: u32,
-    /// `None`: not attempted.
+    /// `None`: no attempt is logged.
     pub last_attempt: Option<LastAttempt>,
 }
 
@@ -158,7 +160,7 @@ pub struct LastAttempt {
     pub failure: Option<String>,
 }
 
-/// Number of resent callbacks by their current state.
+/// Numbers of resent callbacks, by current state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResendProgress {
     pub delivered: u64,
@@ -178,21 +180,22 @@ pub trait CallbackStore: Send + Sync {
         skip: &[ProjectId],
     ) -> Result<Vec<LeasedCallback>, StoreError>;
 
-    /// The earliest due time, including the ends of leases.
+    /// Returns the earliest due time of all callbacks. A leased callback is due when its lease ends.
     async fn next_callback_due_at(&self) -> Result<Option<Timestamp>, StoreError>;
 
     /// Records the outcome of an attempt. `false`: the attempt is already settled, and nothing was written.
     async fn settle_attempt(&self, settlement: AttemptSettlement) -> Result<bool, StoreError>;
 
-    /// Gives up at most `limit` callbacks that were due, or whose checks expired, before `due_before`. Returns their
-    /// number.
+    /// Gives up at most `limit` callbacks that were due before `due_before`, or whose checks expired before it. Returns
+    /// the number of callbacks that it gave up.
     async fn give_up_overdue_callbacks(&self, due_before: Timestamp, limit: u32) -> Result<u64, StoreError>;
 
-    /// Releases leases, identified by check and lease end, so that other nodes can send the callbacks. Leases that were
-    /// taken over or settled meanwhile are unchanged.
+    /// Releases leases, identified by check and end of lease, so that other nodes can send the callbacks. Ignores
+    /// leases that another node has taken over, and callbacks whose attempt is already settled.
     async fn release_leases(&self, leases: Vec<(CheckId, Timestamp)>, due_at: Timestamp) -> Result<(), StoreError>;
 
-    /// Queues the same body for a new series of attempts. Stores the idempotent response if the callback is queued.
+    /// Queues a callback again, with the same body, for a new series of attempts. Stores the idempotent response if the
+    /// callback is queued.
     async fn resend_callback(
         &self,
         project: ProjectId,
@@ -208,12 +211,12 @@ pub trait CallbackStore: Send + Sync {
         check: CheckId,
     ) -> Result<TenantLookup<CallbackRecord>, StoreError>;
 
-    /// Callbacks of a project, newest checks first. [`CallbackSelection::All`] considers only the newest `limit` checks of
-    /// each product.
+    /// Lists callbacks of a project, newest checks first. [`CallbackSelection::All`] considers only the newest `limit`
+    /// checks of each product.
     async fn list_callbacks(&self, query: CallbackQuery) -> Result<Vec<ListedCallback>, StoreError>;
 
-    /// Counts the resent callbacks of a range of checks: those that wait, and those that were settled at `since` or
-    /// later.
+    /// Counts the resent callbacks in a range of checks: those that are still waiting, and those whose last attempt
+    /// ended at `since` or later.
     async fn resend_progress(
         &self,
         project: ProjectId,

@@ -1,4 +1,4 @@
-//! Checks: creation, lookup, conclusion and listing.
+//! Store port for checks: creation, lookup, conclusion and listing.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -26,22 +26,22 @@ use super::{
 pub struct NewCheck {
     pub check: AnyCheck,
     pub expectation: Expectation,
-    /// Limit of checks for the number in this project and product. `None`: unlimited.
+    /// Maximum number of checks of this number, per project and product. `None`: unlimited.
     pub number_limit: Option<NumberLimit>,
     pub idempotent_response: Option<IdempotentResponse>,
-    /// The verification that begins with this check.
+    /// The verification that begins with this check as its first step. `None`: the check is not the first step of one.
     pub verification: Option<Box<NewVerification>>,
 }
 
-/// A new verification, stored in the transaction of its first step.
+/// A new verification, stored in the same transaction as the check of its first step.
 #[derive(Clone, Debug)]
 pub struct NewVerification {
     pub check: AnyCheck,
-    /// With the open first step.
+    /// Progress of the verification, with its first step open.
     pub progress: Progress,
-    /// Sealed input of its steps, such as the number.
+    /// Encrypted input of the steps, such as the phone number.
     pub input: Sealed,
-    /// Language of the hosted page. `None`: that of the browser.
+    /// Language of the hosted page. `None`: the browser's language.
     pub locale: Option<Locale>,
 }
 
@@ -52,14 +52,15 @@ pub enum Expectation {
         receiver: Msisdn,
         code: CodeHash,
     },
-    /// A device that opens the URL of the check.
+    /// A device that opens the check's URL.
     Device {
-        /// Sealed input of the check, such as the claimed number.
+        /// Encrypted input of the check, such as the claimed number.
         input: Sealed,
     },
-    /// A device that opens the URL of a step. Its redirect session is stored when it does, see
-    /// [`VerificationStore::open_redirect_session`](super::verifications::VerificationStore::open_redirect_session): most of the input
-    /// is that of the verification, and creating a verification should not cost more than it has to.
+    /// A device that opens the URL of a verification's silent step. To keep the creation of a verification cheap, no
+    /// redirect session is stored yet:
+    /// [`open_redirect_session`](super::verifications::VerificationStore::open_redirect_session) stores it when the
+    /// device opens the URL. Most of its input is that of the verification.
     DeviceOfStep,
 }
 
@@ -77,15 +78,15 @@ pub enum ConcludeOutcome {
     Concluded {
         was_pending: bool,
     },
-    /// Another request or node was first, and nothing was written.
+    /// Another request or node has already concluded the check, and nothing was written.
     AlreadyConcluded,
 }
 
-/// Details of a check for the console.
+/// Details of a check that the console shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckHistory {
     pub pending_at: Option<Timestamp>,
-    /// The connector that received its last SMS.
+    /// The connector that received the check's last SMS.
     pub connector: Option<String>,
 }
 
@@ -97,15 +98,15 @@ pub struct MarkedPending {
     pub created_at: Timestamp,
 }
 
-/// Query for a page of a project's checks of one product.
+/// Query for a page of one product's checks in a project.
 #[derive(Clone, Debug)]
 pub struct CheckQuery {
-    /// Workspace of the project, whose concurrent searches are limited.
+    /// Workspace of the project. The number of its concurrent searches is limited.
     pub workspace: WorkspaceId,
     pub project: ProjectId,
     pub product: Product,
     pub filter: Option<Filter>,
-    /// Exclusive lower bound of the creation time.
+    /// Lists only checks created after this time.
     pub created_after: Option<Timestamp>,
     pub page: PageRequest,
 }
@@ -139,10 +140,11 @@ pub trait CheckStore: Send + Sync {
         id: CheckId,
     ) -> Result<Option<CheckHistory>, StoreError>;
 
-    /// Finds the check of the first code with an open check, otherwise of the first known code.
+    /// Finds a check by one of several codes. Prefers the first code whose check is open, and otherwise takes the first
+    /// code that has a check.
     async fn find_check_by_code(&self, codes: Vec<CodeHash>) -> Result<Option<AnyCheck>, StoreError>;
 
-    /// The newest checks of a project and number, of all products.
+    /// Finds the newest checks of a number in a project, of all products.
     async fn find_checks_by_number(
         &self,
         project: ProjectId,
@@ -151,16 +153,17 @@ pub trait CheckStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<AnyCheck>, StoreError>;
 
-    /// Concludes a check if it is still open: queues its callback, updates its usage count and deletes its redirect
-    /// session, in one transaction.
+    /// Concludes a check if it is still open. Queues its callback, updates its usage count and deletes its redirect
+    /// session in the same transaction.
     async fn conclude(
         &self,
         ending: CheckConclusion,
         callback: Option<NewCallback>,
     ) -> Result<ConcludeOutcome, StoreError>;
 
-    /// Marks open, unexpired checks as pending that expect an SMS of this origin from the number to the receiver, and
-    /// records the connector. Returns the newly pending checks, with the verifications whose steps they are.
+    /// Marks checks as pending that are open, unexpired, and expect an SMS of this origin from this number to this
+    /// receiver. Records the connector. Returns the checks that were not pending before, and the verifications that
+    /// they are steps of.
     async fn mark_pending(
         &self,
         origin: SmsOrigin,
@@ -170,12 +173,12 @@ pub trait CheckStore: Send + Sync {
         at: Timestamp,
     ) -> Result<Vec<MarkedPending>, StoreError>;
 
-    /// Open checks of all projects whose deadline is before or at `now`, longest overdue first. A verification has the
-    /// deadline of its current step, and stands for it.
+    /// Lists open checks of all projects whose deadline is at or before `now`, longest overdue first. A verification
+    /// has the deadline of its current step, so the list contains the verification instead of the step.
     async fn overdue_checks(&self, now: Timestamp, limit: u32) -> Result<Vec<AnyCheck>, StoreError>;
 
-    /// Like [`overdue_checks`](CheckStore::overdue_checks), for one project and product. For a product of steps, with
-    /// all verifications.
+    /// Like [`overdue_checks`](CheckStore::overdue_checks), for one project and product. If checks of the product can
+    /// be steps, the list also contains the project's overdue verifications.
     async fn overdue_checks_of_project(
         &self,
         project: ProjectId,
@@ -184,10 +187,10 @@ pub trait CheckStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<AnyCheck>, StoreError>;
 
-    /// Lists checks, newest first. Totals and deep pages use the hourly counters where the filter allows it.
+    /// Lists checks, newest first. Takes totals and distant pages from the hourly counters if the filter allows it.
     ///
-    /// A query that must read more rows is a search: it takes a permit of its workspace, or fails with
-    /// [`StoreError::TooManySearches`], and uses reserved connections. Queries past the deadline fail with
+    /// Other queries are searches, which must read more rows. A search uses reserved connections and needs a permit of
+    /// its workspace; without one it fails with [`StoreError::TooManySearches`]. Queries past the deadline fail with
     /// [`StoreError::DeadlineExceeded`].
     async fn list_checks(&self, query: CheckQuery, limiter: &SearchLimiter) -> Result<Page<AnyCheck>, StoreError>;
 }

@@ -1,7 +1,7 @@
-//! Time as a dependency.
+//! The current time, as a dependency that tests can replace.
 //!
 //! All nodes of a deployment use the database's time, so that they agree on what has expired and what is due. A node
-//! samples that time once a second. Between samples [`DatabaseClock`] advances by the machine's monotonic clock. The
+//! samples that time once a second. Between samples, [`DatabaseClock`] advances with the machine's monotonic clock. The
 //! machine's wall clock is only compared with the result, so setting it has no effect.
 
 use std::{
@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 /// The only source of the current time, so that tests can control it.
 pub trait Clock: Send + Sync {
-    /// The current time in whole milliseconds, the resolution that is stored and shown.
+    /// The current time in whole milliseconds, the resolution in which times are stored and shown.
     fn now(&self) -> Timestamp;
 
     /// The machine's wall clock, uncorrected. For comparison only.
@@ -25,16 +25,16 @@ pub trait Clock: Send + Sync {
         self.now()
     }
 
-    /// Corrects the clock by a sample of the database's time. Clocks that do not follow a database ignore it.
+    /// Corrects the clock with a sample of the database's time. Clocks that do not follow a database ignore the sample.
     fn apply_sample(&self, _sample: TimeSample) {}
 }
 
-/// The database's time, read between two instants of the monotonic clock.
+/// A reading of the database's time, with the monotonic instants before and after it.
 #[derive(Clone, Copy, Debug)]
 pub struct TimeSample {
     pub requested_at: Instant,
     pub received_at: Instant,
-    /// Clock of the database server. It may have been set back.
+    /// The database server's clock. It may have been set back.
     pub clock: Timestamp,
     /// Latest time that any node has recorded in the database.
     pub latest_recorded: Timestamp,
@@ -51,7 +51,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock for tests that moves only by [`advance`](ManualClock::advance).
+/// A clock for tests. It moves only when [`advance`](ManualClock::advance) is called.
 #[derive(Debug)]
 pub struct ManualClock {
     millis: AtomicI64,
@@ -76,20 +76,21 @@ impl Clock for ManualClock {
 
 /// A clock that follows the database's time and never goes back.
 ///
-/// It steps forward to a sample that is ahead. It slews back to a sample that is behind, at nine tenths of normal
-/// speed, so that timeouts and retries are off by a tenth at most and no instant repeats. After a gap without samples
-/// it loses at most a fifth of a second per sample, so that it never stands still for longer.
+/// It steps forward to a sample that is ahead. It slews back to a sample that is behind: it runs at nine tenths of
+/// normal speed, so that no instant repeats and timeouts are off by at most a tenth. After a gap without samples it
+/// goes back by at most a fifth of a second per sample, so that it never stands still for longer than that.
 #[derive(derive_more::Debug)]
 #[debug("DatabaseClock({offset:?})")]
 pub struct DatabaseClock {
     machine: Arc<dyn Clock>,
-    /// Zero of the monotonic clock.
+    /// Instant from which the monotonic clock is measured.
     origin: Instant,
-    /// Time at `origin`, in microseconds since 1970.
+    /// Database time at `origin`, in microseconds since 1970.
     offset: AtomicI64,
-    /// Latest time that was returned or sampled, in milliseconds since 1970.
+    /// Latest time that this clock has returned or sampled, in milliseconds since 1970. Keeps the clock from going
+    /// back.
     latest: AtomicI64,
-    /// Receipt of the last sample.
+    /// When the last sample was received. `None`: no sample yet.
     sampled_at: Mutex<Option<Instant>>,
 }
 
@@ -129,15 +130,15 @@ impl Clock for DatabaseClock {
         let mut sampled_at = self.sampled_at.lock();
         let previous = sampled_at.replace(sample.received_at);
         let clock = sample.clock.as_microsecond();
-        // The server read its clock, in whole milliseconds, at some instant between these two.
+        // The server read its clock, in whole milliseconds, at some instant between `requested_at` and `received_at`.
         let least = clock - self.since_origin(sample.received_at);
         let most = clock + MICROS_PER_MILLI - self.since_origin(sample.requested_at);
         let current = self.offset.load(Ordering::Relaxed);
         let offset = match previous {
-            // Before the first sample the clock showed the machine's time, which is not authoritative. A clock that is
-            // ahead ends waits early and cannot step back, so this takes the earliest time that the sample allows.
+            // Until the first sample the clock shows the machine's time, which may be wrong. A clock that is ahead ends
+            // waits early and cannot step back, so the first sample sets the earliest time that it allows.
             None => least,
-            // A sample with a long round trip is imprecise: it only corrects an offset outside of its bounds.
+            // A sample with a long round trip is imprecise, so it only corrects an offset outside its bounds.
             Some(previous) => {
                 let elapsed = sample.received_at.saturating_duration_since(previous).min(MAX_SLEW_INTERVAL);
                 current.clamp(least, most).max(current - as_micros(elapsed) / SLEW_DIVISOR)
@@ -154,10 +155,11 @@ impl Clock for DatabaseClock {
 }
 
 const MICROS_PER_MILLI: i64 = 1_000;
-/// The clock loses at most this fraction of the elapsed time while it is ahead of the database.
+/// While the clock is ahead of the database, it goes back by at most this fraction (1/10) of the time since the last
+/// sample.
 const SLEW_DIVISOR: i64 = 10;
-/// Upper bound of the elapsed time that counts for slewing. The correction is applied in one step, and the clock stands
-/// still until real time has caught up.
+/// Upper bound of the time since the last sample, for slewing. A correction is applied in one step, and the clock
+/// stands still until real time has caught up, so the bound limits how long it stands still.
 const MAX_SLEW_INTERVAL: Duration = Duration::from_secs(2);
 
 fn as_micros(duration: Duration) -> i64 {
@@ -178,20 +180,20 @@ mod tests {
         "2026-11-14T12:00:00Z".parse().unwrap()
     }
 
-    /// A database clock on a machine whose wall clock is off by `skew`, and that wall clock.
+    /// Returns a database clock on a machine whose wall clock is wrong by `skew`, and that wall clock.
     fn skewed(skew: SignedDuration) -> (DatabaseClock, Arc<ManualClock>) {
         let machine = Arc::new(ManualClock::at(noon() + skew));
         (DatabaseClock::new(Arc::clone(&machine) as _), machine)
     }
 
-    /// A sample received `seconds` after the creation of the clock, with a round trip in milliseconds.
+    /// Returns a sample received `seconds` after the clock's creation, with a round trip in milliseconds.
     fn sample(clock: &DatabaseClock, seconds: u64, round_trip: u64, database: Timestamp) -> TimeSample {
         let received_at = clock.origin + Duration::from_secs(seconds);
         let requested_at = received_at.checked_sub(Duration::from_millis(round_trip)).unwrap();
         TimeSample { requested_at, received_at, clock: database, latest_recorded: Timestamp::UNIX_EPOCH }
     }
 
-    /// Time of the clock `seconds` after its creation, by its offset alone.
+    /// Returns the clock's time `seconds` after its creation, relative to noon, computed from its offset alone.
     fn time_at(clock: &DatabaseClock, seconds: i64) -> SignedDuration {
         let offset = Timestamp::from_microsecond(clock.offset.load(Ordering::Relaxed)).unwrap();
         (offset + SignedDuration::from_secs(seconds)).duration_since(noon())

@@ -1,4 +1,4 @@
-//! Combinations of store ports: what a service uses, and all stores of a deployment.
+//! Combines store ports into one trait for each service, and one for the whole deployment.
 
 use super::{
     accounts::{AccountStore, MemberStore, SessionStore},
@@ -21,7 +21,7 @@ use super::{
     verifications::VerificationStore,
 };
 
-/// What the management service uses. Accounts give the audit log the names of actors.
+/// The store ports of the management service. It uses accounts to show the names of actors in the audit log.
 pub trait ManagementStore:
     WorkspaceStore + ProjectStore + CredentialStore + UsageStore + ActivityStore + AuditStore + KeyStore + AccountStore
 {
@@ -33,22 +33,22 @@ impl<
 {
 }
 
-/// What the accounts service uses.
+/// The store ports of the accounts service.
 pub trait IdentityStore: AccountStore + AuditStore + MemberStore + SessionStore + WorkspaceStore {}
 
 impl<S: AccountStore + AuditStore + MemberStore + SessionStore + WorkspaceStore> IdentityStore for S {}
 
-/// What the token service uses.
+/// The store ports of the token service.
 pub trait TokenStore: RevocationStore + CredentialStore {}
 
 impl<S: RevocationStore + CredentialStore> TokenStore for S {}
 
-/// What a node uses for its heartbeat and for periodic work.
+/// The store ports that a node uses for its heartbeat and for periodic work.
 pub trait MaintenanceStore: NodeStore + HousekeepingStore + PrivacyStore + CallbackStore + KeyStore {}
 
 impl<S: NodeStore + HousekeepingStore + PrivacyStore + CallbackStore + KeyStore> MaintenanceStore for S {}
 
-/// All stores of a deployment.
+/// All store ports of a deployment.
 pub trait Store:
     WorkspaceStore
     + ProjectStore

@@ -5,28 +5,28 @@ use std::{fmt, sync::Arc};
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{network::NetworkId, phone::Msisdn, tenancy::Mode};
 
-/// A connector that reports its status on this node, without subscribers' numbers, tokens and secrets.
+/// A connector that reports its status on this node. The status contains no subscribers' numbers, tokens or secrets.
 pub trait MonitoredConnector: fmt::Debug + Send + Sync {
     fn connector_status(&self) -> ConnectorStatus;
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectorStatus {
-    /// Name in the configuration.
+    /// Name of the connector in the configuration.
     pub name: Arc<str>,
     /// Display name of the protocol.
     pub kind: &'static str,
     /// `Sandbox` for connectors of the simulated operator.
     pub mode: Mode,
     pub state: ConnectorState,
-    /// Networks that it serves.
+    /// Networks that the connector serves.
     pub networks: Vec<NetworkId>,
-    /// Receivers whose SMS it delivers.
+    /// Receiver numbers whose SMS the connector delivers to us.
     pub receivers: Vec<Msisdn>,
-    /// Connectors with persistent connections only.
+    /// `None`: the connector has no persistent connections.
     pub links: Option<LinkStatus>,
     pub breakers: Vec<BreakerStatus>,
-    /// Inbound messages since the start of the node or the replacement of the connector.
+    /// Inbound messages since the node started or the connector was replaced.
     pub counts: Option<MessageCounts>,
     pub health: ConnectorHealth,
 }
@@ -34,12 +34,12 @@ pub struct ConnectorStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectorState {
     Up,
-    /// Works in part, or is being retried.
+    /// The connector works partly, or is being retried.
     Degraded,
     Down,
-    /// Another node holds the connections that only one node may have.
+    /// Another node holds the connections, which only one node may have at a time.
     Standby,
-    /// Passive connector that has not received a request yet.
+    /// A connector that only receives requests, and has not received one yet.
     Idle,
 }
 
@@ -47,16 +47,16 @@ pub enum ConnectorState {
 pub struct LinkStatus {
     pub up: usize,
     pub configured: usize,
-    /// Last change between no link and at least one.
+    /// When the number of links last changed from zero or to zero.
     pub since: Timestamp,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BreakerStatus {
-    /// Display name of the guarded requests.
+    /// Display name of the requests that the circuit breaker guards.
     pub operation: &'static str,
     pub position: BreakerPosition,
-    /// Requests to the operator by outcome, since the start of the node or the replacement of the connector.
+    /// Number of requests to the operator by outcome, since the node started or the connector was replaced.
     pub calls: Vec<(&'static str, u64)>,
 }
 
@@ -78,11 +78,11 @@ pub struct MessageCounts {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConnectorHealth {
-    /// Last valid message or response.
+    /// When the operator last sent a valid message or response.
     pub last_success_at: Option<Timestamp>,
-    /// Kept after recovery.
+    /// The last error. It is kept after recovery.
     pub last_error: Option<LastError>,
-    /// Time from the arrival of the last SMS that concluded a check until the conclusion was durable.
+    /// For the last SMS that concluded a check: time from its arrival until the conclusion was durable.
     pub conclusion_lag: Option<SignedDuration>,
 }
 

@@ -1,8 +1,8 @@
-//! The control plane, which every node caches in memory.
+//! Store port for the control plane, which every node caches in memory.
 //!
-//! Every change of the control plane (workspaces, projects, credentials, keys, revocations) increments the
-//! [`ControlPlaneVersion`] in its transaction and marks the changed rows with it. The version row stays locked until
-//! the commit, so versions become visible in order and `changes_since` misses nothing.
+//! The control plane comprises workspaces, projects, credentials, keys and token revocations. Every change increments
+//! the [`ControlPlaneVersion`] in its transaction, and stores the new version in the changed rows. The version row
+//! stays locked until the commit, so versions become visible in order and `changes_since` misses no change.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -22,14 +22,14 @@ use super::{
 #[derive(Clone, Debug, Default)]
 pub struct ControlPlaneChanges {
     pub version: ControlPlaneVersion,
-    /// Whether this is the whole control plane, which replaces the cached one.
+    /// Whether this is the whole control plane, which replaces a node's cache.
     pub is_full_snapshot: bool,
     pub workspaces: Vec<Workspace>,
     pub projects: Vec<Project>,
     pub credentials: Vec<Credential>,
-    /// The stored MACs of the credentials. Rows without one are absent.
+    /// The stored MACs of the credentials. A credential row without a MAC has no entry.
     pub credential_macs: HashMap<ClientId, RowMac>,
-    /// All keys, if any has changed or this is a full snapshot.
+    /// All keys, if this is a full snapshot or any key has changed. `None`: no key has changed.
     pub keys: Option<Vec<SealedKey>>,
     pub revocations: Vec<Revocation>,
 }
@@ -37,16 +37,17 @@ pub struct ControlPlaneChanges {
 #[async_trait]
 pub trait ControlPlaneStore: Send + Sync {
     /// Reads the changes since `version` in one consistent snapshot. Returns the full control plane if `version` is
-    /// zero, or greater than the database's version, as after a restore.
+    /// zero. Does so too if `version` is greater than the database's version, which happens after a restore.
     ///
-    /// Omits revocations that have expired at `now` and, in a full snapshot, credentials deleted more than a day
-    /// before.
+    /// Omits revocations that have expired at `now`. A full snapshot also omits credentials deleted more than a day
+    /// before `now`.
     async fn changes_since(
         &self,
         version: ControlPlaneVersion,
         now: Timestamp,
     ) -> Result<ControlPlaneChanges, StoreError>;
 
-    /// Notified when another node may have changed the control plane. Notifications may be late or lost.
+    /// Returns a handle that is notified when another node may have changed the control plane. Notifications may be
+    /// late or lost.
     fn change_notification(&self) -> Arc<Notify>;
 }

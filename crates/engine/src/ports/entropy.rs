@@ -18,7 +18,7 @@ impl dyn Entropy + '_ {
     }
 }
 
-/// Randomness of the operating system.
+/// The operating system's random number generator.
 ///
 /// Small requests, such as those for identifiers, are served from a thread-local pool to save system calls. Bytes are
 /// wiped from the pool when they are used.
@@ -26,7 +26,7 @@ impl dyn Entropy + '_ {
 pub struct SystemEntropy(SystemRandom);
 
 const POOL_BYTES: usize = 512;
-/// Larger requests, such as keys and secrets, bypass the pool.
+/// Largest request that is served from the pool. Larger ones, such as keys and secrets, go to the operating system.
 const MAX_POOLED_BYTES: usize = 16;
 
 thread_local! {

@@ -1,15 +1,15 @@
-//! Keyed hashes, by which secrets are stored and found.
+//! Keyed hashes, under which secrets are stored and found.
 
 use ringtrue_domain::lifecycle::Bucket;
 use serde::{Deserialize, Serialize};
 
-/// A keyed hash of a code and its receiver.
+/// A keyed hash of an SMS code and its receiver number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Debug)]
 #[debug("CodeHash(…)")]
 pub struct CodeHash(pub [u8; 32]);
 
 impl CodeHash {
-    /// The bucket of the check with this code.
+    /// Returns the bucket in which the check with this code is stored.
     pub fn bucket(self) -> Bucket {
         let [.., high, low] = self.0;
         Bucket::of([high, low])
@@ -21,7 +21,7 @@ impl CodeHash {
 #[debug("TokenHash(…)")]
 pub struct TokenHash(pub [u8; 32]);
 
-/// Keyed hash of a browser's key and a check: identifies the browser that began the redirect of the check.
+/// Identifies the browser that began a check's redirect: keyed hash of the browser's key and the check.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, derive_more::Debug)]
 #[debug("BrowserHash(…)")]
 pub struct BrowserHash(pub [u8; BrowserHash::BYTES]);

@@ -1,4 +1,4 @@
-//! Idempotency keys of requests, and the responses stored for them.
+//! Store port for the idempotency keys of requests, and the responses stored under them.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::store::StoreError;
 
-/// A request's claim of its idempotency key.
+/// A request's claim of its idempotency key, for the time in which it is processed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdempotencyClaim {
     /// The project or workspace that the key belongs to.
@@ -14,12 +14,12 @@ pub struct IdempotencyClaim {
     pub key_digest: [u8; 32],
     /// Digest of method, path and body.
     pub fingerprint: [u8; 32],
-    /// Identifies the claim, so that only its holder can complete or release it.
+    /// Identifies this claim, so that only its holder can complete or release it.
     pub claim_id: Uuid,
     pub now: Timestamp,
-    /// After this time another request may take over the claim.
+    /// After this time, another request with the same key may take over the claim.
     pub lease_until: Timestamp,
-    /// After this time the idempotency key can be used for another request.
+    /// After this time, the idempotency key can be used for a different request.
     pub expires_at: Timestamp,
 }
 
@@ -30,11 +30,11 @@ pub enum ClaimOutcome {
     InProgress,
     /// The key belongs to a request with another fingerprint.
     KeyReused,
-    /// The sealed response of the first request.
+    /// The first request with this key is complete. Contains its encrypted response.
     Completed(Vec<u8>),
 }
 
-/// The response of a request, stored in the transaction of its changes.
+/// The encrypted response to a request, stored in the same transaction as the request's changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdempotentResponse {
     pub tenant: Uuid,
@@ -47,9 +47,10 @@ pub struct IdempotentResponse {
 pub trait IdempotencyStore: Send + Sync {
     async fn claim_idempotency_key(&self, request: &IdempotencyClaim) -> Result<ClaimOutcome, StoreError>;
 
-    /// Releases the key after a request without changes, unless the claim was taken over.
+    /// Releases the key after a request that has changed nothing, so that the request can be retried. Does nothing if
+    /// another request has taken over the claim.
     async fn release_idempotency_key(&self, tenant: Uuid, key_digest: [u8; 32], claim: Uuid) -> Result<(), StoreError>;
 
-    /// Stores the response to a request that succeeded without changes.
+    /// Stores the response to a request that succeeded without writing anything else.
     async fn complete_idempotency_key(&self, response: IdempotentResponse) -> Result<(), StoreError>;
 }

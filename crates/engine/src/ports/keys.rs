@@ -1,4 +1,4 @@
-//! Keys of the deployment, sealed by the master key.
+//! Store port for the deployment's keys, which are stored encrypted with the master key.
 
 use std::sync::Arc;
 
@@ -24,13 +24,13 @@ pub enum KeyPurpose {
     Token,
     /// Signs callbacks of live checks (RSA).
     Callback,
-    /// Signs callbacks of sandbox checks (RSA). Verifiers of live callbacks reject it.
+    /// Signs callbacks of sandbox checks (RSA). Verifiers of live callbacks reject its signatures.
     SandboxCallback,
     /// Encrypts stored data (AES-256-GCM).
     Seal,
-    /// Derives short-lived tokens that are not stored: page and device links, completion codes, form tokens (HMAC).
+    /// Derives short-lived tokens that are not stored: page and device links, completion codes and form tokens (HMAC).
     Link,
-    /// Hashes numbers and codes for lookups, and authenticates rows (HMAC).
+    /// Hashes numbers and codes for lookups, and signs rows that grant rights (HMAC).
     Hash,
 }
 
@@ -39,7 +39,8 @@ pub enum KeyPurpose {
 pub struct InvalidKeyPurpose;
 
 impl KeyPurpose {
-    /// The hash key cannot rotate: a new key would not find existing hashes.
+    /// The purposes whose keys rotate. The hash key cannot rotate, because lookups with a new key would not find
+    /// existing hashes.
     pub const ROTATING: [KeyPurpose; 5] =
         [KeyPurpose::Token, KeyPurpose::Callback, KeyPurpose::SandboxCallback, KeyPurpose::Seal, KeyPurpose::Link];
 }
@@ -55,15 +56,16 @@ pub struct SealedKey {
 
 #[async_trait]
 pub trait KeyStore: Send + Sync {
-    /// From now on this signer signs and verifies rows. Without one, rows that grant rights can be neither written nor
-    /// read.
+    /// Sets the signer that signs and verifies rows from now on. Until a signer is set, rows that grant rights can be
+    /// neither written nor read.
     fn set_row_signer(&self, signer: Arc<dyn RowSigner>);
 
-    /// Rows that were written or altered outside Ringtrue, by table. At most `limit` of each table.
+    /// Lists rows that were written or altered outside Ringtrue, by table, at most `limit` of each table.
     async fn find_altered_rows(&self, limit: usize) -> Result<Vec<AlteredRow>, StoreError>;
 
-    /// Replaces the hash key, and what depends on it: signs the rows that are valid under the current key with the new
-    /// one, unlinks identities, and deletes sessions, links, login throttles, idempotency keys and parts of SMS.
+    /// Replaces the hash key and everything that depends on it. Signs the rows that are valid under the current key
+    /// with the new one, unlinks identities, and deletes sessions, links, login throttles, idempotency keys and SMS
+    /// parts.
     async fn reset_hash_key(
         &self,
         key: &SealedKey,
@@ -74,12 +76,12 @@ pub trait KeyStore: Send + Sync {
     /// Lists keys in order of creation.
     async fn list_keys(&self) -> Result<Vec<SealedKey>, StoreError>;
 
-    /// Stores the first key of its purpose. `false`: a key exists, and nothing was written.
+    /// Stores the first key of its purpose. `false`: a key of this purpose exists, and nothing was written.
     async fn add_first_key(&self, key: &SealedKey, audit: &AuditEvent) -> Result<bool, StoreError>;
 
-    /// Stores a successor and the new schedules of the keys that it retires, and deletes keys that are gone at
-    /// `successor.schedule.published_at`. `false`: `newest` is no longer the newest key of this purpose, and nothing
-    /// was written.
+    /// Stores a successor key and the new schedules of the keys that it retires. Deletes the keys whose schedule has
+    /// ended at `successor.schedule.published_at`. `false`: `newest` is no longer the newest key of this purpose, and
+    /// nothing was written.
     async fn rotate_key(
         &self,
         newest: KeyId,
@@ -88,8 +90,8 @@ pub trait KeyStore: Send + Sync {
         audit: &AuditEvent,
     ) -> Result<bool, StoreError>;
 
-    /// Replaces the sealed form of keys, as read at version `read_at`. `false`: the control plane has changed since, and
-    /// nothing was written.
+    /// Replaces the encrypted form of keys that were read at version `read_at`. `false`: the control plane has changed
+    /// since, and nothing was written.
     async fn reseal_keys(
         &self,
         read_at: ControlPlaneVersion,
@@ -98,11 +100,12 @@ pub trait KeyStore: Send + Sync {
     ) -> Result<bool, StoreError>;
 }
 
-/// What a new hash key has ended.
+/// What replacing the hash key has changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HashKeyReset {
-    /// Accounts, memberships, invitations and credentials that the new key has signed.
+    /// Number of accounts, memberships, invitations and credentials that were signed with the new key.
     pub signed_rows: u64,
+    /// Number of deleted sessions.
     pub sessions: u64,
     pub unlinked_identities: u64,
 }

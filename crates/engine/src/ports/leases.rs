@@ -1,4 +1,4 @@
-//! Leases on what only one node may use at a time.
+//! Store port for leases on resources that only one node may use at a time, such as connections to an operator.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use super::{node::NodeId, store::StoreError};
 pub struct Lease {
     pub name: String,
     pub holder: NodeId,
-    /// By the database's clock.
+    /// When the lease expires, by the database's clock.
     pub expires_at: Timestamp,
-    /// Established connections of the holder.
+    /// Number of connections that the holder has established.
     pub links_up: u32,
 }
 
@@ -24,15 +24,16 @@ pub struct LeaseRequest {
     pub name: String,
     pub node: NodeId,
     pub duration: Duration,
-    /// Published to other nodes.
+    /// Number of connections that the node has established. Other nodes can read it in the lease.
     pub links_up: u32,
 }
 
-/// Leases expire by the clock of the database, read in the transaction. Embedded databases use `machine_now`.
+/// Stores leases. They expire by the database's clock, which is read in the transaction. Embedded databases use
+/// `machine_now`.
 #[async_trait]
 pub trait LeaseStore: Send + Sync {
-    /// Acquires the lease if it is free or expired, or renews it if `node` holds it. Returns the lease, which another
-    /// node may hold.
+    /// Acquires the lease if it is free or expired, or renews it if `node` holds it. Returns the current lease, whose
+    /// holder may be another node.
     async fn acquire_lease(&self, request: LeaseRequest, machine_now: Timestamp) -> Result<Lease, StoreError>;
 
     /// Frees the lease if `node` holds it.

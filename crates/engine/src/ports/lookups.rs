@@ -1,4 +1,4 @@
-//! Sources of the network of a number or an address.
+//! Sources that find the network of a phone number or of an IP address.
 
 use std::{fmt, net::IpAddr};
 
@@ -7,15 +7,15 @@ use ringtrue_domain::{network::NetworkId, phone::Msisdn};
 
 pub use ringtrue_domain::network::IpLocation;
 
-/// The network that serves a number, according to one source.
+/// What one source knows about the network that serves a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LookupResult {
     /// The current network, after any porting.
     Network(NetworkId),
-    /// The number is unassigned. A phone that is switched off is not.
+    /// The number is not assigned to a subscriber. A number whose phone is switched off is assigned.
     NoSubscriber,
-    /// The number is in service on a network whose code is unknown to this deployment, and which is not the network
-    /// of its prefix. Another source may identify it.
+    /// The number is in service on a network whose code is unknown to this deployment. It is not the network of the
+    /// number's prefix. Another source may identify it.
     OtherNetwork,
     /// The source has no data about the number; the next source is tried.
     NoData,
@@ -39,13 +39,13 @@ pub enum LookupError {
 /// Sources log the details of failures, without the number.
 #[async_trait]
 pub trait LookupSource: fmt::Debug + Send + Sync {
-    /// Name in the configuration.
+    /// Name of the source in the configuration.
     fn name(&self) -> &str;
 
     async fn resolve(&self, number: &Msisdn) -> Result<LookupResult, LookupError>;
 }
 
-/// IP address tables. Lookups run on hot paths: they must not block and should not allocate.
+/// Tables that map IP addresses to networks. Lookups run on hot paths: they must not block and should not allocate.
 pub trait IpLocator: fmt::Debug + Send + Sync {
     fn locate(&self, address: IpAddr) -> IpLocation;
 }

@@ -1,8 +1,8 @@
 //! Ports: the traits through which the engine uses its environment (clock, randomness, database, operators, HTTP), by
 //! subject.
 //!
-//! Every method of a store port is one transaction, and its effect is durable when the method returns. Methods are domain
-//! operations; there is no generic `update(row)`.
+//! Every method of a store port is one transaction, and its effect is durable when the method returns. Methods are
+//! domain operations; there is no generic `update(row)`.
 
 pub mod accounts;
 pub mod activity;
@@ -43,7 +43,7 @@ mod tests {
         transport::{TlsError, TransportError},
     };
 
-    /// They are stored, and values of metrics and of the command line.
+    /// The names are stored in the database, and are values of metrics and command-line options.
     #[test]
     fn names_are_stable() {
         for (purpose, name) in [

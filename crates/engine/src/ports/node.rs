@@ -1,4 +1,4 @@
-//! Nodes of a deployment: heartbeats, the time of the database, housekeeping.
+//! Store ports for a deployment's nodes: heartbeats, the database's time, and housekeeping.
 
 use std::time::Duration;
 
@@ -13,22 +13,22 @@ use super::store::StoreError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub Uuid);
 
-/// The state of the database that a node has last seen.
+/// The database as a node has last seen it, to detect a rollback.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LastSeenDatabase {
-    /// Zero: none seen yet.
+    /// Last seen [`HeartbeatResult::generation`]. Zero: none seen yet.
     pub generation: i64,
-    /// Result of [`NodeStore::database_identity`]. `None`: not compared.
+    /// Current result of [`NodeStore::database_identity`]. `None`: the identity is not compared.
     pub identity: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeartbeatResult {
-    /// Live nodes by id.
+    /// Live nodes, sorted by id.
     pub nodes: Vec<NodeId>,
-    /// Number of heartbeats that the database has recorded.
+    /// Number of heartbeats that the database has recorded. It decreases only if the database is rolled back.
     pub generation: i64,
-    /// Detection of a rollback of the database that no administrator has accepted yet.
+    /// When a rollback of the database was detected. `None`: no rollback, or an administrator has accepted it.
     pub rollback_detected_at: Option<Timestamp>,
 }
 
@@ -36,19 +36,19 @@ pub struct HeartbeatResult {
 pub struct DatabaseHistory {
     pub generation: i64,
     pub rollback_detected_at: Option<Timestamp>,
-    /// Last recorded identity.
+    /// Last recorded database identity.
     pub identity: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatabaseTime {
-    /// Clock of the database server.
+    /// The database server's clock.
     pub clock: Timestamp,
-    /// Latest time that a heartbeat recorded.
+    /// Latest time that any heartbeat has recorded.
     pub latest_recorded: Timestamp,
 }
 
-/// The last request demand that a node has published.
+/// The request counts that a node has last published, for sharing rate limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedDemand {
     pub node: NodeId,
@@ -61,11 +61,11 @@ pub trait NodeStore: Send + Sync {
     /// Reads the database's time. Embedded databases return `machine_now`.
     async fn database_time(&self, machine_now: Timestamp) -> Result<DatabaseTime, StoreError>;
 
-    /// Records that `node` is alive at `now`, and removes nodes without a heartbeat since `dead_before`, with their
-    /// demand. Records `now` as the latest time, unless a later one is recorded.
+    /// Records that `node` is alive at `now`. Removes nodes without a heartbeat since `dead_before`, with their
+    /// published demand. Records `now` as the latest time, unless a later one is recorded.
     ///
-    /// Marks the database as rolled back if its generation is less than the `known` one, or if none is known and its
-    /// identity differs from the recorded one.
+    /// Marks the database as rolled back if its generation is lower than the generation in `known`. If `known` has no
+    /// generation, marks it if its identity differs from the recorded one.
     async fn heartbeat(
         &self,
         node: NodeId,
@@ -74,21 +74,22 @@ pub trait NodeStore: Send + Sync {
         known: LastSeenDatabase,
     ) -> Result<HeartbeatResult, StoreError>;
 
-    /// Identity of this copy of the database, which changes after a restore and after a failover. `None`: unknown.
+    /// Returns the identity of this copy of the database, which changes after a restore and after a failover. `None`:
+    /// the database has no identity, or does not permit reading it.
     async fn database_identity(&self) -> Result<Option<String>, StoreError>;
 
     /// Reads the recorded generation and identity.
     async fn database_history(&self) -> Result<DatabaseHistory, StoreError>;
 
-    /// Accepts a rolled back database: sets a generation greater than any that a node may have seen, ends all console
+    /// Accepts a rolled-back database. Sets a generation greater than any that a node may have seen, ends all console
     /// sessions, and voids all links and pending invitations. Returns the number of ended sessions.
     async fn accept_restored_database(&self, audit: &AuditEvent) -> Result<u64, StoreError>;
 
-    /// Deletes the latest recorded time, so that only the database's clock counts.
+    /// Deletes the latest recorded time, so that nodes follow the database's clock even if it was set back.
     async fn reset_latest_time(&self) -> Result<(), StoreError>;
 
-    /// Publishes the request demand of `node`. Returns the demand that other nodes have published. Nodes do not wait for
-    /// each other.
+    /// Publishes the request demand of `node`, and returns the last published demand of the other nodes. Does not wait
+    /// for other nodes.
     async fn exchange_demand(
         &self,
         node: NodeId,
@@ -99,15 +100,15 @@ pub trait NodeStore: Send + Sync {
     /// Counts the nodes with a heartbeat since `seen_since`.
     async fn count_live_nodes(&self, seen_since: Timestamp) -> Result<u64, StoreError>;
 
-    /// Removes a node, with its demand and its leases.
+    /// Removes a node, with its published demand and its leases.
     async fn deregister_node(&self, node: NodeId) -> Result<(), StoreError>;
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeletedChecks {
-    /// Without those that were dropped with a partition.
+    /// Number of checks deleted row by row. Checks that were dropped with a whole partition are not counted.
     pub checks: u64,
-    /// Nothing is left that can be deleted now.
+    /// Whether nothing is left that can be deleted now.
     pub is_complete: bool,
 }
 
@@ -116,24 +117,24 @@ pub trait HousekeepingStore: Send + Sync {
     /// Checks that the database is reachable and writable, and has all migrations of this binary.
     async fn ping(&self) -> Result<(), StoreError>;
 
-    /// Deletes a batch of expired rows: revocations, idempotency keys, credentials deleted more than 30 days ago,
-    /// console sessions, links, failed logins, invitations, accounts unused within a week, and concatenated SMS an hour
-    /// after their expiry. Returns the number of deleted rows.
+    /// Deletes a batch of expired rows: token revocations, idempotency keys, credentials deleted more than 30 days ago,
+    /// console sessions, links, failed logins, invitations, accounts that were not used within a week of their
+    /// creation, and concatenated SMS that expired more than an hour ago. Returns the number of deleted rows.
     async fn delete_expired(&self, now: Timestamp) -> Result<u64, StoreError>;
 
-    /// Creates missing partitions of the tables that are divided by time, for checks created from `from` to `until`.
-    /// Returns their number.
+    /// Creates the missing partitions of time-partitioned tables, for checks created from `from` to `until`. Returns
+    /// the number of created partitions.
     async fn create_partitions(&self, from: Timestamp, until: Timestamp) -> Result<u64, StoreError>;
 
     /// Deletes a batch of audit events, oldest first. Returns the number of deleted rows.
     async fn delete_audit_events_before(&self, before: Timestamp) -> Result<u64, StoreError>;
 
-    /// Hides all checks created before `before` from lists, for good, and deletes the oldest of them with their
-    /// callbacks and attempts, as many as one transaction can in about `max_duration`, but at least one. Usage counters
-    /// remain.
+    /// Deletes checks created before `before`, with their callbacks and attempts. First hides all of them from lists
+    /// permanently. Then deletes the oldest ones, as many as one transaction can in about `max_duration`, but at least
+    /// one. Keeps the usage counters.
     ///
-    /// Databases that divide checks by month round `before` down to the first of its month (UTC), and drop whole months.
-    /// A check that is open, or whose callback is still being sent, is deleted by a call after it has ended. Lists are
-    /// fastest if `before` is midnight, UTC.
+    /// Databases that partition checks by month round `before` down to the first of its month (UTC), and drop whole
+    /// months. Open checks, and checks whose callback is still being sent, remain until a later call. Lists are fastest
+    /// if `before` is midnight UTC.
     async fn delete_old_checks(&self, before: Timestamp, max_duration: Duration) -> Result<DeletedChecks, StoreError>;
 }

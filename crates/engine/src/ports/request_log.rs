@@ -1,4 +1,4 @@
-//! Log of recent API requests of a project.
+//! Store port for the log of a project's recent API requests.
 
 use std::ops::RangeInclusive;
 
@@ -17,32 +17,32 @@ use super::store::StoreError;
 /// A logged request. Values of parameters and bodies are already masked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestLogEntry {
-    /// UUID of version 7, in order of arrival.
+    /// UUID version 7, so that ids sort in order of arrival.
     pub id: Uuid,
     pub project: ProjectId,
     pub at: Timestamp,
-    /// From the response. Callers may choose it, so it may repeat.
+    /// Request id from the response. Callers may choose it, so it may repeat.
     pub request_id: String,
     pub method: String,
-    /// Path template, never the path.
+    /// Path template of the route, never the actual path.
     pub route: String,
     /// The check or verification that the request created or named.
     pub check: Option<CheckId>,
     pub status: u16,
     pub rejection: Option<Rejection>,
-    /// The client that the request names.
+    /// The client id in the request's credential or token, which may be invalid.
     pub client: ClientId,
-    /// Whether the request had a valid secret or token of the client.
+    /// Whether the request had a valid secret or token of this client.
     pub authenticated: bool,
     pub duration_micros: u64,
     pub query: Option<String>,
-    /// Rejected requests only.
+    /// Request body. Rejected requests only.
     pub body: Option<String>,
     /// Number of similar requests that sampling has skipped since the last logged one.
     pub skipped: u32,
 }
 
-/// The problem of a rejected request, as in its response.
+/// The problem reported in the response to a rejected request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
     pub error_code: String,
@@ -72,14 +72,14 @@ impl StatusClass {
     }
 }
 
-/// Maximum number of logged requests per project.
+/// Maximum numbers of logged requests that a project keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLogRetention {
     pub authenticated: u32,
     pub unauthenticated: u32,
 }
 
-/// `None` matches all requests.
+/// Filter of logged requests. A member that is `None` matches all requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestLogFilter {
     pub class: Option<StatusClass>,
@@ -102,9 +102,9 @@ pub trait RequestLogStore: Send + Sync {
         page: PageRequest,
     ) -> Result<Page<RequestLogEntry>, StoreError>;
 
-    /// Deletes the oldest requests of a project beyond the retention. Returns the number of deleted rows.
+    /// Deletes the oldest requests of a project beyond its maximum numbers. Returns the number of deleted rows.
     async fn trim_requests(&self, project: ProjectId, kept: RequestLogRetention) -> Result<u64, StoreError>;
 
-    /// Deletes a batch of old requests. Returns the number of deleted rows.
+    /// Deletes a batch of requests that arrived before `before`. Returns the number of deleted rows.
     async fn delete_requests_before(&self, before: Timestamp) -> Result<u64, StoreError>;
 }

@@ -1,8 +1,8 @@
 //! MACs of rows that grant rights: accounts, memberships, invitations, sessions, links and credentials.
 //!
-//! The engine has the key and the store has the rows. The store therefore asks a [`RowSigner`] of the engine for the MAC
-//! of each row that it writes, and verifies a row before it reads rights from it or changes it. A row that was written or
-//! altered outside Ringtrue grants nothing.
+//! The engine has the key, and the store has the rows. The store therefore uses the engine's [`RowSigner`] to compute
+//! the MAC of each row that it writes. It verifies the MAC before it reads rights from a row or changes it. A row that
+//! was written or altered outside Ringtrue has no valid MAC and grants nothing.
 
 use std::fmt;
 
@@ -15,24 +15,25 @@ use super::store::StoreError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowMac(pub [u8; 32]);
 
-/// Signs rows with the hash key.
+/// Computes and verifies MACs of rows with the hash key.
 pub trait RowSigner: fmt::Debug + Send + Sync {
     fn sign(&self, fields: &RowFields) -> Result<RowMac, StoreError>;
 
-    /// `false`: the row has no MAC or another one, and was written outside Ringtrue.
+    /// Whether the row has the right MAC. `false`: the row was written or altered outside Ringtrue.
     fn is_valid(&self, fields: &RowFields, mac: Option<RowMac>) -> Result<bool, StoreError> {
         let expected = self.sign(fields)?;
         Ok(mac.is_some_and(|mac| aws_lc_rs::constant_time::verify_slices_are_equal(&expected.0, &mac.0).is_ok()))
     }
 }
 
-/// The authenticated fields of a row, in a fixed order.
+/// The fields of a row that its MAC covers, in a fixed order.
 #[derive(Clone, derive_more::Debug)]
 #[debug("RowFields(…)")]
 pub struct RowFields(Vec<Vec<u8>>);
 
 impl RowFields {
-    /// The name of the table separates the rows of different tables.
+    /// Begins the fields of a row. The table's name is the first one, so that a MAC is not valid for a row of another
+    /// table.
     pub fn of_table(table: &'static str) -> Self {
         RowFields(vec![b"row".to_vec(), table.as_bytes().to_vec()])
     }
@@ -58,7 +59,7 @@ impl RowFields {
         self.bytes(at.as_millisecond().to_be_bytes())
     }
 
-    /// Distinguishes an absent field from an empty one.
+    /// Adds a field that may be absent. An absent field is encoded differently from an empty one.
     #[must_use]
     pub fn optional(self, bytes: Option<impl AsRef<[u8]>>) -> Self {
         let encoded = bytes.map_or_else(Vec::new, |bytes| [&[1], bytes.as_ref()].concat());
@@ -70,7 +71,7 @@ impl RowFields {
     }
 }
 
-/// All fields of a credential that decide what it permits, and until when.
+/// Returns all fields of a credential that decide what it permits, and until when.
 pub fn credential_fields(credential: &Credential) -> RowFields {
     let Credential { client_id, owner, secret_digest, scopes, created_at, expires_at, retires_at, deleted_at, .. } =
         credential;

@@ -1,4 +1,4 @@
-//! SIM swaps at the simulated operator, which all nodes share.
+//! Store port for SIM swaps at the sandbox's simulated operator. Nodes share them.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -9,7 +9,7 @@ use ringtrue_domain::{
 
 use super::store::StoreError;
 
-/// A SIM swap that a project made at its simulated operator.
+/// A SIM swap that a project has simulated for a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimulatedSimSwap {
     pub number_hash: NumberHash,
@@ -19,7 +19,8 @@ pub struct SimulatedSimSwap {
 
 #[async_trait]
 pub trait SandboxStore: Send + Sync {
-    /// Records a swap, or replaces that of the same number. Deletes the oldest swaps of the project beyond `limit`.
+    /// Records a swap, or replaces the recorded swap of the same number. Deletes the project's oldest swaps beyond
+    /// `limit`.
     async fn record_simulated_sim_swap(
         &self,
         project: ProjectId,

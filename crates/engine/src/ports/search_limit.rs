@@ -1,7 +1,7 @@
-//! Limits the concurrent searches of a workspace on this node.
+//! Limits how many searches of a workspace run concurrently on this node.
 //!
-//! Only a search that scans a project's checks needs a permit. The store holds it until its statements have ended, even
-//! if the client disconnects earlier.
+//! Only a search that scans a project's checks needs a permit. The store holds the permit until the search's statements
+//! have ended, even if the client disconnects earlier.
 
 use std::{
     collections::HashMap,
@@ -16,7 +16,7 @@ use ringtrue_domain::tenancy::WorkspaceId;
 
 use crate::ports::store::StoreError;
 
-/// Concurrent searches of a workspace, running or waiting for a connection.
+/// Maximum number of concurrent searches per workspace, running or waiting for a database connection.
 pub const MAX_SEARCHES_PER_WORKSPACE: u32 = 2;
 
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ impl SearchLimiter {
         Ok(SearchPermit { workspace, running: Arc::clone(&self.running) })
     }
 
-    /// Number of permits held.
+    /// Number of searches that currently hold a permit.
     pub fn running(&self) -> u64 {
         self.running.counts().values().copied().map(u64::from).sum()
     }
@@ -69,7 +69,7 @@ impl Drop for SearchPermit {
         let mut running = self.running.counts();
         match running.get_mut(&self.workspace) {
             Some(count) if *count > 1 => *count -= 1,
-            // Frees the memory of idle workspaces.
+            // Removes the entry, so that idle workspaces use no memory.
             _ => drop(running.remove(&self.workspace)),
         }
     }

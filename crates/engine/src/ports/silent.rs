@@ -1,7 +1,7 @@
-//! Silent checks: redirect sessions, and connectors to operators that identify devices.
+//! Ports for silent checks: stored redirect sessions, and connectors to operators that identify devices.
 //!
-//! A redirect session is a row beside its check, from creation to conclusion. Each step is a conditional write: a
-//! `state` is consumed once, and the operator's verdict is stored once.
+//! A redirect session is the stored state of a silent check's OAuth flow, from creation to conclusion of the check.
+//! Each step is a conditional write: a `state` is consumed once, and the operator's verdict is stored once.
 
 use std::{
     fmt,
@@ -22,43 +22,44 @@ use super::{
     store::StoreError,
 };
 
-/// What the operator verifies or discovers about the device.
+/// The question to the operator about a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SilentOperation<'a> {
-    /// Secure SNA: whether the device has this number.
+    /// Secure SNA: does the device have this number?
     VerifyNumber(&'a Msisdn),
-    /// Discovery: the number of the device.
+    /// Discovery: which number does the device have?
     DiscoverNumber,
 }
 
 /// A request to redirect a device to the operator.
 #[derive(Clone, Copy, derive_more::Debug)]
-// Masked: `state` authenticates the returning device.
+// Hides the fields: `state` authenticates the returning device.
 #[debug("AuthorizationRequest({check})")]
 pub struct AuthorizationRequest<'a> {
     pub check: CheckId,
     pub operation: SilentOperation<'a>,
     /// OAuth `state`: single use, unguessable, at most 64 characters of `A-Z a-z 0-9 _ -`.
     pub state: &'a str,
-    /// The number of the simulated SIM, in sandbox projects.
+    /// Number of the simulated SIM in the device. Sandbox projects only.
     pub simulated_sim: Option<&'a Msisdn>,
     pub device_ip: IpAddr,
     pub now: Timestamp,
 }
 
-/// The redirect for the device, with the data that the connector needs when the device returns.
+/// The operator's URL for the device, with the data that the connector needs when the device returns.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("AuthorizationRedirect(…)")]
 pub struct AuthorizationRedirect {
-    /// Absolute URL.
+    /// Absolute URL to which the device is redirected.
     pub location: String,
-    /// Private data of the connector, such as nonce and PKCE verifier. Stored sealed, passed back once.
+    /// The connector's private data, such as the nonce and the PKCE verifier. The engine stores it encrypted, and
+    /// passes it to [`complete_authorization`](SilentConnector::complete_authorization) once.
     pub connector_data: Vec<u8>,
 }
 
 /// The request with which a device returns from the operator. Its `state` is valid and already consumed.
 #[derive(Clone, Copy, derive_more::Debug)]
-// Masked: query and headers may contain codes and phone numbers.
+// Hides the fields: query and headers may contain codes and phone numbers.
 #[debug("AuthorizationResponse({check})")]
 pub struct AuthorizationResponse<'a> {
     pub check: CheckId,
@@ -66,9 +67,9 @@ pub struct AuthorizationResponse<'a> {
     pub connector_data: &'a [u8],
     /// IP address of the device when it was redirected.
     pub initial_ip: IpAddr,
-    /// Peer of the TCP connection: the device, an operator's gateway, or a proxy of ours.
+    /// Peer of the TCP connection: the device, an operator's gateway, or one of our proxies.
     pub peer: SocketAddr,
-    /// Client address, as reported by trusted proxies.
+    /// IP address of the returning device, as reported by trusted proxies.
     pub device_ip: IpAddr,
     /// Decoded query parameters in order.
     pub query: &'a [(String, String)],
@@ -77,19 +78,20 @@ pub struct AuthorizationResponse<'a> {
     pub now: Timestamp,
 }
 
-/// The operator's result for a [`SilentOperation`].
+/// The operator's answer to a [`SilentOperation`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SilentResult {
     Match(bool),
     Number(Msisdn),
 }
 
-/// A connector to operators that identify devices.
+/// A connector to operators that can identify a device by its mobile data connection.
 ///
-/// The [`ErrorCode`] of a failure concludes the check. Connectors log the details, without numbers, tokens or codes.
+/// If a method fails, the check is concluded with the returned [`ErrorCode`]. Connectors log the details, without
+/// numbers, tokens or codes.
 #[async_trait]
 pub trait SilentConnector: fmt::Debug + Send + Sync {
-    /// Name in the configuration.
+    /// Name of the connector in the configuration.
     fn name(&self) -> &str;
 
     fn supports(&self, product: Product) -> bool;
@@ -101,41 +103,42 @@ pub trait SilentConnector: fmt::Debug + Send + Sync {
 
     async fn begin_authorization(&self, request: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode>;
 
-    /// Whether the connector accepts responses from this source. Called before the device's addresses are compared: a
-    /// request from elsewhere is no evidence that the device has changed its address. Operators that send devices back
-    /// from any address accept all sources.
+    /// Whether the connector accepts a response from this source. Called before the device's addresses are compared,
+    /// because a request from elsewhere does not prove that the device has changed its address. The default accepts all
+    /// sources, for operators that send devices back from any address.
     fn check_source(&self, _response: &AuthorizationResponse<'_>) -> Result<(), ErrorCode> {
         Ok(())
     }
 
-    /// Called at most once per authorization: operators' codes and tokens are single use.
+    /// Redeems the operator's response. Called at most once per authorization, because operators' codes and tokens are
+    /// single use.
     async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode>;
 }
 
-/// A check with its redirect session.
+/// A check, with its redirect session if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedirectSessionRecord {
     pub check: AnyCheck,
-    /// `None` after the conclusion of the check.
+    /// `None`: the check is concluded, or has no redirect session.
     pub session: Option<RedirectSession>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedirectSession {
     pub input: Sealed,
-    /// Of the last redirect, until its `state` is consumed.
+    /// Hash of the `state` of the last redirect. `None`: no redirect has begun, or its `state` is consumed.
     pub state_hash: Option<TokenHash>,
-    /// The last redirect, also after its `state` is consumed.
+    /// The last redirect, also after its `state` is consumed. `None`: no redirect has begun.
     pub last_redirect: Option<BegunRedirect>,
     pub verdict: Option<SealedVerdict>,
     pub wrong_codes: u32,
 }
 
-/// When a device was redirected to its operator, and by which browser.
+/// A redirect of a device to its operator: its time, and the browser that began it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BegunRedirect {
     pub at: Timestamp,
-    /// `None`: it did not begin at the hosted page.
+    /// `None`: the redirect did not begin at the hosted page.
     pub browser: Option<BrowserHash>,
 }
 
@@ -145,20 +148,20 @@ pub struct SealedVerdict {
     pub verdict: Sealed,
 }
 
-/// A device is redirected to its operator.
+/// A redirect of a device to its operator, to be stored.
 #[derive(Clone, Debug)]
 pub struct BeginRedirect {
     pub check: CheckId,
     pub network: NetworkId,
     pub state_hash: TokenHash,
-    /// Sealed data for the return of the device.
+    /// Encrypted data that is needed when the device returns.
     pub pending_redirect: Sealed,
-    /// `None`: it did not begin at the hosted page.
+    /// `None`: the redirect did not begin at the hosted page.
     pub browser: Option<BrowserHash>,
     pub at: Timestamp,
 }
 
-/// The result of a consumed `state`.
+/// The redirect session whose `state` was consumed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumedState {
     pub record: RedirectSessionRecord,
@@ -167,21 +170,23 @@ pub struct ConsumedState {
 
 #[async_trait]
 pub trait RedirectSessionStore: Send + Sync {
-    /// Finds a check without a tenant: devices authenticate with the URL of the check.
+    /// Finds a redirect session by check alone. Takes no tenant, because devices authenticate with the check's secret
+    /// URL.
     async fn redirect_session(&self, check: CheckId) -> Result<Option<RedirectSessionRecord>, StoreError>;
 
     /// Marks the check as pending on a network, and replaces any earlier `state`. `false`: the check is concluded or
-    /// has a verdict.
+    /// already has a verdict, and nothing was written.
     async fn begin_redirect(&self, redirect: BeginRedirect) -> Result<bool, StoreError>;
 
-    /// Consumes a `state`. `None`: it is invalid.
+    /// Consumes a `state`. `None`: the `state` is invalid.
     ///
-    /// Not durable on return: a crash before the next step of the check may undo it.
+    /// The effect is not durable on return: a crash before the check's next write may undo it.
     async fn consume_state(&self, check: CheckId, state: TokenHash) -> Result<Option<ConsumedState>, StoreError>;
 
-    /// Stores the operator's verdict. `false`: the check is concluded or has a verdict.
+    /// Stores the operator's verdict. `false`: the check is concluded or already has a verdict, and nothing was
+    /// written.
     async fn store_verdict(&self, check: CheckId, verdict: SealedVerdict) -> Result<bool, StoreError>;
 
-    /// Counts a wrong code. Returns the total, or `None` if the check is concluded.
+    /// Counts a wrong redemption code. Returns the total for the check. `None`: the check is concluded.
     async fn count_wrong_code(&self, check: CheckId) -> Result<Option<u32>, StoreError>;
 }

@@ -1,4 +1,4 @@
-//! Connectors to operators that report SIM changes.
+//! Port for connectors to operators that report SIM changes.
 
 use std::fmt;
 
@@ -17,19 +17,19 @@ use tokio::time::Instant;
 #[debug("SimSwapRequest({check})")]
 pub struct SimSwapRequest<'a> {
     pub check: CheckId,
-    /// Simulated SIMs belong to one project.
+    /// The project of the check. Each project has its own simulated SIMs.
     pub project: ProjectId,
     pub number: &'a Msisdn,
     pub period: SimSwapPeriod,
     pub now: Timestamp,
-    /// The caller drops the request at this instant.
+    /// When the caller stops waiting and drops the request.
     pub deadline: Instant,
 }
 
 /// A connector to operators that report SIM changes.
 #[async_trait]
 pub trait SimSwapConnector: fmt::Debug + Send + Sync {
-    /// Name in the configuration.
+    /// Name of the connector in the configuration.
     fn name(&self) -> &str;
 
     /// Whether requests currently reach the operator. `true` if the connector cannot tell.

@@ -1,4 +1,4 @@
-//! Inbound SMS, and the parts of concatenated ones, which may arrive at different nodes.
+//! Ports for inbound SMS. The parts of a concatenated SMS may arrive at different nodes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,8 +14,8 @@ use uuid::Uuid;
 
 use super::store::StoreError;
 
-/// The outcome of a received SMS. All outcomes are final: the operator need not send the SMS again. Metrics are
-/// labelled with the names.
+/// The outcome of processing a received SMS. All outcomes are final, so the operator need not resend the SMS. Metrics
+/// use the variant names as labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum SmsOutcome {
@@ -23,19 +23,19 @@ pub enum SmsOutcome {
     Concluded,
     /// The check was already concluded or past its deadline.
     TooLate,
-    /// A check became `PENDING`: the sender matches, the code is missing or invalid.
+    /// A check became `PENDING`: the sender matches, but the code is missing or invalid.
     Pending,
     /// No open check expects the SMS.
     Unmatched,
-    /// No valid code, and a sender that is not attributable to a subscriber.
+    /// The SMS has no valid code, and its sender does not identify a subscriber.
     Unusable,
 }
 
-/// The first part of a concatenated SMS whose other parts are missing.
+/// The first received part of a concatenated SMS of which other parts are still missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartialSms {
     pub origin: SmsOrigin,
-    /// Name of the connector that received it.
+    /// Name of the connector that received the part.
     pub connector: Arc<str>,
     pub from: SmsSender,
     pub to: Msisdn,
@@ -43,12 +43,13 @@ pub struct PartialSms {
 }
 
 #[async_trait]
+/// Processes received SMS. Implemented by the engine, called by connectors.
 pub trait Inbox: Send + Sync {
     /// Processes an SMS. `Ok`: its effect is durable, and the connector acknowledges it to the operator. `Err`: the
     /// connector requests redelivery.
     async fn receive(&self, sms: InboundSms) -> Result<SmsOutcome, StoreError>;
 
-    /// Marks matching checks as pending before the SMS is complete.
+    /// Marks the checks that expect an SMS from this sender as pending, before all its parts have arrived.
     async fn receive_partial(&self, partial: PartialSms) -> Result<(), StoreError>;
 }
 
@@ -57,33 +58,34 @@ pub trait Inbox: Send + Sync {
 #[debug("SmsPart({connector}, {sequence} of {total})")]
 pub struct SmsPart {
     pub origin: SmsOrigin,
-    /// Name of the connector that received it. Parts of one SMS arrive over one connector, on any node.
+    /// Name of the connector that received the part. All parts of an SMS arrive over one connector, but on any node.
     pub connector: Arc<str>,
-    /// Addresses as received; the same in all parts.
+    /// Sender and receiver address as received. All parts of an SMS have the same addresses.
     pub from: String,
     pub to: String,
-    /// Octets of the reference: one or two. References of different widths differ, whatever their value.
+    /// Concatenation reference: one or two octets. References of different lengths are different, even if their values
+    /// are equal.
     pub reference: Vec<u8>,
-    /// At least 2.
+    /// Number of parts of the SMS, at least 2.
     pub total: u8,
-    /// From 1 to `total`.
+    /// Position of this part in the SMS, from 1 to `total`.
     pub sequence: u8,
-    /// In a format of the connector.
+    /// Content of the part, in a format that only the connector reads.
     pub content: Vec<u8>,
-    /// Time in which all parts have to arrive.
+    /// Time within which all parts must arrive.
     pub lifetime: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PartOutcome {
-    /// The part is durable: the connector acknowledges it. `first`: it is the first part of its SMS.
+    /// The part is durable, so the connector acknowledges it. `first`: no other part of its SMS was received before.
     Stored { first: bool },
-    /// The connector passes the SMS to the inbox, and acknowledges the part if the inbox has processed it. Otherwise the
-    /// operator resends the part, which completes the SMS again.
+    /// All parts have arrived. The connector passes the SMS to the inbox, and acknowledges the part once the inbox has
+    /// processed the SMS. Otherwise the operator resends the part, which completes the SMS again.
     Complete(CompleteSms),
-    /// The SMS was processed before: the connector acknowledges the part.
+    /// The SMS was processed before, so the connector acknowledges the part.
     AlreadyProcessed,
-    /// Too many SMS are incomplete. The connector requests redelivery.
+    /// Too many SMS are incomplete, so the connector requests redelivery.
     LimitReached,
 }
 
@@ -97,44 +99,47 @@ pub struct CompleteSms {
     pub contents: Vec<Vec<u8>>,
 }
 
-/// Joins the parts of concatenated SMS. Nodes share the parts, which may arrive at several of them.
+/// Joins the parts of concatenated SMS. Nodes share the stored parts, because the parts of an SMS may arrive at
+/// different nodes.
 #[async_trait]
 pub trait Reassembly: Send + Sync {
     async fn add_part(&self, part: SmsPart) -> Result<PartOutcome, StoreError>;
 
-    /// Records that the inbox has processed an SMS. Without it, a resent part is processed again, to no effect.
+    /// Records that the inbox has processed an SMS. If this is not recorded, a resent part causes the SMS to be
+    /// processed again, without effect.
     async fn mark_processed(&self, sms: &CompleteSms) -> Result<(), StoreError>;
 
-    /// Discards the expired SMS of a connector. Returns the number of those with missing parts.
+    /// Discards the expired SMS of a connector. Returns how many of them had missing parts.
     async fn discard_expired(&self, connector: &str) -> Result<u64, StoreError>;
 }
 
-/// Keyed hash of connector, sender, receiver, reference with its width, and number of parts: equal for all parts of an SMS.
+/// Identifies a concatenated SMS: keyed hash of the connector, sender, receiver, reference with its length, and number
+/// of parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SmsKey(pub [u8; 32]);
 
-/// A received part.
+/// A received part of a concatenated SMS, to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedSmsPart {
     pub key: SmsKey,
-    /// Identifies the SMS if this is its first part.
+    /// New id of the SMS. Used only if this is the first received part.
     pub sms: Uuid,
     pub connector: Arc<str>,
     /// Keyed hash of the sender.
     pub sender: [u8; 32],
     pub total_parts: u8,
-    /// From 1.
+    /// Position of this part in the SMS, from 1.
     pub sequence: u8,
-    /// Keyed hash of the content, which recognises a resent part.
+    /// Keyed hash of the content, to recognise a resent part.
     pub content_hash: [u8; 32],
     pub content: Sealed,
     pub now: Timestamp,
-    /// Expiry of the SMS if this is its first part.
+    /// When the SMS expires. Used only if this is the first received part.
     pub expires_at: Timestamp,
     pub limits: SmsPartLimits,
 }
 
-/// Limits on SMS that are not processed yet.
+/// Maximum numbers of SMS that are stored but not processed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmsPartLimits {
     pub per_sender: u32,
@@ -143,17 +148,17 @@ pub struct SmsPartLimits {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddPartOutcome {
-    /// Other parts are missing. `first`: this is the first part of its SMS.
+    /// Other parts are missing. `first`: no other part of this SMS was received before.
     Stored {
         first: bool,
     },
-    /// All parts are stored, and the SMS is not processed yet. Concurrent parts complete an SMS once; a part that is
-    /// resent completes it again.
+    /// All parts are stored, and the SMS is not processed yet. If parts arrive concurrently, only one of them gets this
+    /// outcome. A resent part gets it again.
     Complete {
         sms: Uuid,
         contents: Vec<Sealed>,
     },
-    /// A part of an SMS that was processed before.
+    /// The part belongs to an SMS that was processed before.
     AlreadyProcessed,
     LimitReached,
 }
@@ -162,13 +167,13 @@ pub enum AddPartOutcome {
 pub trait SmsPartStore: Send + Sync {
     /// Stores a part.
     ///
-    /// A part that differs from the stored part with the same number belongs to a newer SMS with a reused reference; it
-    /// replaces the older SMS. So does a part of an expired SMS.
+    /// A part belongs to a newer SMS with a reused reference if it differs from the stored part at the same position,
+    /// or if the stored SMS has expired. The newer SMS then replaces the stored one.
     async fn add_sms_part(&self, part: &ReceivedSmsPart) -> Result<AddPartOutcome, StoreError>;
 
-    /// Deletes the contents of a processed SMS. Resent parts of it are recognised until it expires.
+    /// Deletes the contents of a processed SMS. Resent parts are still recognised until the SMS expires.
     async fn mark_sms_processed(&self, key: SmsKey, sms: Uuid, now: Timestamp) -> Result<(), StoreError>;
 
-    /// Deletes a batch of expired SMS of a connector. Returns the number of those with missing parts.
+    /// Deletes a batch of a connector's expired SMS. Returns how many of them had missing parts.
     async fn delete_expired_sms(&self, connector: &str, now: Timestamp) -> Result<u64, StoreError>;
 }

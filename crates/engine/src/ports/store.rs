@@ -1,8 +1,8 @@
-//! Results that all store ports share.
+//! Errors and results that all store ports share.
 
 use std::time::Duration;
 
-/// Change counter of the control plane.
+/// Version of the control plane. Every change of the control plane increments it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ControlPlaneVersion(pub i64);
 
@@ -10,16 +10,16 @@ pub struct ControlPlaneVersion(pub i64);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AlteredRow {
     pub table: &'static str,
-    /// The id, or for a membership the ids of account and workspace.
+    /// Id of the row. For a membership, the ids of the account and the workspace.
     pub row: String,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The outcome is unknown. A retry may succeed.
+    /// It is unknown whether the operation took effect. A retry may succeed.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
-    /// A retry fails the same way.
+    /// A retry would fail in the same way.
     #[error("the database rejected the statement: {0}")]
     Refused(String),
     #[error("the query was cancelled after {} ms", .0.as_millis())]
@@ -30,7 +30,7 @@ pub enum StoreError {
     /// A stored row cannot be decoded.
     #[error("{table}: row {row}: {problem}")]
     CorruptRow { table: &'static str, row: String, problem: String },
-    /// The MAC of a stored row is wrong: it grants nothing and cannot be changed.
+    /// The MAC of a stored row is wrong, so the row grants nothing and cannot be changed.
     #[error("{}: row {} was written or altered outside Ringtrue", .0.table, .0.row)]
     Altered(AlteredRow),
 }

@@ -1,4 +1,4 @@
-//! Workspaces, projects and credentials.
+//! Store ports for workspaces, projects and credentials.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -23,8 +23,8 @@ pub trait WorkspaceStore: Send + Sync {
         audit: &[AuditEvent],
     ) -> Result<(), StoreError>;
 
-    /// Renames a workspace; with `expected`, only if the workspace is unchanged. `None`: it has changed or does not
-    /// exist, and nothing was written.
+    /// Renames a workspace. With `expected`, only if it has not changed since `expected` was read. `None`: it has
+    /// changed or does not exist, and nothing was written.
     async fn rename_workspace(
         &self,
         id: WorkspaceId,
@@ -69,16 +69,17 @@ pub enum CreateCredentialOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeleteCredentialOutcome {
     Deleted,
-    /// The credential has changed since it was read.
+    /// The credential has changed since it was read, and nothing was written.
     Stale,
-    /// The workspace has no other live credential. One that retires does not count.
+    /// The workspace has no other live credential, and nothing was written. A credential that was rotated out does not
+    /// count as live.
     LastOfWorkspace,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RotateCredentialOutcome {
     Rotated,
-    /// The credential has changed since it was read, or does not exist any more.
+    /// The credential has changed since it was read, or no longer exists. Nothing was written.
     Stale,
     /// The owner has reached its maximum number of active credentials.
     LimitReached,
@@ -88,7 +89,7 @@ pub enum RotateCredentialOutcome {
 pub enum UpdateProjectOutcome {
     Updated,
     NameTaken,
-    /// The project has changed since it was read, or does not exist.
+    /// The project has changed since it was read, or does not exist. Nothing was written.
     Stale,
 }
 
@@ -114,8 +115,8 @@ pub trait ProjectStore: Send + Sync {
         filter: Option<&Filter>,
     ) -> Result<Page<Project>, StoreError>;
 
-    /// Replaces the previous revision, `project.revision.0 - 1`. A `replacement` credential replaces all credentials of
-    /// the project.
+    /// Replaces the previous revision of a project, `project.revision.0 - 1`. A `replacement` credential replaces all
+    /// credentials of the project.
     async fn update_project(
         &self,
         project: &Project,
@@ -126,13 +127,14 @@ pub trait ProjectStore: Send + Sync {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CredentialLimits {
-    /// Active credentials per owner.
+    /// Maximum number of active credentials per owner.
     pub max_live: u32,
-    /// Retained deleted and expired credentials per workspace; the oldest are removed.
+    /// Maximum number of deleted and expired credentials that a workspace keeps. The oldest ones beyond it are removed.
     pub max_dead: u32,
 }
 
-/// Deleted credentials are only visible in [`changes_since`](super::control_plane::ControlPlaneStore::changes_since).
+/// Stores credentials. Deleted credentials are visible only in
+/// [`changes_since`](super::control_plane::ControlPlaneStore::changes_since).
 #[async_trait]
 pub trait CredentialStore: Send + Sync {
     async fn create_credential(
@@ -153,8 +155,8 @@ pub trait CredentialStore: Send + Sync {
     async fn list_credentials(&self, owner: CredentialOwner, page: PageRequest)
     -> Result<Page<Credential>, StoreError>;
 
-    /// Marks a credential as deleted; with `expected`, only if it is unchanged. The last live credential of a workspace
-    /// stays.
+    /// Marks a credential as deleted. With `expected`, only if it has not changed since `expected` was read. Keeps the
+    /// last live credential of a workspace.
     async fn delete_credential(
         &self,
         owner: CredentialOwner,
@@ -164,8 +166,8 @@ pub trait CredentialStore: Send + Sync {
         audit: &AuditEvent,
     ) -> Result<TenantLookup<DeleteCredentialOutcome>, StoreError>;
 
-    /// Creates a credential that replaces another one, which stays valid until `retires_at`. Writes nothing if the old
-    /// one has changed.
+    /// Creates a credential that replaces `old`. The old credential stays valid until `retires_at`. Writes nothing if
+    /// the old one has changed since it was read.
     async fn rotate_credential(
         &self,
         old: &Credential,
@@ -175,6 +177,6 @@ pub trait CredentialStore: Send + Sync {
         limits: CredentialLimits,
     ) -> Result<RotateCredentialOutcome, StoreError>;
 
-    /// Records the last use of credentials, without a new control plane version.
+    /// Records when credentials were last used, without incrementing the control plane version.
     async fn record_credential_uses(&self, uses: &[(ClientId, Timestamp)]) -> Result<(), StoreError>;
 }

@@ -1,4 +1,4 @@
-//! Revocation of access tokens.
+//! Store port for revoked access tokens.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -14,12 +14,12 @@ pub struct TokenId(pub Uuid);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revocation {
     pub token: TokenId,
-    /// End of retention, hours after the expiry of the token.
+    /// When the revocation is deleted: hours after the token has expired.
     pub expires_at: Timestamp,
 }
 
 #[async_trait]
 pub trait RevocationStore: Send + Sync {
-    /// Idempotent.
+    /// Revokes a token. Idempotent.
     async fn revoke_token(&self, revocation: Revocation) -> Result<(), StoreError>;
 }

@@ -1,4 +1,4 @@
-//! Outbound HTTP to callback URLs.
+//! Port for HTTP requests to callback URLs.
 
 use async_trait::async_trait;
 use ringtrue_domain::web_url::CallbackUrl;
@@ -8,7 +8,7 @@ use strum::{IntoStaticStr, VariantArray};
 #[derive(Clone, Debug)]
 pub struct OutboundRequest {
     pub url: CallbackUrl,
-    /// In wire order. The transport adds `host` and `content-length`.
+    /// Headers in the order in which they are sent. The transport adds `host` and `content-length`.
     pub headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
 }
@@ -27,7 +27,8 @@ pub struct OutboundResponse {
 pub enum TransportError {
     #[error("the host resolves to an address that is not allowed for callbacks")]
     BlockedAddress,
-    /// The address of the host cannot be compared with those of this service.
+    /// The host names of this service cannot be resolved, so the transport cannot tell whether the callback URL leads
+    /// back to it.
     #[error("the host names of this service cannot be resolved")]
     OwnAddressUnknown,
     #[error("the host name cannot be resolved")]
@@ -45,7 +46,7 @@ pub enum TransportError {
 }
 
 impl TransportError {
-    /// Value in attempt logs and metrics.
+    /// The value in attempt logs and metrics.
     pub const fn into_str(self) -> &'static str {
         match self {
             TransportError::BlockedAddress => "blocked_address",
@@ -60,7 +61,7 @@ impl TransportError {
     }
 }
 
-/// Reason why a TLS handshake failed. The name is the value in attempt logs and metrics.
+/// Reason why a TLS handshake failed. Attempt logs and metrics use the variant names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, VariantArray, thiserror::Error)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum TlsError {
@@ -72,7 +73,7 @@ pub enum TlsError {
     CertificateUntrusted,
     #[error("the certificate is for another host name")]
     CertificateWrongHost,
-    /// Revoked, malformed, for another purpose, or with an invalid signature.
+    /// The certificate is revoked, malformed, for another purpose, or has an invalid signature.
     #[error("the certificate is invalid")]
     CertificateInvalid,
     #[error("the peer supports neither TLS 1.2 nor TLS 1.3")]
@@ -84,7 +85,7 @@ pub enum TlsError {
     Handshake,
 }
 
-/// HTTP client for callback URLs. The only production implementation enforces the address policy.
+/// HTTP client for callback URLs. The only production implementation refuses addresses that the address policy forbids.
 #[async_trait]
 pub trait Transport: Send + Sync {
     async fn post(&self, request: OutboundRequest) -> Result<OutboundResponse, TransportError>;

@@ -1,7 +1,8 @@
-//! Verifications: checks whose steps are checks of other products.
+//! Store port for verifications, which run checks of other products as their steps.
 //!
-//! A verification is stored as a check with a row beside it, which names the check of the current step. Every move is
-//! one conditional write: it names the step that it ends, and writes nothing if another request has ended it before.
+//! A verification is stored as a check, and as a second row that names the check of the current step. Every transition
+//! is one conditional write: it names the step that it ends, and writes nothing if another request has already ended
+//! that step.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -25,38 +26,40 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerificationRecord {
     pub check: AnyCheck,
-    /// The check of the current step, or of the last one. The check of a SIM Swap step is stored at its end.
+    /// Id of the current step's check, or of the last step's after the end. A SIM Swap step's check is stored only when
+    /// the step ends.
     pub step: CheckId,
     pub progress: Progress,
-    /// `None` after the end.
+    /// Encrypted input of the steps. `None`: the verification has ended.
     pub input: Option<Sealed>,
-    /// When the completion code was redeemed.
+    /// When the completion code was redeemed. `None`: not yet.
     pub code_redeemed_at: Option<Timestamp>,
-    /// Hash of the redeemed code: the completion code, or the redirect code that gave the verdict of a Secure SNA step.
+    /// Hash of the redeemed code. It is the completion code, or the redirect code whose redemption gave the verdict of
+    /// a Secure SNA step.
     pub code_hash: Option<TokenHash>,
-    /// Language of the hosted page. `None`: that of the browser.
+    /// Language of the hosted page. `None`: the browser's language.
     pub locale: Option<Locale>,
 }
 
-/// The steps of a verification, for lists.
+/// A verification's steps, for lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedProgress {
     pub verification: CheckId,
     pub progress: Progress,
-    /// Status of the check of the current step. `None`: it has no check yet.
+    /// Status of the current step's check. `None`: the check is not stored yet.
     pub step_status: Option<CheckStatus>,
 }
 
-/// The end of a step, and what follows it.
+/// A transition of a verification: ends the current step, and starts the next one or concludes the verification.
 #[derive(Clone, Debug)]
 pub struct Advance {
     pub verification: CheckId,
-    /// The step that ends. If it is not the current one, nothing is written.
+    /// Check of the step that ends. If it is not the current step, nothing is written.
     pub from: CheckId,
-    /// The deadline of this step, which is that of the verification meanwhile.
+    /// Deadline of the ending step. The verification has the same deadline while the step is open.
     pub deadline: Timestamp,
     pub ended: EndedStep,
-    /// The progress afterwards.
+    /// Progress of the verification after this transition.
     pub progress: Progress,
     pub to: AdvanceTo,
     pub at: Timestamp,
@@ -65,80 +68,82 @@ pub struct Advance {
 
 #[derive(Clone, Debug, Default)]
 pub struct AdvanceOptions {
-    /// Writes nothing if the redirect session of the step holds a verdict: a verdict wins over giving up.
+    /// Writes nothing if the step's redirect session already has a verdict, because a verdict takes precedence over
+    /// giving up.
     pub unless_verdict: bool,
-    /// Replaces the sealed input, for a step that needs another one.
+    /// Replaces the verification's encrypted input, if the next step needs another one.
     pub input: Option<Sealed>,
-    /// The next check counts for its number, but is not refused.
+    /// Creates the next check even if the number limit is reached. The check still counts towards the limit.
     pub ignores_number_limit: bool,
-    /// Response to the request that ends the step.
+    /// Response to the request that ends the step, stored under its idempotency key.
     pub idempotent_response: Option<IdempotentResponse>,
 }
 
-/// What is stored about the step that ends.
+/// What a transition stores about the check of the ending step.
 #[derive(Clone, Debug)]
 pub enum EndedStep {
-    /// The conclusion of its check.
+    /// Stores the conclusion of the check.
     Concluded(CheckConclusion),
-    /// The SIM Swap check, which is stored already concluded.
+    /// Stores the SIM Swap check, which is already concluded.
     Created(Box<Concluded<AnyVerdict>>),
-    /// Nothing: its check is concluded already, or it is a SIM Swap step without a result, which has no check.
+    /// Stores nothing. The check is already concluded, or the step is a SIM Swap step without a result, which has no
+    /// check.
     Unchanged,
 }
 
 #[derive(Clone, Debug)]
 pub enum AdvanceTo {
-    /// The next check. The verification becomes pending.
+    /// Starts a step with this check. The verification becomes pending.
     Step(Box<NewCheck>),
-    /// A SIM Swap step. The verification becomes pending, with a new deadline.
+    /// Starts a SIM Swap step, whose check is stored later. The verification becomes pending, with a new deadline.
     SimSwap { check: CheckId, deadline: Timestamp },
-    /// Erases the input.
+    /// Concludes the verification, and erases its input.
     End { conclusion: CheckConclusion, callback: Option<NewCallback> },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdvanceOutcome {
     Advanced {
-        /// Whether the step was pending before its end.
+        /// Whether the step's check was pending before its end.
         step_was_pending: bool,
-        /// Whether the verification was pending before.
+        /// Whether the verification was pending before the transition.
         was_pending: bool,
     },
-    /// Another request or node has ended the step, or it has a verdict (see [`AdvanceOptions::unless_verdict`]), and
-    /// nothing was written.
+    /// Another request or node has already ended the step, or the step has a verdict (see
+    /// [`AdvanceOptions::unless_verdict`]). Nothing was written.
     Lost,
-    /// The number limit of the next check is reached, and nothing was written.
+    /// The number limit refuses the next check. Nothing was written.
     TooManyChecks,
 }
 
-/// Changes whenever the hosted page of a verification may show something else.
+/// The state that a verification's hosted page shows. It changes whenever the page may have to show something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageVersion {
     pub step: CheckId,
     pub status: CheckStatus,
-    /// `None`: the step has no check yet.
+    /// `None`: the step's check is not stored yet.
     pub step_status: Option<CheckStatus>,
-    /// Whether the operator has answered the device.
+    /// Whether the redirect session has the operator's verdict.
     pub has_verdict: bool,
 }
 
-/// The redirect session of a step whose device has opened its URL.
+/// The redirect session of a silent step, stored when the device opens the step's URL.
 #[derive(Clone, Debug)]
 pub struct NewRedirectSession {
     pub verification: CheckId,
     pub step: CheckId,
-    /// Sealed input of the step.
+    /// Encrypted input of the step.
     pub input: Sealed,
     pub at: Timestamp,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenedSession {
-    /// The verification, if it was not pending before.
+    /// The verification, if this marked it as pending. `None`: it already was.
     pub pending: Option<MarkedPending>,
 }
 
-/// Asks for the limits of a number in a project.
+/// Asks which products refuse more checks of a number in a project.
 #[derive(Clone, Debug)]
 pub struct NumberLimitQuery {
     pub project: ProjectId,
@@ -150,26 +155,26 @@ pub struct NumberLimitQuery {
 
 #[async_trait]
 pub trait VerificationStore: Send + Sync {
-    /// Finds a verification without a tenant: end-users authenticate with the token of the hosted page.
+    /// Finds a verification by id alone. Takes no tenant, because end-users authenticate with the hosted page's token.
     async fn find_verification(&self, id: CheckId) -> Result<Option<VerificationRecord>, StoreError>;
 
-    /// The progress of several verifications, in any order.
+    /// Returns the progress of several verifications, in any order.
     async fn verification_progress(&self, ids: Vec<CheckId>) -> Result<Vec<ListedProgress>, StoreError>;
 
-    /// The page versions of several verifications, in any order.
+    /// Returns the page versions of several verifications, in any order.
     async fn page_versions(&self, ids: Vec<CheckId>) -> Result<Vec<(CheckId, PageVersion)>, StoreError>;
 
-    /// Ends the current step, and starts the next one or concludes the verification, in one transaction. The hash of the
-    /// code that was redeemed for a verdict stays with the verification.
+    /// Ends the current step, and starts the next one or concludes the verification, in one transaction. If a code was
+    /// redeemed for the step's verdict, stores its hash with the verification.
     async fn advance(&self, advance: Advance) -> Result<AdvanceOutcome, StoreError>;
 
-    /// Stores the redirect session of a silent step, unless it has one, and marks the verification as pending. `None`:
-    /// the step is concluded.
+    /// Stores the redirect session of a silent step, unless it already has one, and marks the verification as pending.
+    /// `None`: the step is concluded.
     async fn open_redirect_session(&self, session: NewRedirectSession) -> Result<Option<OpenedSession>, StoreError>;
 
-    /// The products whose limit of checks for a number is reached, and when the next check is admitted.
+    /// Returns the products whose number limit is reached, each with the time when the next check is admitted.
     async fn reached_number_limits(&self, query: NumberLimitQuery) -> Result<Vec<(Product, Timestamp)>, StoreError>;
 
-    /// Records that the completion code was redeemed, and its hash. `false`: it already was.
+    /// Records that the completion code was redeemed, with its hash. `false`: it was already redeemed.
     async fn redeem_completion_code(&self, id: CheckId, code: TokenHash, at: Timestamp) -> Result<bool, StoreError>;
 }

@@ -1,8 +1,8 @@
-//! Classes of requests, and the limit of each.
+//! Classes of requests, and the rate limit of each class.
 
 use ringtrue_domain::tenancy::RateLimits;
 
-/// Classes of requests, each with its own limit.
+/// A class of requests that has its own rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RateLimitClass {
     /// Creating a check, or submitting a code.
@@ -13,13 +13,13 @@ pub enum RateLimitClass {
     Management,
     /// Token and revoke requests.
     Token,
-    /// Visits of a check's device URL: counted by check with the right token, else by address.
+    /// Visits of a check's device URL. Counted per check if the URL's token is right, otherwise per IP address.
     Device,
-    /// Redirects back with a `state` that was used before, by address.
+    /// Devices that return from the operator with a `state` that was used before. Counted per IP address.
     DeviceReplay,
-    /// Console requests without a session or link known to be valid, by address.
+    /// Console requests without a session or link that is known to be valid. Counted per IP address.
     Console,
-    /// Console pages of a workspace.
+    /// Console pages of a workspace. Counted per workspace.
     ConsolePage,
 }
 
@@ -39,26 +39,27 @@ impl RateLimitClass {
     }
 }
 
-/// The deployment's limits, in requests per second, except `device_visits` and `failed_logins`. A workspace can override some of them.
+/// The deployment's rate limits. A workspace can override some of them. The unit is requests per second, except for
+/// `device_visits` and `failed_logins`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DefaultRateLimits {
     pub create: u32,
     pub read: u32,
     pub eligibility: u32,
     pub management: u32,
-    /// Per client.
+    /// Token and revoke requests per client.
     pub token: u32,
-    /// Token and revoke requests of all clients of a workspace.
+    /// Token and revoke requests per workspace, of all its clients together.
     pub token_per_workspace: u32,
-    /// Visits of device URLs with a wrong token, and redirects back with a used `state`, per address.
+    /// Per IP address: visits of device URLs with a wrong token, and returns from the operator with a used `state`.
     pub device: u32,
-    /// Visits of a device URL with a valid token, per check over its lifetime.
+    /// Visits of a device URL with a valid token: total per check over its lifetime.
     pub device_visits: u32,
-    /// Per address.
+    /// Console requests without a valid session, per IP address.
     pub console: u32,
-    /// Console requests of a session, per node.
+    /// Console requests per session. Each node counts separately.
     pub console_per_session: u32,
-    /// Console pages of a workspace, of all its members.
+    /// Console pages per workspace, of all its members together.
     pub console_per_workspace: u32,
     /// Failed client authentications per minute, per client and address.
     pub failed_logins: u32,
@@ -84,7 +85,7 @@ impl Default for DefaultRateLimits {
 }
 
 impl DefaultRateLimits {
-    /// The limit of a class, taking the workspace's overrides into account.
+    /// Returns the limit of a class, with the workspace's overrides applied.
     pub fn limit_for(&self, class: RateLimitClass, overrides: &RateLimits) -> u32 {
         match class {
             RateLimitClass::Create => overrides.create.unwrap_or(self.create),
@@ -98,7 +99,7 @@ impl DefaultRateLimits {
         }
     }
 
-    /// The token limit of a workspace, never below the limit of one client.
+    /// Returns the token limit of a whole workspace. It is never below the limit of one client.
     pub(super) fn workspace_token_limit(&self, overrides: &RateLimits) -> u32 {
         self.token_per_workspace.max(self.limit_for(RateLimitClass::Token, overrides))
     }

@@ -1,4 +1,4 @@
-//! Counters of requests, and the limiter of a node.
+//! The rate limiter of a node, and its counters.
 
 use std::{
     collections::HashMap,
@@ -25,28 +25,29 @@ use super::{
 };
 use crate::ports::node::NodeId;
 
-/// Outcome of counting a request; the values of the `RateLimit` headers.
+/// Outcome of counting a request. The `RateLimit` response headers show these values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimitState {
     pub admitted: bool,
     pub limit: u32,
     pub remaining: u32,
-    /// Seconds until the window ends, at least one.
+    /// Seconds until the current window ends, at least one.
     pub reset_seconds: u32,
 }
 
-/// Key of a counter.
+/// What a limit applies to. Each subject has its own counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LimitSubject {
     Workspace(RateLimitClass, WorkspaceId),
     Client(ClientHash),
-    /// Unauthenticated requests.
+    /// Unauthenticated requests from an IP address.
     Address(RateLimitClass, IpAddr),
     FailedLogin(ClientHash, IpAddr),
 }
 
 impl LimitSubject {
-    /// The same on all nodes. Addresses are published only as keyed hashes of it.
+    /// Encodes the subject, identically on all nodes. Nodes publish only a keyed hash of the result, because it may
+    /// contain an IP address.
     pub fn encode(&self) -> String {
         match self {
             LimitSubject::Workspace(class, id) => format!("workspace {} {id}", class.as_str()),
@@ -61,36 +62,38 @@ impl LimitSubject {
     }
 }
 
-/// Visitor of a verification page. Other visitors with the same link have counters of their own.
+/// A visitor of a verification's hosted page. Visitors with the same link have separate counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PageVisitorKey {
-    /// A browser that has begun a silent check of the verification.
+    /// A browser that has begun a silent check of this verification, by the hash of its key.
     Browser(Fingerprint),
+    /// Any other visitor, by IP address.
     Address(IpAddr),
 }
 
-/// Hash of a client id, the same on all nodes. Avoids an allocation; a collision only merges two counters.
+/// Hash of a client id, the same on all nodes. Used instead of the id to avoid an allocation. A collision only merges
+/// two counters.
 type ClientHash = u64;
 
-/// Random hash of a token.
+/// Hash of a token, with a random key of this process.
 type Fingerprint = u64;
 
-/// Window of failed logins.
+/// Length of the window in which failed logins are counted.
 const FAILED_LOGIN_SECONDS: i64 = 60;
 
-/// Counter of one window: 40 bits of window number, 24 bits of count.
+/// Counts the requests of one window. The upper 40 bits are the window's number, the lower 24 bits are the count.
 #[derive(Debug, Default)]
 struct WindowCounter(AtomicU64);
 
 const COUNT_BITS: u32 = 24;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
-/// Requests that are at most this many windows late count into the newer window.
+/// A request that is at most this many windows older than the counter's window counts in the counter's window.
 const MAX_LATE_WINDOWS: u64 = 2;
 
 impl WindowCounter {
-    /// The window in which a request of `window` counts. A thread that read the clock slightly earlier must not reopen
-    /// the previous window. After a correction of a clock that was far ahead, the older window must replace the newer
-    /// one.
+    /// Returns the window in which a request of `window` counts. A thread that read the clock slightly earlier must not
+    /// reopen the previous window. But if a clock that was far ahead is corrected, the older window must replace the
+    /// newer one.
     fn current(seen: u64, window: u64) -> u64 {
         let started = seen >> COUNT_BITS;
         if (window..=window + MAX_LATE_WINDOWS).contains(&started) { started } else { window }
@@ -124,7 +127,7 @@ impl WindowCounter {
 #[derive(Clone, Copy)]
 struct LimitReached;
 
-/// Calls in each of the last windows, admitted or not.
+/// Counts the calls in each of the last four windows, whether they were admitted or not.
 #[derive(Debug, Default)]
 struct CallCounter([WindowCounter; 4]);
 
@@ -133,7 +136,7 @@ impl CallCounter {
         &self.0[(window % 4) as usize]
     }
 
-    /// Counts a call. Returns the previous calls of the window.
+    /// Counts a call. Returns the number of earlier calls in the window.
     fn increment(&self, window: u64) -> u32 {
         self.in_window(window).try_increment(window, u32::MAX).unwrap_or(u32::MAX)
     }
@@ -142,33 +145,33 @@ impl CallCounter {
         self.in_window(window).count_in(window)
     }
 
-    /// Calls in the window before the last one, the last one and the current one.
+    /// Returns the number of calls in each of the two previous windows and in the current one, oldest first.
     fn recent(&self, window: u64) -> RecentCalls {
         [2, 1, 0].map(|age| window.checked_sub(age).map_or(0, |window| self.count_in(window)))
     }
 
-    /// Calls in the last earlier window with any, of those that are remembered.
+    /// Returns the number of calls in the newest of the three previous windows that has any call, or zero.
     fn last_active(&self, window: u64) -> u32 {
         let counts = (1..=3).map(|age| window.checked_sub(age).map_or(0, |window| self.count_in(window)));
         counts.into_iter().find(|calls| *calls > 0).unwrap_or(0)
     }
 }
 
-/// Requests of one visitor for the page of a verification.
+/// Maximum number of requests per second for a verification's page, per visitor.
 const PAGE_VISITS_PER_SECOND: u32 = 20;
 
 // Capacities of the counter caches.
 const MAX_AUTHENTICATED_COUNTERS: usize = 100_000;
 const MAX_ADDRESS_COUNTERS: usize = 50_000;
 const MAX_VISIT_COUNTERS: usize = 50_000;
-/// Capacity of the caches of session tokens and `state` values.
+/// Capacity of the caches of session tokens and of `state` values.
 const MAX_CACHED_TOKENS: usize = 50_000;
 
-/// Calls of this node's subjects that other nodes have received too, as of the last exchange.
+/// Request counts of other nodes, as of the last exchange, for the subjects that this node has counted too.
 #[derive(Debug, Default)]
 struct ExchangedCalls {
     shared: HashMap<LimitSubject, SharedCalls>,
-    /// Failed logins on other nodes, with their minute.
+    /// Number of failed logins on other nodes, with the minute in which they were counted.
     failed_logins: HashMap<LimitSubject, (u64, u32)>,
 }
 
@@ -177,18 +180,19 @@ pub struct RateLimiter {
     limits: DefaultRateLimits,
     exchanged: ArcSwap<ExchangedCalls>,
     authenticated: Cache<LimitSubject, Arc<CallCounter>>,
-    /// A separate cache, so that a flood of addresses cannot evict authenticated clients.
+    /// A separate cache, so that requests from many addresses cannot evict the counters of authenticated clients.
     by_address: Cache<LimitSubject, Arc<CallCounter>>,
     device_visits: Cache<CheckId, Arc<WindowCounter>>,
     page_visits: Cache<(CheckId, PageVisitorKey), Arc<WindowCounter>>,
-    /// Counted apart from visits, so that those cannot use up the starts.
+    /// Starts of silent checks and other actions on the page. They have their own limit, so that page views cannot use
+    /// it up.
     page_actions: Cache<(CheckId, PageVisitorKey), Arc<WindowCounter>>,
     session_requests: Cache<Fingerprint, Arc<WindowCounter>>,
-    /// Session tokens that the store has found valid. They are not limited.
+    /// Session tokens that were valid at their last lookup. Requests with them are not limited by IP address.
     valid_sessions: Cache<Fingerprint, ()>,
-    /// `state` values that devices have returned with.
+    /// `state` values with which devices have already returned.
     used_states: Cache<Fingerprint, ()>,
-    /// Last minute with a failed login.
+    /// The last minute in which a login failed on this node.
     last_failed_login_minute: AtomicU64,
     hasher: DefaultHashBuilder,
 }
@@ -211,7 +215,7 @@ impl RateLimiter {
         }
     }
 
-    /// The busiest subjects of the last windows, to publish to other nodes.
+    /// Returns the subjects with the most calls in the last windows, to publish to other nodes.
     pub fn recent_calls(&self, now: Timestamp) -> Vec<(LimitSubject, RecentCalls)> {
         let mut published = vec![];
         for counters in [&self.authenticated, &self.by_address] {
@@ -226,7 +230,8 @@ impl RateLimiter {
         published
     }
 
-    /// Applies what other live nodes have published. `own` are the calls that this node has published at `now`.
+    /// Applies the calls that other live nodes have published. `own` contains the calls that this node has published at
+    /// `now`.
     pub fn apply_exchange(
         &self,
         node: NodeId,
@@ -247,7 +252,7 @@ impl RateLimiter {
         self.exchanged.store(Arc::new(exchanged));
     }
 
-    /// Counts a request of a workspace.
+    /// Counts a request against the limit of its workspace.
     pub fn limit_workspace(
         &self,
         class: RateLimitClass,
@@ -276,7 +281,8 @@ impl RateLimiter {
         rate_limit_state(counted, part, limit)
     }
 
-    /// Counts a token or revoke request of an authenticated client, against its own limit and its workspace's.
+    /// Counts a token or revoke request of an authenticated client, against the client's limit and its workspace's
+    /// limit.
     pub fn limit_client(
         &self,
         id: &ClientId,
@@ -296,20 +302,21 @@ impl RateLimiter {
         if workspace_state.admitted { state } else { workspace_state }
     }
 
-    /// Counts a request that needs a session lookup. Returns `None` for a session that was valid at its last lookup.
+    /// Counts a request whose session token must be looked up, by IP address. `None`: the session was valid at its last
+    /// lookup, so the request is not counted.
     pub fn limit_session_lookup(&self, token: &str, address: IpAddr, now: Timestamp) -> Option<RateLimitState> {
         let is_valid = self.valid_sessions.get(&self.fingerprint(token)).is_some();
         (!is_valid).then(|| self.limit_by_ip(RateLimitClass::Console, address, now))
     }
 
-    /// Counts a console request of a valid session. The limit is not divided among nodes.
+    /// Counts a console request of a valid session. Each node applies the whole limit.
     pub fn limit_session(&self, token: &str, now: Timestamp) -> RateLimitState {
         let limit = self.limits.console_per_session;
         let counter = get_or_insert(&self.session_requests, self.fingerprint(token));
         rate_limit_state(counter.try_increment(window_number(now, 1), limit), limit, limit)
     }
 
-    /// Caches the result of a session lookup.
+    /// Remembers whether a session token was valid when it was looked up.
     pub fn record_session_lookup(&self, token: &str, is_valid: bool) {
         let token = self.fingerprint(token);
         match (is_valid, self.valid_sessions.get(&token)) {
@@ -319,7 +326,8 @@ impl RateLimiter {
         }
     }
 
-    /// Counts the return of a device with a `state` that was used before. Returns `None` for a new `state`.
+    /// Counts the return of a device from the operator if its `state` was used before. `None`: the `state` is new, so
+    /// the return is not counted.
     pub fn limit_device_return(&self, state: &str, address: IpAddr, now: Timestamp) -> Option<RateLimitState> {
         let state = self.fingerprint(state);
         if self.used_states.get(&state).is_none() {
@@ -329,15 +337,15 @@ impl RateLimiter {
         Some(self.limit_by_ip(RateLimitClass::DeviceReplay, address, now))
     }
 
-    /// Counts an unauthenticated request by address.
+    /// Counts an unauthenticated request by its IP address.
     pub fn limit_by_ip(&self, class: RateLimitClass, address: IpAddr, now: Timestamp) -> RateLimitState {
         let limit = self.limits.limit_for(class, &RateLimits::default());
         self.limit_subject(&self.by_address, LimitSubject::Address(class, ip_bucket(address)), limit, now)
     }
 
-    /// Counts a visit of a check's device URL with its token. The limit is not divided among nodes, since a device may
-    /// reach only one. The window begins with the check and is as long as its lifetime, so the check expires before the
-    /// next window.
+    /// Counts a visit of a check's device URL with a valid token. Each node applies the whole limit, because a device
+    /// may reach only one node. The window begins when the check is created and lasts for the check's lifetime, so the
+    /// check expires before the next window.
     pub fn limit_device_visit(&self, check: CheckId, now: Timestamp) -> RateLimitState {
         self.limit_over_lifetime(&get_or_insert(&self.device_visits, check), check, now)
     }
@@ -355,7 +363,7 @@ impl RateLimiter {
         }
     }
 
-    /// The visitor of a verification's page: by the key of its browser, otherwise by its address.
+    /// Identifies a visitor of a verification's page by the key of its browser, or by its IP address if it has none.
     pub fn page_visitor(&self, browser_key: Option<&str>, address: IpAddr) -> PageVisitorKey {
         match browser_key {
             Some(key) => PageVisitorKey::Browser(self.fingerprint(key)),
@@ -363,24 +371,25 @@ impl RateLimiter {
         }
     }
 
-    /// Counts a request for the page of a verification with its token.
+    /// Counts a request with a valid token for a verification's page.
     pub fn limit_page_visit(&self, verification: CheckId, visitor: PageVisitorKey, now: Timestamp) -> RateLimitState {
         let counter = get_or_insert(&self.page_visits, (verification, visitor));
         let counted = counter.try_increment(window_number(now, 1), PAGE_VISITS_PER_SECOND);
         rate_limit_state(counted, PAGE_VISITS_PER_SECOND, PAGE_VISITS_PER_SECOND)
     }
 
-    /// Counts a start of the silent check, or another action, at the page of a verification. The limit is that of
-    /// device visits.
+    /// Counts an action on a verification's page, such as the start of a silent check. The limit is the one for device
+    /// visits.
     pub fn limit_page_action(&self, verification: CheckId, visitor: PageVisitorKey, now: Timestamp) -> RateLimitState {
         let counter = get_or_insert(&self.page_actions, (verification, visitor));
         self.limit_over_lifetime(&counter, verification, now)
     }
 
-    /// Seconds to wait, if this address has reached the limit of failed logins with this client in this minute.
+    /// Returns how many seconds to wait if this IP address has reached the limit of failed logins of this client in
+    /// this minute. `None`: the limit is not reached.
     pub fn failed_login_delay(&self, client_id: &str, address: IpAddr, now: Timestamp) -> Option<u32> {
         let minute = window_number(now, FAILED_LOGIN_SECONDS);
-        // Usually no login fails, which saves the lookup.
+        // Usually no login has failed in this minute, and the lookup is unnecessary.
         if self.last_failed_login_minute.load(Ordering::Relaxed) < minute {
             return None;
         }
@@ -403,7 +412,7 @@ impl RateLimiter {
     }
 }
 
-/// Not random, because nodes exchange the counts.
+/// Hashes a client id without a random key, because nodes exchange counts under this hash.
 fn client_hash(id: &str) -> ClientHash {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(id)
 }
@@ -412,7 +421,8 @@ fn failed_login_subject(client_id: &str, address: IpAddr) -> LimitSubject {
     LimitSubject::FailedLogin(client_hash(client_id), ip_bucket(address))
 }
 
-/// State for a limit of which this node has a part. Scales the node's remaining calls to the whole limit.
+/// Returns the state for a limit of which this node may admit `part`. Scales the node's remaining calls up to the whole
+/// limit.
 fn rate_limit_state(counted: Result<u32, LimitReached>, part: u32, limit: u32) -> RateLimitState {
     let (admitted, left) = match counted {
         Ok(before) => (true, part - before - 1),
@@ -433,7 +443,8 @@ fn get_or_insert<K: Copy + Eq + Hash, V: Default>(cache: &Cache<K, Arc<V>>, subj
     }
 }
 
-/// Groups the addresses of one subscriber: an IPv6 address by its /64, an IPv4 address by itself.
+/// Groups the addresses that one subscriber can use: an IPv6 address becomes its /64 network, an IPv4 address stays as
+/// it is.
 pub fn ip_bucket(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -573,7 +584,7 @@ mod tests {
     fn device_visits_are_limited_per_check_for_its_lifetime() {
         let limiter = RateLimiter::new(DefaultRateLimits { device_visits: 3, ..DefaultRateLimits::default() });
         let [one, other] = [1, 2].map(|random| CheckId(uuid_v7(at(0), [random; 10])));
-        // Milliseconds, visits, those admitted, and the seconds until the next window.
+        // Columns: milliseconds, how many of five visits are admitted, seconds until the next window.
         for (millis, admitted, reset) in [(0, 3, 120), (1_000, 0, 119), (119_999, 0, 1), (120_000, 3, 120)] {
             let visits: Vec<_> = (0..5).map(|_| limiter.limit_device_visit(one, at(millis))).collect();
             assert_eq!(visits.iter().filter(|visit| visit.admitted).count(), admitted, "after {millis} ms");

@@ -1,8 +1,8 @@
-//! Rate limits across all nodes.
+//! Rate limits that hold across all nodes.
 //!
-//! Fixed windows of a second (a minute for failed logins), each counted in one atomic word. No call waits for another
-//! machine: nodes exchange the calls of the last windows, and divide a limit that all of them together exceed
-//! ([`shares`]).
+//! Requests are counted in fixed windows of one second (one minute for failed logins). Each window is one atomic word.
+//! No request waits for another machine: nodes exchange their request counts of the last windows. They divide a limit
+//! only if all nodes together exceed it ([`shares`]).
 
 mod class;
 mod limiter;

@@ -1,13 +1,13 @@
-//! Division of a rate limit among nodes.
+//! Divides a rate limit among nodes.
 //!
-//! Every node admits the whole limit, unless all nodes together are known to have received more than the limit in one
-//! and the same second. Nodes publish the calls of the last seconds by second, and their clocks agree. What they know of
-//! a second is therefore never more than what was received in it, however late they learn it: a client below its limit
-//! is not refused, also when it moves between nodes.
+//! By default, every node admits the whole limit. A limit is divided only if all nodes together are known to have
+//! received more calls than the limit within the same second. Nodes publish their calls of the last seconds separately
+//! for each second, and their clocks agree. Late reports therefore never make the known calls of a second exceed those
+//! that were received, so a client below its limit is not refused, even if it moves between nodes.
 //!
-//! While the calls exceed the limit, the nodes that receive them divide it in proportion to their calls. A node without
-//! calls in the last seconds admits the whole limit for a second: it cannot know which of the others have lost the calls
-//! that it receives now.
+//! While the calls exceed the limit, the nodes that receive them divide the limit in proportion to their calls. A node
+//! that has received no calls in the last seconds admits the whole limit for one second, because it cannot know from
+//! which other nodes the calls have moved to it.
 
 use std::collections::HashMap;
 
@@ -15,18 +15,20 @@ use jiff::Timestamp;
 
 use crate::ports::node::{NodeId, PublishedDemand};
 
-/// Each node publishes only its busiest subjects, so many of each group.
+/// Maximum number of subjects that a node publishes for each of its two counter caches. It publishes the busiest ones.
 pub const MAX_PUBLISHED: usize = 1_000;
-/// Busy nodes together admit this fraction more than the limit. Calls of a client close to its limit are irregular, and
-/// the clocks of nodes differ by milliseconds.
+/// Nodes that divide a limit admit this fraction (1/10) more than the limit in total. The tolerance is needed because a
+/// client close to its limit sends irregularly, and the clocks of nodes differ by milliseconds.
 const TOLERANCE_DIVISOR: u32 = 10;
-/// The calls of less than this part of a second do not tell their rate.
+/// Minimum duration from which a rate is extrapolated. A shorter part of a second has too few calls to estimate the
+/// rate.
 const MIN_BURST_MILLIS: u64 = 100;
 
-/// What a limit counts, as nodes publish it: a keyed hash.
+/// Keyed hash of a [`LimitSubject`](super::LimitSubject), under which nodes publish its calls.
 pub type SubjectKey = u64;
 
-/// Calls that a node received in the window before the last one, the last one and the current one, admitted or not.
+/// Calls that a node received in each of the two previous windows and in the current one, oldest first, admitted or
+/// not.
 pub type RecentCalls = [u32; 3];
 
 /// Calls that another node has published.
@@ -38,7 +40,7 @@ pub struct PublishedCalls {
 }
 
 impl PublishedCalls {
-    /// Skips invalid lines.
+    /// Decodes the output of [`encode_calls`]. Skips invalid lines.
     pub fn decode(published: &PublishedDemand) -> Self {
         let line = |line: &str| {
             let mut words = line.split(' ');
@@ -55,33 +57,34 @@ impl PublishedCalls {
         Some(NodeReport { window: window_number(self.at, 1), millis: self.at.subsec_millisecond(), calls, is_before })
     }
 
-    /// Calls in a window of `seconds` if it was the current one.
+    /// Returns the calls in `window`, of length `seconds`, if it was the current window when the node published.
+    /// Otherwise returns zero.
     pub fn calls_in_current(&self, key: SubjectKey, window: u64, seconds: i64) -> u32 {
         let is_current = window_number(self.at, seconds) == window;
         self.calls.get(&key).filter(|_| is_current).map_or(0, |[.., current]| *current)
     }
 }
 
-/// One line for each subject.
+/// Encodes calls as text, one line per subject.
 pub fn encode_calls(calls: impl IntoIterator<Item = (SubjectKey, RecentCalls)>) -> String {
     let line =
         |(key, [before, last, current]): (SubjectKey, RecentCalls)| format!("{key:x} {before} {last} {current}\n");
     calls.into_iter().map(line).collect()
 }
 
-/// Number of the window that contains an instant.
+/// Returns the number of the window, of length `seconds`, that contains an instant.
 pub fn window_number(now: Timestamp, seconds: i64) -> u64 {
     u64::try_from(now.as_second() / seconds).unwrap_or(0)
 }
 
-/// What a node has published of one subject.
+/// The calls of one subject that a node has published.
 #[derive(Clone, Copy, Debug)]
 struct NodeReport {
-    /// The current second at the time of publication, and the milliseconds of it that had passed.
+    /// The second in which the node published, and how many milliseconds of it had passed.
     window: u64,
     millis: i32,
     calls: RecentCalls,
-    /// Whether the node comes before this one when nodes divide a limit.
+    /// Whether the node precedes this node in the order in which nodes divide a limit.
     is_before: bool,
 }
 
@@ -96,8 +99,8 @@ impl NodeReport {
         }
     }
 
-    /// Calls per second at the time of publication, if those of the last second were evenly spread, or those of a
-    /// growing burst continue.
+    /// Estimates the calls per second at the time of publication. If calls increase, assumes that the current burst
+    /// continues. Otherwise assumes that the calls of the last second were evenly spread.
     fn rate(&self) -> u64 {
         let [_, last, current] = self.calls.map(u64::from);
         let millis = u64::from(self.millis.unsigned_abs().min(1_000));
@@ -109,19 +112,20 @@ impl NodeReport {
     }
 }
 
-/// Calls of one subject on all nodes, as this node knows them.
+/// The calls of one subject on all nodes, as far as this node knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedCalls {
-    /// The most calls that all nodes are known to have received in one second: the last one that is known of all nodes,
-    /// or a later one.
+    /// The largest known number of calls on all nodes within one second. Considers the last second that all nodes have
+    /// completely reported, and later seconds.
     peak: u32,
-    /// Calls per second on the nodes before this one, and on all others.
+    /// Estimated calls per second: `before` on the nodes that precede this one, `others` on all nodes but this one.
     before: u64,
     others: u64,
 }
 
 impl SharedCalls {
-    /// From the calls of this node at `now`, and what others have published. `None` if they have no calls of the subject.
+    /// Combines this node's calls at `now` with those that other nodes have published. `None`: no other node has
+    /// published calls of the subject.
     pub fn new(
         (node, key): (NodeId, SubjectKey),
         own: RecentCalls,
@@ -149,15 +153,16 @@ impl SharedCalls {
         })
     }
 
-    /// This node's part of a limit in `window`, if it received `own` calls in the last second in which it received any,
-    /// or zero if that was long ago. The parts of all nodes add up to the limit with its tolerance; their rounding rotates.
+    /// Returns the part of `limit` that this node may admit in `window`. `own` is the number of calls in the last
+    /// second in which this node received any, or zero if that was long ago. The parts of all nodes add up to the limit
+    /// plus its tolerance. The offset of their rounding changes with each window.
     pub fn part_of(&self, limit: u32, own: u32, window: u64) -> u32 {
         let budget = limit.saturating_add(limit / TOLERANCE_DIVISOR);
         let (own, total) = (u64::from(own), u64::from(own) + self.others);
         if own == 0 || self.peak <= budget || total <= u64::from(budget) {
             return limit;
         }
-        // A different offset in each window, below `total`.
+        // An offset below `total` that differs from window to window, so that no node always gains from rounding.
         let offset = window.wrapping_mul(0x9E37_79B9) % total;
         let up_to = |calls: u64| (u64::from(budget) * calls + offset) / total;
         let part = up_to(self.before + own) - up_to(self.before);
@@ -186,7 +191,8 @@ mod tests {
 
     #[test]
     fn calls_of_different_seconds_are_not_added() {
-        // A client that has moved to this node, in the view of the last publication of the node that it left.
+        // A client has moved to this node. The other node, which it has left, published for the last time at the given
+        // time.
         for (case, own, other) in [
             ("published in the second before", [0, 0, 99], published(1, -300, [99, 99, 60])),
             ("published before the move", [0, 60, 99], published(1, -900, [99, 99, 9])),
@@ -242,7 +248,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nodes with the same view of a second.
+        /// All nodes have the same view of a second.
         #[test]
         fn parts_add_up_to_the_limit_with_its_tolerance(
             limit in 1u32..2_000,

@@ -1,10 +1,11 @@
 //! Log of a project's recent API requests and responses.
 //!
-//! Logging must not slow requests down. A sampler selects a few requests of each project and second and counts the
-//! others. Selected requests go into a bounded queue; when it is full they are dropped and counted. One task writes the
-//! queue once a second, in batches.
+//! Logging must not slow requests down. For each project, a sampler selects a limited number of requests per second,
+//! and counts the others. Selected requests go into a bounded queue. If the queue is full, they are dropped and
+//! counted. One task writes the queue to the database once a second, in batches.
 //!
-//! The log contains no secrets: see [`redaction`]. It omits the Management API, whose changes are in the audit log.
+//! The log contains no secrets: see [`redaction`]. It omits requests to the Management API, whose changes are in the
+//! audit log.
 
 pub mod redaction;
 
@@ -36,19 +37,19 @@ use crate::{
 const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 const QUEUE_CAPACITY: usize = 4_096;
 const MAX_BATCH_ROWS: usize = 1_000;
-/// Unauthenticated requests are dropped while the queue is longer than this.
+/// Queue length from which unauthenticated requests are dropped, so that they cannot displace authenticated ones.
 const MAX_QUEUED_UNAUTHENTICATED: usize = QUEUE_CAPACITY / 4;
-/// Rows kept for a project after trimming.
+/// Maximum number of rows that trimming keeps for a project.
 const RETAINED_REQUESTS: RequestLogRetention = RequestLogRetention { authenticated: 10_000, unauthenticated: 500 };
-/// Rows written to a project between two trims.
+/// Number of rows written for a project after which its log is trimmed again.
 const TRIM_EVERY_ROWS: u32 = 1_000;
 
-/// Sampling and queue of the request log on this node.
+/// This node's request log: samples requests, and queues them for writing.
 #[derive(derive_more::Debug)]
 #[debug("RequestLog")]
 pub struct RequestLog {
     store: Arc<dyn RequestLogStore>,
-    /// `None` disables the log.
+    /// How long requests are kept. `None`: the log is disabled.
     retention: Option<SignedDuration>,
     samplers: ConcurrentMap<ProjectId, RequestSampler>,
     queue: mpsc::Sender<RequestLogEntry>,
@@ -60,16 +61,17 @@ pub struct RequestLog {
 #[derive(Debug)]
 struct Writer {
     queue: mpsc::Receiver<RequestLogEntry>,
-    /// Rows written since the last trim of a project. A project without an entry is due.
+    /// Number of rows written for a project since its last trim. A project without an entry is trimmed after its first
+    /// write.
     untrimmed: HashMap<ProjectId, u32>,
 }
 
-/// Requests that are missing in the log, since this node started.
+/// Numbers of requests that are missing in the log, since this node started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingRequests {
-    /// Not sampled.
+    /// Requests that the sampler did not select.
     pub skipped: u64,
-    /// Dropped because the queue was full or the database failed.
+    /// Requests dropped because the queue was full or the database failed.
     pub lost: u64,
 }
 
@@ -91,8 +93,8 @@ impl RequestLog {
         self.retention.is_some()
     }
 
-    /// Returns `Some` if a request with this response status is to be enqueued, with the number of similar requests
-    /// skipped since the last one.
+    /// Decides whether to log a request with this response status. `Some`: enqueue it, with the number of similar
+    /// requests skipped since the last logged one. `None`: skip it.
     pub fn sample(&self, project: ProjectId, authenticated: bool, status: u16, at: Timestamp) -> Option<u32> {
         let samplers = self.samplers.pin();
         let sampler = samplers.get_or_insert_with(project, RequestSampler::default);
@@ -116,7 +118,7 @@ impl RequestLog {
         MissingRequests { skipped: self.skipped.load(Ordering::Relaxed), lost: self.lost.load(Ordering::Relaxed) }
     }
 
-    /// The logged requests of a project, newest first.
+    /// Lists the logged requests of a project, newest first.
     pub async fn list_requests(
         &self,
         project: ProjectId,
@@ -126,12 +128,12 @@ impl RequestLog {
         self.store.list_requests(project, filter, page).await
     }
 
-    /// `None` if the log is disabled.
+    /// Returns how long requests are kept. `None`: the log is disabled.
     pub fn retention(&self) -> Option<SignedDuration> {
         self.retention
     }
 
-    /// Writes the queued requests. Returns their number.
+    /// Writes the queued requests to the database. Returns the number of written requests.
     pub async fn write_queued_requests(&self) -> Result<usize, StoreError> {
         let mut writer = self.writer.lock().await;
         let mut written = 0;
@@ -163,7 +165,7 @@ impl RequestLog {
         }
     }
 
-    /// Writes queued requests until `shutdown`, then a last time.
+    /// Writes queued requests periodically until `shutdown`, and once more afterwards.
     pub async fn run_writer(&self, shutdown: CancellationToken) {
         loop {
             let is_running = shutdown.run_until_cancelled(tokio::time::sleep(WRITE_INTERVAL)).await.is_some();
@@ -176,7 +178,7 @@ impl RequestLog {
         }
     }
 
-    /// Deletes requests older than the retention.
+    /// Deletes requests older than the retention. Returns the number of deleted requests.
     pub(crate) async fn delete_old_requests(&self, now: Timestamp) -> Result<u64, StoreError> {
         let retention = self.retention.unwrap_or_default();
         let before = now.saturating_sub(retention).unwrap_or(Timestamp::MIN);
@@ -190,7 +192,7 @@ impl RequestLog {
     }
 }
 
-/// Sampler of one project on this node.
+/// Selects the requests of one project to be logged by this node.
 #[derive(Debug, Default)]
 struct RequestSampler {
     served: SecondCounter,
@@ -198,18 +200,19 @@ struct RequestSampler {
     unauthenticated: SecondCounter,
 }
 
-/// Lower than for failures, since successful requests are alike.
+/// Lower than the limit for failed requests, because successful requests are alike.
 const MAX_SERVED_PER_SECOND: u32 = 20;
 const MAX_FAILED_PER_SECOND: u32 = 50;
-/// Requests that name a client without proof. Separate, since anybody can send them.
+/// Limit for requests that name a client without proving its identity. It is separate, because anybody can send them.
 const MAX_UNAUTHENTICATED_PER_SECOND: u32 = 2;
 
-/// The second in the upper 32 bits, the count in the lower.
+/// Counts the requests of one second. The upper 32 bits are the second, the lower 32 bits are the count.
 #[derive(Debug, Default)]
 struct SecondCounter(AtomicU64);
 
 impl RequestSampler {
-    /// Returns `Some` if the request is to be logged, with the number of requests skipped in the previous second.
+    /// Decides whether to log a request. `Some`: log it, with the number of requests skipped before it. `None`: skip
+    /// it.
     fn sample(&self, authenticated: bool, class: StatusClass, at: Timestamp) -> Option<u32> {
         if !authenticated {
             return self.unauthenticated.sample(MAX_UNAUTHENTICATED_PER_SECOND, at);
@@ -223,7 +226,7 @@ impl RequestSampler {
 
 impl SecondCounter {
     fn sample(&self, max: u32, at: Timestamp) -> Option<u32> {
-        // Wraps around after more than a century.
+        // The second in 32 bits wraps around after more than a century.
         let second = at.as_second().cast_unsigned() & u64::from(u32::MAX);
         let mut seen = self.0.load(Ordering::Relaxed);
         while seen >> 32 != second {
@@ -232,7 +235,7 @@ impl SecondCounter {
                 Err(now) => seen = now,
             }
         }
-        // A second never has enough requests to overflow the lower half.
+        // A second never has enough requests to overflow the lower 32 bits.
         let before = self.0.fetch_add(1, Ordering::Relaxed);
         (count(before) < max).then_some(0)
     }

@@ -1,23 +1,23 @@
-//! Redaction of logged requests: the log keeps names, never values.
+//! Redacts logged requests: the log keeps names of parameters and members, never their values.
 //!
-//! Names that may be misplaced values, because they are long or have several digits, are redacted too.
+//! Names that may be misplaced values, because they are long or contain several digits, are redacted too.
 
 use serde_json::Value;
 
 const REDACTED: &str = "…";
 const MAX_NAME_BYTES: usize = 32;
 const MAX_NAME_DIGITS: usize = 2;
-/// A phone number has at least this many digits.
+/// Words with at least this many digits may be phone numbers and are redacted.
 const MIN_PHONE_NUMBER_DIGITS: usize = 7;
-/// Longer words outside quotes do not come from our own texts.
+/// Longer words outside backquotes are not from our own error texts, so they are redacted.
 const MAX_WORD_CHARS: usize = 40;
 const MAX_DETAIL_CHARS: usize = 500;
 const MAX_LINES: usize = 40;
 const MAX_DEPTH: usize = 4;
-/// Query parameters whose short numeric values are not personal data.
+/// Query parameters whose values are logged if they are short numbers. They are not personal data.
 const UNREDACTED_PARAMETERS: [&str; 2] = ["size", "page"];
 
-/// Redacts an error detail where it may repeat a value of the request.
+/// Redacts the parts of an error detail that may repeat a value of the request.
 pub fn redact_error_detail(text: &str) -> String {
     let redact_quoted =
         |part: &str| if part.split(['/', '.', '=', ' ']).all(is_name) { part.to_owned() } else { REDACTED.to_owned() };
@@ -27,7 +27,7 @@ pub fn redact_error_detail(text: &str) -> String {
     parts.join("`").chars().take(MAX_DETAIL_CHARS).collect()
 }
 
-/// Keeps the parameter names of a query string.
+/// Keeps the parameter names of a query string, and redacts the values.
 pub fn redact_query(text: &str) -> String {
     let parameters = text.split('&').filter(|parameter| !parameter.is_empty()).take(MAX_LINES);
     let shown = parameters.map(|parameter| {
@@ -39,7 +39,7 @@ pub fn redact_query(text: &str) -> String {
     shown.collect::<Vec<_>>().join("&")
 }
 
-/// Keeps the structure of a JSON document.
+/// Keeps the structure and member names of a JSON document, and redacts the values.
 pub fn redact_body(document: &[u8]) -> String {
     match serde_json::from_slice(document) {
         Ok(value) => {
@@ -88,7 +88,7 @@ fn pluralize_characters(count: usize) -> String {
     format!("{count} character{}", if count == 1 { "" } else { "s" })
 }
 
-/// Redacts long numbers and words outside quotes.
+/// Redacts words outside backquotes that are long or contain many digits.
 fn redact_unquoted(text: &str) -> String {
     let is_separator = |c: char| !(c.is_alphanumeric() || matches!(c, '+' | '-' | '_'));
     let redact_word = |word: &str| {

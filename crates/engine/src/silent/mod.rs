@@ -1,5 +1,5 @@
-//! Silent checks (Secure SNA and Discovery): creating, reading, listing, and redeeming the redirect code.
-//! [`redirect_session`] handles the device.
+//! Silent checks (Secure SNA and Discovery): the API client's part, which is to create, read, list and redeem checks.
+//! [`redirect_session`] handles the device's part.
 
 mod redirect_session;
 pub(crate) mod secrets;
@@ -45,10 +45,11 @@ use crate::{
 };
 use secrets::{SilentCheckInput, device_token, seal_input, seal_redirect_url};
 
-/// Create request. Number, address and URLs are unparsed: their validation depends on the project's mode.
+/// Request to create a check. Number, address and URLs are unparsed, because their validation depends on the project's
+/// mode.
 #[derive(Clone, Default, derive_more::Debug)]
 pub struct CreateSilent {
-    /// `None` for Discovery.
+    /// The number to verify. `None`: a Discovery check, which finds the number.
     #[debug(skip)]
     pub phone_number: Option<String>,
     #[debug(skip)]
@@ -63,10 +64,10 @@ pub struct CreateSilent {
 #[derive(Clone, derive_more::Debug)]
 pub struct CreatedSilent {
     pub check: SilentCheck,
-    /// URL for the device; returned only at creation. Masked, because it is a credential.
+    /// URL for the device, returned only at creation. Hidden in debug output, because the URL is a credential.
     #[debug(skip)]
     pub url: String,
-    /// In seconds.
+    /// Seconds until the check expires.
     pub ttl: u16,
 }
 
@@ -74,7 +75,7 @@ pub struct CreatedSilent {
 pub enum RedeemError {
     #[error("wrong code")]
     WrongCode { remaining_attempts: u32 },
-    /// Of a completed verification, which stays completed.
+    /// The code is wrong for a verification that is already completed. The verification stays completed.
     #[error("wrong code")]
     WrongCompletionCode,
     #[error("the device has not completed its redirects yet")]
@@ -82,7 +83,7 @@ pub enum RedeemError {
     #[error("the check is already concluded")]
     AlreadyCompleted {
         error_code: Option<ErrorCode>,
-        /// Reverse SMS is available to this end-user.
+        /// Whether this end-user can use Reverse SMS instead.
         may_use_reverse_sms: bool,
     },
     #[error("the check has expired")]
@@ -115,7 +116,7 @@ fn path_segment(product: Product) -> &'static str {
     if product == Product::Discovery { "discovery-checks" } else { "secure-sna-checks" }
 }
 
-/// URL that the device of a check opens.
+/// Returns the URL that the device of a check opens.
 pub(crate) fn device_url(context: &Context, product: Product, check: CheckId) -> Result<String, StoreError> {
     let (base_url, token) = (&context.settings.base_url, device_token(context, check)?);
     Ok(format!("{base_url}/v1/number-verification/{}/{check}/redirect?t={token}", path_segment(product)))
@@ -192,7 +193,7 @@ impl SilentFlow {
         self.checks.read_check(project, product, id).await
     }
 
-    /// The project's checks of a product, newest first.
+    /// Lists the project's checks of a product, newest first.
     pub async fn silent_checks(
         &self,
         project: ProjectId,
@@ -203,12 +204,13 @@ impl SilentFlow {
         self.checks.list_checks(project, product, filter, page).await
     }
 
-    /// `None`: the check is concluded, or its device has not been redirected.
+    /// Returns the redirect session of a check. `None`: the check is concluded, or is a step whose device was not
+    /// redirected yet.
     pub(crate) async fn redirect_session(&self, check: CheckId) -> Result<Option<RedirectSession>, StoreError> {
         Ok(self.store.redirect_session(check).await?.and_then(|record| record.session))
     }
 
-    /// Concludes a check with its operator's verdict, if the code is right.
+    /// Redeems a redirect code: concludes the check with the operator's verdict if the code is right.
     pub async fn redeem(
         &self,
         project: ProjectId,
@@ -220,8 +222,8 @@ impl SilentFlow {
             let is_own = check.project == project && check.product == product;
             is_own && !check.is_overdue(self.context.now())
         });
-        // `redeem_error` reads the check as the client and distinguishes foreign, unknown, expired and concluded
-        // checks.
+        // `redeem_error` reads the check with the client's rights. It distinguishes checks of other projects, unknown,
+        // expired and concluded ones.
         let Some(RedirectSessionRecord { check, session: Some(progress) }) = record else {
             return Err(self.redeem_error(project, product, id).await);
         };
@@ -232,7 +234,7 @@ impl SilentFlow {
         }
         let Some(decision) = progress.verdict else { return Err(RedeemError::NotReady) };
         if progress.wrong_codes >= MAX_WRONG_CODES {
-            // The request that counted the last wrong code did not conclude the check.
+            // The request that counted the last wrong code failed before it concluded the check.
             self.conclude_with_error(check, ErrorCode::CodeAttemptsExceeded).await?;
             return Err(self.redeem_error(project, product, id).await);
         }
@@ -277,7 +279,7 @@ impl SilentFlow {
         }
     }
 
-    /// The error for a check that cannot be redeemed, by its current status.
+    /// Returns the reason why a check cannot be redeemed, by its current status.
     async fn redeem_error(&self, project: ProjectId, product: Product, id: CheckId) -> RedeemError {
         let check = match self.silent_check(project, product, id).await {
             Ok(check) => check,
@@ -294,7 +296,7 @@ impl SilentFlow {
         }
     }
 
-    /// Reverse SMS is available to the end-user of a failed check.
+    /// Whether the end-user of a failed check can use Reverse SMS instead.
     fn may_use_reverse_sms(&self, check: &SilentCheck) -> bool {
         let project = self.context.control_plane.project(check.project);
         project.zip(check.network.as_ref()).is_some_and(|(project, network)| {

@@ -1,11 +1,12 @@
-//! Redirect session of a silent check: the device opens the check's URL, is redirected to its operator, returns with a
+//! The device's part of a silent check. The device opens the check's URL, is redirected to its operator, returns with a
 //! `state`, and gets a redirect code.
 //!
-//! Any failure concludes the check immediately. The operator's verdict stays sealed until the code is redeemed.
+//! Any failure concludes the check immediately. The operator's verdict stays encrypted until the redirect code is
+//! redeemed.
 //!
-//! A redirect that began at the hosted page of a verification belongs to the browser that began it: its `state` contains
-//! the hash of that browser's key, and a return without the key changes nothing. A device that returns over plain HTTP
-//! gets no result there, but a handle with which it comes over TLS.
+//! A redirect that began at a verification's hosted page belongs to the browser that began it. Its `state` contains the
+//! hash of that browser's key, and a return without the key changes nothing. A device that returns over plain HTTP does
+//! not get the result there. It gets a handle, with which it fetches the result over TLS.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -45,29 +46,29 @@ use crate::{
     rate_limits::RateLimitState,
 };
 
-/// Limit for one connector call; the device does not wait longer.
+/// Timeout of one connector call. The device waits during the call.
 const OPERATOR_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A device's request for the check's URL.
+/// A device's request for the URL of a check.
 #[derive(Clone, Copy, derive_more::Debug)]
 #[debug("DeviceRequest({check})")]
 pub struct DeviceRequest<'a> {
     pub product: Product,
     pub check: CheckId,
     pub token: &'a str,
-    /// Number of the SIM in a simulated device.
+    /// Number of the SIM in a simulated device. Sandbox only.
     pub sim: Option<&'a str>,
     pub address: IpAddr,
 }
 
-/// An authenticated request of a device that is to be redirected to its operator.
+/// An authenticated request from a device that is to be redirected to its operator.
 #[derive(Clone, Copy)]
 pub(crate) struct DeviceArrival<'a> {
     pub product: Product,
     pub check: CheckId,
     pub sim: Option<&'a str>,
     pub address: IpAddr,
-    /// The browser, if it came from the hosted page.
+    /// Key of the browser. `None`: the device does not come from the hosted page.
     pub browser: Option<&'a BrowserKey>,
 }
 
@@ -75,7 +76,7 @@ pub(crate) struct DeviceArrival<'a> {
 #[derive(Clone, Copy, derive_more::Debug)]
 #[debug("DeviceReturn({connector})")]
 pub struct DeviceReturn<'a> {
-    /// Connector named in the return URL.
+    /// Name of the connector, from the return URL.
     pub connector: &'a str,
     pub state: &'a str,
     pub peer: SocketAddr,
@@ -84,7 +85,7 @@ pub struct DeviceReturn<'a> {
     pub headers: &'a [(String, Vec<u8>)],
 }
 
-/// A device that came over plain HTTP, and now comes over TLS.
+/// A device that has returned over plain HTTP before, and now presents its handle over TLS.
 #[derive(Clone, Copy, derive_more::Debug)]
 #[debug("HandleReturn")]
 pub struct HandleReturn<'a> {
@@ -93,45 +94,45 @@ pub struct HandleReturn<'a> {
     pub browser_keys: &'a [BrowserKey],
 }
 
-/// Next step of the device.
+/// What a device does next.
 #[derive(Debug)]
 pub enum NextStep {
-    /// Absolute URL at the operator. Never logged.
+    /// Redirects the device to this absolute URL at the operator. The URL is never logged.
     Redirect(String),
     Finish(RedirectOutcome),
 }
 
-/// End of a redirect session as shown to the device.
+/// The end of a redirect session, as shown to the device.
 #[derive(Debug)]
 pub struct RedirectOutcome {
     pub check: CheckId,
     pub project: ProjectId,
     pub reference: Option<Reference>,
-    /// Redirect target for the device. `None`: the result is rendered in the response.
+    /// The client's URL to which the device is redirected. `None`: the response shows the result.
     pub redirect_url: Option<RedirectUrl>,
     pub result: Result<RedirectCode, RedirectFailure>,
-    /// Reverse SMS is available to this end-user.
+    /// Whether this end-user can use Reverse SMS instead.
     pub may_use_reverse_sms: bool,
-    /// The verification whose step the check is.
+    /// The verification of which the check is a step. `None`: the check is not a step.
     pub verification: Option<VerificationReturn>,
 }
 
-/// Code that the API client redeems.
+/// Single-use code, with which the API client gets the result.
 #[derive(derive_more::Debug)]
 #[debug("RedirectCode(…)")]
 pub struct RedirectCode(pub String);
 
-/// Reason why the device gets no code.
+/// Reason why the device gets no redirect code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedirectFailure {
     /// This request concluded the check with this error code.
     Failed(ErrorCode),
     Expired,
-    /// The check was concluded earlier, or its code was already issued.
+    /// The check was concluded before this request, or its redirect code was already issued.
     AlreadyCompleted,
 }
 
-/// Errors that have no [`RedirectOutcome`].
+/// Errors for which there is no [`RedirectOutcome`] to show.
 #[derive(Debug, thiserror::Error)]
 pub enum RedirectError {
     #[error("check not found, or its redirect URL is invalid")]
@@ -140,7 +141,7 @@ pub enum RedirectError {
     Sim(#[from] InvalidPhoneNumber),
     #[error("invalid `state`: unknown, already used, or replaced by a newer one")]
     InvalidState,
-    /// The redirect began at the hosted page, in a browser that has another key.
+    /// The redirect began at the hosted page in another browser, which has another key.
     #[error("this was started in another browser, and nothing was confirmed")]
     OtherBrowser,
     #[error("too many requests with an already used `state` from this address")]
@@ -149,38 +150,38 @@ pub enum RedirectError {
     Store(#[from] StoreError),
 }
 
-/// A redirect session as a request finds it.
+/// State of a redirect session when a request arrives.
 enum SessionState {
-    /// The verdict is pending.
+    /// The operator's verdict is not known yet.
     Open(SilentCheck, SilentCheckInput),
     Finished(RedirectOutcome),
 }
 
-/// A device that has returned from its operator.
+/// Result of a device's return from its operator.
 enum Returned {
     Answered(Box<AnsweredSession>),
     Finished(RedirectOutcome),
 }
 
-/// A redirect session whose `state` is consumed.
+/// A redirect session whose `state` is consumed, with the operator's answer.
 struct AnsweredSession {
     check: SilentCheck,
     pending: PendingRedirect,
-    /// Operator verdict, or the error code that concludes the check.
+    /// The operator's verdict, or the error code with which the check is concluded.
     answer: Result<SilentResult, ErrorCode>,
 }
 
-/// Result of sending a device to its operator.
+/// Result of starting a redirect to the operator.
 enum RedirectStart {
-    /// Absolute URL at the operator.
+    /// Redirects the device to this absolute URL at the operator.
     Redirect(String),
     Failed(ErrorCode),
-    /// The check was concluded or expired meanwhile.
+    /// The check was concluded or has expired meanwhile.
     Concluded,
 }
 
 impl SilentFlow {
-    /// Handles a device's request for the check's URL.
+    /// Handles a device's request for the URL of a check.
     pub async fn open_device_url(&self, request: DeviceRequest<'_>) -> Result<NextStep, RedirectError> {
         let DeviceRequest { product, check, token, sim, address } = request;
         if !self.is_device_token(check, token) {
@@ -229,7 +230,7 @@ impl SilentFlow {
                 let input = self.unseal_input(check.id, check.mode, &session.input)?;
                 Ok(SessionState::Open(check, input))
             }
-            // The session of a step is stored when the device is redirected.
+            // The session of a verification's step is stored only when the device is redirected.
             None if matches!(check.state, Lifecycle::Open(_)) => match self.step_sessions.input(&check).await? {
                 Some(input) => Ok(SessionState::Open(check, input)),
                 None => Ok(SessionState::Finished(self.build_outcome(&check, Err(failure_of(&check))))),
@@ -291,8 +292,8 @@ impl SilentFlow {
         Ok(RedirectStart::Redirect(redirect.location))
     }
 
-    /// Consumes the `state`, queries the operator and issues the redirect code. `browser_keys` are those of the device,
-    /// which returned over TLS.
+    /// Handles the return of a device over TLS: consumes the `state`, queries the operator and issues the redirect
+    /// code. `browser_keys` are the keys in the device's cookies.
     pub async fn handle_authorization_response(
         &self,
         returned: DeviceReturn<'_>,
@@ -310,8 +311,9 @@ impl SilentFlow {
         Ok(outcome.began_at_page(state.browser.is_some()))
     }
 
-    /// Consumes the `state` of a device that returned over plain HTTP, where nobody may learn a code or the address of
-    /// the hosted page, and queries the operator. Returns a handle for [`finish_with_handle`](Self::finish_with_handle).
+    /// Handles the return of a device over plain HTTP: consumes the `state` and queries the operator. Issues no
+    /// redirect code, because others could read it, or the hosted page's address, on the network. Returns a handle for
+    /// [`finish_with_handle`](Self::finish_with_handle).
     pub async fn handle_plain_response(&self, returned: DeviceReturn<'_>) -> Result<String, RedirectError> {
         let state = self.parse_state(returned.state).ok_or(RedirectError::InvalidState)?;
         let (handle, handle_hash) = self.generate_handle(state)?;
@@ -324,8 +326,8 @@ impl SilentFlow {
             drop(self.fail_check(check, *code).await?);
             return Ok(handle);
         }
-        // Only the browser that began at the hosted page may end the step, and plain HTTP carries no key: its errors wait
-        // as well.
+        // Only the browser that began at the hosted page may end the step, and a plain HTTP request does not contain
+        // its key. Errors are therefore stored too, until the browser returns over TLS.
         let network = check.network.clone().ok_or_else(|| corrupt_session_error(check.id))?;
         pending.answer = Some(OperatorAnswer::new(&answer));
         let begin = BeginRedirect {
@@ -336,12 +338,12 @@ impl SilentFlow {
             browser: state.browser,
             at: self.context.now(),
         };
-        // If the check has concluded meanwhile, the handle leads to its outcome.
+        // If the check was concluded meanwhile, nothing is stored, and the handle leads to the check's outcome.
         self.store.begin_redirect(begin).await?;
         Ok(handle)
     }
 
-    /// Consumes the handle of a device that has returned over plain HTTP before, and issues the redirect code.
+    /// Consumes the handle of a device that has returned over plain HTTP, and issues the redirect code.
     pub async fn finish_with_handle(&self, returned: HandleReturn<'_>) -> Result<RedirectOutcome, RedirectError> {
         let state = self.parse_state(returned.handle).ok_or(RedirectError::InvalidState)?;
         self.require_browser(state, returned.browser_keys)?;
@@ -365,7 +367,8 @@ impl SilentFlow {
         Ok(outcome.began_at_page(state.browser.is_some()))
     }
 
-    /// Another browser must not finish what a browser began at the hosted page. Checked before anything is consumed.
+    /// Rejects a browser other than the one that began the redirect at the hosted page. Called before anything is
+    /// consumed.
     fn require_browser(&self, state: RedirectState, keys: &[BrowserKey]) -> Result<(), RedirectError> {
         match state.browser {
             Some(browser) if !self.is_browser(state.check, browser, keys)? => Err(RedirectError::OtherBrowser),
@@ -382,7 +385,7 @@ impl SilentFlow {
         }
     }
 
-    /// Consumes the `state` and queries the operator.
+    /// Consumes the `state`, and queries the operator.
     async fn consume_return(
         &self,
         state: RedirectState,
@@ -447,12 +450,13 @@ impl SilentFlow {
             .unwrap_or(Err(ErrorCode::MnoTimeout))?;
         match (reply, &input.number) {
             (reply @ SilentResult::Match(_), Some(_)) | (reply @ SilentResult::Number(_), None) => Ok(reply),
-            // The connector answered the wrong operation.
+            // The result does not fit the operation: a number instead of a match, or the reverse.
             _ => Err(ErrorCode::MnoResponseError),
         }
     }
 
-    /// Stores the operator's verdict and issues the redirect code, or concludes the check with an error.
+    /// Stores the operator's verdict and issues the redirect code. If the answer is an error, concludes the check with
+    /// it.
     async fn finish_redirect(
         &self,
         check: SilentCheck,
@@ -471,7 +475,7 @@ impl SilentFlow {
         Ok(self.build_outcome(&check, Ok(RedirectCode(code))))
     }
 
-    /// A device that repeats its return gets the outcome of its check.
+    /// Returns the outcome of the check to a device that repeats its return with a consumed `state`.
     async fn handle_invalid_state(&self, state: RedirectState) -> Result<RedirectOutcome, RedirectError> {
         let record = self.store.redirect_session(state.check).await?.ok_or(RedirectError::NotFound)?;
         match self.load_session(record).await? {
@@ -480,7 +484,8 @@ impl SilentFlow {
         }
     }
 
-    /// The outcome for a handle that was already used, or whose check has failed or was redirected again since.
+    /// Returns the outcome for a handle that cannot be consumed: it was already used, its check has failed, or the
+    /// device was redirected again.
     async fn handle_used_handle(&self, state: RedirectState) -> Result<RedirectOutcome, RedirectError> {
         let record = self.store.redirect_session(state.check).await?.ok_or(RedirectError::NotFound)?;
         let error_code = record.check.error_code();
@@ -493,8 +498,8 @@ impl SilentFlow {
         }
     }
 
-    /// A `state` that a newer redirect has replaced, such as that of another tab, leads back to the hosted page if it
-    /// began there.
+    /// Returns the outcome for a `state` that a newer redirect has replaced, for example in another tab. A device that
+    /// began at the hosted page is led back to it. For other devices, the `state` is invalid.
     fn superseded_outcome(&self, check: &SilentCheck, state: RedirectState) -> Result<RedirectOutcome, RedirectError> {
         match state.browser {
             Some(_) => Ok(self.build_outcome(check, Err(failure_of(check)))),
@@ -502,7 +507,7 @@ impl SilentFlow {
         }
     }
 
-    /// Concludes the check with an error, unless it is already concluded.
+    /// Concludes the check with an error. If it is already concluded, returns its actual outcome.
     async fn fail_check(&self, check: SilentCheck, code: ErrorCode) -> Result<RedirectOutcome, RedirectError> {
         tracing::info!(check = %check.id, product = %check.product, code = %code, "silent check failed");
         let at = self.context.now();
@@ -519,7 +524,7 @@ impl SilentFlow {
         self.current_outcome(check.id).await
     }
 
-    /// The outcome after another request, or the expiry, concluded the check first.
+    /// Returns the outcome of a check that another request has concluded first, or that has expired.
     async fn current_outcome(&self, check: CheckId) -> Result<RedirectOutcome, RedirectError> {
         let record = self.store.redirect_session(check).await?.ok_or(RedirectError::NotFound)?;
         Ok(match self.load_session(record).await? {

@@ -1,6 +1,7 @@
-//! Secrets of silent checks: derived and hashed tokens, and sealed session data.
+//! Secrets of silent checks: tokens that are derived or stored as hashes, and encrypted session data.
 //!
-//! Every value is bound to its check and its purpose. Purposes and JSON keys are part of stored data.
+//! Every value is bound to its check and its purpose. The purpose strings and JSON keys must not change, because stored
+//! data depends on them.
 
 use std::net::IpAddr;
 
@@ -25,21 +26,21 @@ use crate::{
     },
 };
 
-/// Input of a silent check, sealed until the device opens the check's URL.
+/// Input of a silent check. It is stored encrypted until the check is concluded.
 pub(crate) struct SilentCheckInput {
-    /// `None` for Discovery.
+    /// The claimed number. `None`: a Discovery check, which finds the number.
     pub number: Option<Msisdn>,
-    /// The `device_ip` of the create request.
+    /// The `device_ip` of the create request. `None`: the client did not send it.
     pub expected_address: Option<IpAddr>,
 }
 
-/// Key in the cookie of a browser. Only a browser with this key can finish the redirects that began with it.
+/// Random key in a browser's cookie. Only a browser with this key can finish the redirects that began with it.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("BrowserKey(…)")]
 pub struct BrowserKey(String);
 
 impl BrowserKey {
-    /// Random bytes and a MAC.
+    /// Length of a key, which consists of random bytes and a MAC.
     pub(crate) const BYTES: usize = 32;
     const CHARS: usize = 43;
 
@@ -47,7 +48,7 @@ impl BrowserKey {
         BrowserKey(BASE64_URL_SAFE_NO_PAD.encode(bytes))
     }
 
-    /// `None`: not the form of a key.
+    /// Checks the form of a key, not its MAC. `None`: the text does not have the form of a key.
     pub fn parse(text: &str) -> Option<Self> {
         let is_base64url = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         (text.len() == Self::CHARS && text.bytes().all(is_base64url)).then(|| BrowserKey(text.to_owned()))
@@ -62,15 +63,15 @@ impl BrowserKey {
     }
 }
 
-/// A device's redirect to its operator, sealed until it returns.
+/// A device's redirect to its operator. It is stored encrypted until the device returns.
 #[derive(Serialize, Deserialize)]
 pub(super) struct PendingRedirect {
     pub connector: String,
     /// The device's address when it was redirected.
     pub initial_ip: IpAddr,
-    /// Opaque data of the connector, base64url.
+    /// Private data of the connector, encoded as base64url.
     connector_data: String,
-    /// What the operator answered to a device that came over plain HTTP, until the device comes over TLS.
+    /// The operator's answer for a device that returned over plain HTTP, kept until the device returns over TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<OperatorAnswer>,
 }
@@ -114,7 +115,7 @@ impl OperatorAnswer {
         }
     }
 
-    /// `None`: the data is corrupt.
+    /// Returns the answer. `None`: the stored data is corrupt.
     pub(super) fn read(&self, mode: Mode) -> Option<Result<SilentResult, ErrorCode>> {
         match self {
             OperatorAnswer::Match(matched) => Some(Ok(SilentResult::Match(*matched))),
@@ -124,16 +125,17 @@ impl OperatorAnswer {
     }
 }
 
-/// The verdict of an operator, sealed until its code is redeemed.
+/// The operator's verdict. It is stored encrypted until the redirect code is redeemed.
 #[derive(Serialize, Deserialize)]
 pub(super) struct SealedAnswer {
     pub answer: OperatorAnswer,
-    /// If the redirect began at the hosted page.
+    /// `None`: the redirect did not begin at the hosted page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_return: Option<PageReturn>,
 }
 
-/// What a browser gets again that returned to the hosted page and did not reach the client.
+/// The redirect code, kept for the browser that began at the hosted page. The page sends it to the client again if the
+/// browser did not get there the first time.
 #[derive(Clone, Serialize, Deserialize, derive_more::Debug)]
 #[debug("PageReturn")]
 pub(crate) struct PageReturn {
@@ -141,9 +143,10 @@ pub(crate) struct PageReturn {
     browser: BrowserHash,
 }
 
-/// A `state`: the check's id, 16 random bytes, the hash of the browser if it began at the hosted page, and a 16-byte MAC.
+/// The contents of a `state`: the check's id, 16 random bytes, the hash of the browser's key if the redirect began at
+/// the hosted page, and a 16-byte MAC.
 ///
-/// It contains the browser's hash so that the return of another browser is refused without a query, and before the
+/// The `state` contains the hash so that another browser's return is rejected without a database query, and before the
 /// `state` is consumed.
 #[derive(Clone, Copy, derive_more::Debug)]
 #[debug("RedirectState({check})")]
@@ -156,24 +159,26 @@ const STATE_MAC_BYTES: usize = 16;
 const STATE_BYTES: usize = 16 + 16 + STATE_MAC_BYTES;
 const PAGE_STATE_BYTES: usize = STATE_BYTES + BrowserHash::BYTES;
 const DEVICE_TOKEN_BYTES: usize = 16;
-/// Age of the check up to which a late return still gets the check's outcome.
+/// Maximum age of a check for which a `state` is accepted. It is longer than the lifetime of a check, so that a device
+/// that returns late still gets the check's outcome.
 const STATE_LIFETIME_SECONDS: i64 = 900;
 
 impl SilentFlow {
-    /// Verifies the token in a check's URL, without checking that the check exists.
+    /// Verifies the token in a check's device URL. Does not verify that the check exists.
     pub fn is_device_token(&self, check: CheckId, token: &str) -> bool {
         let given = BASE64_URL_SAFE_NO_PAD.decode(token).ok().filter(|given| given.len() == DEVICE_TOKEN_BYTES);
         given.is_some_and(|given| self.context.is_derived_token(&[b"device-url", check.0.as_bytes()], &given))
     }
 
-    /// A new `state` and its hash.
+    /// Generates a `state` and its hash.
     pub(super) fn generate_state(&self, state: RedirectState) -> Result<(String, TokenHash), StoreError> {
         let text = self.encode_state(state)?;
         let hash = self.state_hash(state.check, &text)?;
         Ok((text, hash))
     }
 
-    /// A new handle and its hash: a `state` with which a device comes over TLS that came over plain HTTP before.
+    /// Generates a handle and its hash. A handle has the form of a `state`. A device that has returned over plain HTTP
+    /// presents it over TLS.
     pub(super) fn generate_handle(&self, state: RedirectState) -> Result<(String, TokenHash), StoreError> {
         let text = self.encode_state(state)?;
         let hash = self.handle_hash(state.check, &text)?;
@@ -188,7 +193,7 @@ impl SilentFlow {
         Ok(BASE64_URL_SAFE_NO_PAD.encode([&body, &mac[..STATE_MAC_BYTES]].concat()))
     }
 
-    /// Verifies the MAC and age of a `state`. Only the store decides whether it is still usable.
+    /// Verifies the MAC and age of a `state`. Whether the `state` was already consumed is known only to the store.
     pub(super) fn parse_state(&self, state: &str) -> Option<RedirectState> {
         let is_length_of_state = |bytes: &Vec<u8>| [STATE_BYTES, PAGE_STATE_BYTES].contains(&bytes.len());
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(state).ok().filter(is_length_of_state)?;
@@ -207,7 +212,7 @@ impl SilentFlow {
         Ok(BrowserHash(hash))
     }
 
-    /// Whether one of these keys is that of the browser.
+    /// Whether one of these keys belongs to the browser with this hash.
     pub(crate) fn is_browser(
         &self,
         check: CheckId,
@@ -222,13 +227,13 @@ impl SilentFlow {
         Ok(false)
     }
 
-    /// Saves a store query for checks that are too old.
+    /// Whether a check is recent enough for its `state` to be accepted. Saves a database query for older checks.
     fn is_recent(&self, check: Uuid) -> bool {
         let created = check.get_timestamp().and_then(|created| i64::try_from(created.to_unix().0).ok());
         created.is_some_and(|created| self.context.now().as_second() - created <= STATE_LIFETIME_SECONDS)
     }
 
-    /// A new redirect code and its hash.
+    /// Generates a redirect code and its hash.
     pub(super) fn generate_redirect_code(&self, check: CheckId) -> Result<(String, TokenHash), StoreError> {
         let code = BASE64_URL_SAFE_NO_PAD.encode(self.context.entropy.bytes::<32>());
         let hash = self.redirect_code_hash(check, &code)?;
@@ -281,7 +286,8 @@ impl SilentFlow {
         self.unseal_json("pending-redirect", check, sealed)
     }
 
-    /// Seals the verdict of an operator. The code is added if the redirect began at the hosted page, for its browser.
+    /// Encrypts the operator's verdict. If the redirect began at the hosted page, adds the redirect code for the
+    /// browser that began it.
     pub(super) fn seal_result(
         &self,
         RedirectState { check, browser }: RedirectState,
@@ -303,7 +309,8 @@ impl SilentFlow {
         answer.read(mode).and_then(Result::ok).ok_or_else(|| corrupt_session_error(check))
     }
 
-    /// The code with which a browser returned to the hosted page, for that browser.
+    /// Returns the redirect code to the browser that began at the hosted page. `None`: the redirect did not begin
+    /// there, or none of the keys is that browser's.
     pub(crate) fn page_return(
         &self,
         check: CheckId,
@@ -332,7 +339,8 @@ impl SilentFlow {
     }
 }
 
-/// Token in a check's URL: 128 bits derived from the check's id by the link key; not stored.
+/// Returns the token in a check's device URL: 128 bits, derived from the check's id with the link key, and therefore
+/// not stored.
 pub(super) fn device_token(context: &Context, check: CheckId) -> Result<String, StoreError> {
     let hash = context.derive_token(&[b"device-url", check.0.as_bytes()])?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode(&hash[..DEVICE_TOKEN_BYTES]))
@@ -347,7 +355,7 @@ pub(crate) fn seal_redirect_url(context: &Context, check: CheckId, url: &Redirec
     context.seal_for_check("redirect-url", check, url.as_str().as_bytes())
 }
 
-/// `None`: the URL can no longer be unsealed.
+/// Decrypts a redirect URL. `None`: the URL can no longer be decrypted or parsed.
 pub(crate) fn unseal_redirect_url(context: &Context, check: CheckId, sealed: &Sealed) -> Option<RedirectUrl> {
     let text = String::from_utf8(context.unseal_for_check("redirect-url", check, sealed)?).ok()?;
     RedirectUrl::from_stored(&text).ok()

@@ -1,4 +1,4 @@
-//! The seam between silent checks and those whose steps they are.
+//! The interface through which silent checks use verifications, of which they may be steps.
 
 use async_trait::async_trait;
 use ringtrue_domain::{
@@ -9,27 +9,29 @@ use ringtrue_domain::{
 use super::secrets::SilentCheckInput;
 use crate::ports::store::StoreError;
 
-/// Redirect sessions of silent checks that are steps of something else. It holds the input of its steps, and a session
-/// is stored only when the device is redirected.
+/// Redirect sessions of silent checks that are steps of a verification. The verification holds the input of its steps.
+/// A step's session is stored only when the device is redirected.
 #[async_trait]
 pub(crate) trait StepSessions: Send + Sync {
-    /// The input of an open step without a session. `None`: it is not a step, or has ended meanwhile.
+    /// Returns the input of an open step that has no session yet. `None`: the check is not a step, or has ended
+    /// meanwhile.
     async fn input(&self, step: &SilentCheck) -> Result<Option<SilentCheckInput>, StoreError>;
 
-    /// Stores the session of a step, unless it has one. `false`: it is not a step, or is concluded.
+    /// Stores the session of a step, unless it already has one. `false`: the check is not a step, or is concluded.
     async fn open(&self, step: &SilentCheck, input: Sealed) -> Result<bool, StoreError>;
 
-    /// Where the device of a step returns. `None`: the check is not a step.
+    /// Returns the hosted page to which the device of a step returns. `None`: the check is not a step.
     fn verification_return(&self, step: &SilentCheck) -> Option<VerificationReturn>;
 }
 
-/// Where a device returns that has ended a step of a verification.
+/// The hosted page to which a device returns after a step of a verification.
 #[derive(derive_more::Debug)]
 #[debug("VerificationReturn({id})")]
 pub struct VerificationReturn {
     pub id: CheckId,
     /// Token of the hosted page.
     pub page_token: String,
-    /// Whether the redirects began at the hosted page. The result then goes through the page, or to the redirect URL.
+    /// Whether the redirect began at the hosted page. If so, the page handles the result: it sends the browser to the
+    /// client's redirect URL, or redeems the code itself if there is none.
     pub began_at_page: bool,
 }

@@ -1,4 +1,4 @@
-//! Client credentials: create, list, delete. A secret is returned only when it is created.
+//! Client credentials: create, rotate, list and delete. A secret is returned only when it is created.
 
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::{SignedDuration, Timestamp};
@@ -25,7 +25,7 @@ use crate::{
 
 #[derive(Clone, Debug, Default)]
 pub struct NewCredential {
-    /// Defaults to every scope that the owner can have.
+    /// `None`: every scope that the owner can have.
     pub scopes: Option<Vec<Scope>>,
     pub expires_at: Option<Timestamp>,
     pub label: Option<Name>,
@@ -99,8 +99,8 @@ impl Management {
         ManagementError::LimitReached(detail)
     }
 
-    /// Creates a credential with the scopes, label and lifetime of another one, which stays valid for `overlap`, so that
-    /// clients can change over without an interruption.
+    /// Creates a credential with the scopes, label and lifetime of another one. The old credential stays valid for
+    /// `overlap`, so that clients can switch without an interruption.
     pub async fn rotate_credential(
         &self,
         manager: &ManagementActor,
@@ -116,7 +116,8 @@ impl Management {
             }
             let retires_at = now.saturating_add(overlap).unwrap_or(Timestamp::MAX);
             let retires_at = old.valid_until().map_or(retires_at, |end| end.min(retires_at));
-            // A credential for 90 days is replaced by another one for 90 days.
+            // The new credential gets the lifetime of the old one: 90 days from now if the old one was created for 90
+            // days.
             let lifetime = old.expires_at.map(|end| end.duration_since(old.created_at));
             let expires_at = lifetime.map(|lifetime| now.saturating_add(lifetime).unwrap_or(Timestamp::MAX));
             let mut issued = self.generate_credential(owner, old.scopes.clone(), expires_at, &manager.actor);
@@ -126,7 +127,7 @@ impl Management {
             let audit = manager.new_audit_event(&self.context, Action::CredentialCreated, target, changes);
             let (new, limits) = (&issued.credential, self.credential_limits());
             let outcome = match self.store.rotate_credential(&old, new, retires_at, &audit, limits).await {
-                // No node accepts it, so there is nothing to replace.
+                // The row was altered outside Ringtrue. No node accepts the credential, so there is nothing to replace.
                 Err(StoreError::Altered(_)) => return Err(ManagementError::CredentialNotFound),
                 outcome => outcome?,
             };
@@ -142,7 +143,7 @@ impl Management {
         Err(ManagementError::ConcurrentUpdates)
     }
 
-    /// Creates a workspace credential. For the command line.
+    /// Creates a workspace credential. Used by the command line.
     pub async fn create_workspace_credential_as_operator(
         &self,
         workspace: WorkspaceId,
@@ -154,7 +155,7 @@ impl Management {
         self.create_credential_as_operator(CredentialOwner::Workspace(workspace), expires_at).await
     }
 
-    /// Creates a credential with every scope that its owner can have, on behalf of the operator.
+    /// Creates a credential with every scope that its owner can have. The audit log names the operator as the actor.
     pub async fn create_credential_as_operator(
         &self,
         owner: CredentialOwner,
@@ -189,8 +190,8 @@ impl Management {
         Ok(self.store.list_credentials(owner, page).await?)
     }
 
-    /// Deletes a credential. Its tokens are rejected from then on. A workspace keeps a live credential: without one its
-    /// backends could not create another.
+    /// Deletes a credential. Its tokens are rejected from then on. The last live credential of a workspace cannot be
+    /// deleted, because the workspace's backends could not create another one.
     pub async fn delete_credential(
         &self,
         manager: &ManagementActor,
@@ -221,7 +222,7 @@ impl Management {
         Err(ManagementError::ConcurrentUpdates)
     }
 
-    /// Generates a client id and secret.
+    /// Generates a credential with a new client id and secret. Does not store it.
     pub(super) fn generate_credential(
         &self,
         owner: CredentialOwner,

@@ -1,4 +1,4 @@
-//! Requirements for going live, which cannot be undone.
+//! Checks whether a project is ready to go live. Going live cannot be undone.
 
 use jiff::SignedDuration;
 use ringtrue_domain::{
@@ -10,30 +10,30 @@ use ringtrue_domain::{
 use super::Management;
 use crate::ports::{activity::ActivityFilter, store::StoreError};
 
-/// Networks that a sentence names.
+/// Maximum number of networks that a message names.
 const MAX_NAMED_NETWORKS: usize = 5;
 
 /// A requirement for going live.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveRequirement {
     pub topic: LiveTopic,
-    /// `None`: the requirement is met. Otherwise a phrase that says what is missing.
+    /// A phrase that says what is missing. `None`: the requirement is met.
     pub missing: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LiveTopic {
     Products,
-    /// The project may use a network for the product.
+    /// The project is allowed to use at least one network for the product.
     AllowedNetworks(Product),
-    /// The deployment reaches the allowed networks for the product.
+    /// The deployment reaches every allowed network for the product.
     Connectors(Product),
     Urls,
     Callbacks,
 }
 
 impl Management {
-    /// The requirements for a project to go live, met or not.
+    /// Returns all requirements for a project to go live, whether they are met or not.
     pub async fn live_requirements(&self, project: &Project) -> Result<Vec<LiveRequirement>, StoreError> {
         let products = project.products.iter().copied().filter(|product| product.requires_operator());
         let mut requirements: Vec<LiveRequirement> =
@@ -95,7 +95,7 @@ impl Management {
     }
 }
 
-/// The first names of a list.
+/// Joins the first names of a list, and adds the number of the others.
 fn summarize(names: &[&str]) -> String {
     let shown = names[..names.len().min(MAX_NAMED_NETWORKS)].join(", ");
     match names.len().saturating_sub(MAX_NAMED_NETWORKS) {

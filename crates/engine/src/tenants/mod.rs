@@ -1,7 +1,7 @@
-//! Control-plane use cases: workspaces, projects, credentials, allowed networks, usage, audit log.
+//! Control-plane use cases: workspaces, projects, credentials, allowed networks, usage and the audit log.
 //!
-//! Every change is one transaction that also writes its audit event. Each use case compares the caller's workspace with
-//! the resource's, and distinguishes resources of other owners (403) from missing ones (404).
+//! Every change is one transaction, which also writes the audit event. Each use case verifies that the resource belongs
+//! to the caller's workspace. It distinguishes resources of other owners (403) from missing ones (404).
 
 mod credentials;
 mod live_readiness;
@@ -70,11 +70,12 @@ pub enum ManagementError {
     Store(#[from] StoreError),
 }
 
-/// Limits on what a tenant can create. Every node holds these resources in memory.
+/// Limits on the resources that a tenant can create. They are needed because every node holds these resources in
+/// memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TenantLimits {
     pub projects_per_workspace: u32,
-    /// Live credentials of a project, or of a workspace.
+    /// Maximum number of live credentials of one project, and of one workspace.
     pub credentials_per_owner: u32,
 }
 
@@ -84,11 +85,11 @@ impl Default for TenantLimits {
     }
 }
 
-/// Condition on the current state of a resource, such as `If-Match`. The transaction of the change fails if the state
-/// is no longer the one that was tested.
+/// A condition on the current state of a resource, such as `If-Match`. If the state changes after the condition was
+/// tested, the write fails and is retried with a new test.
 pub type Precondition<'a, T> = &'a (dyn Fn(&T) -> bool + Send + Sync);
 
-/// Attempts at a change while other requests change the same resource.
+/// How often a change is attempted if other requests change the same resource at the same time.
 const MAX_WRITE_ATTEMPTS: usize = 5;
 
 #[derive(Clone, Debug)]
@@ -108,7 +109,7 @@ pub struct Management {
 }
 
 impl Management {
-    /// Authorises a caller for a workspace, or for a project in it, and returns the scope of its idempotency keys.
+    /// Authorises a caller for a workspace, or for a project in it. Returns the scope of the caller's idempotency keys.
     pub async fn authorize(
         &self,
         manager: &ManagementActor,
@@ -123,7 +124,7 @@ impl Management {
         Ok(IdempotencyScope::authorized(owner))
     }
 
-    /// Authorises a caller for its own workspace only.
+    /// Fails unless the workspace is the caller's own.
     async fn authorize_workspace(
         &self,
         manager: &ManagementActor,
@@ -149,7 +150,7 @@ impl Management {
         Ok(CreatedWorkspace { workspace, credential })
     }
 
-    /// Creates a workspace without credentials, which its owners create in the console.
+    /// Creates a workspace without a credential. Its owners create credentials in the console.
     pub async fn create_workspace_without_credential(
         &self,
         administrator: &Administrator,
@@ -176,7 +177,7 @@ impl Management {
         }
     }
 
-    /// Replaces a workspace's rate-limit overrides. Returns `None` if the workspace does not exist.
+    /// Replaces a workspace's rate-limit overrides. `None`: the workspace does not exist.
     pub async fn set_workspace_limits(
         &self,
         id: WorkspaceId,

@@ -1,7 +1,7 @@
-//! Searching checks by phone number.
+//! Searches checks by phone number.
 //!
-//! Such a search tells whether a number was checked, so guesses of whole numbers must cost time and leave a trace: every
-//! search writes an audit event, and an account has few searches per minute, over all nodes.
+//! A search reveals whether a number was checked. To make guessing numbers slow and visible, every search writes an
+//! audit event, and each account has a limited number of searches per minute on all nodes together.
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
@@ -21,7 +21,7 @@ use crate::ports::{
 const MAX_SEARCHES_PER_WINDOW: u32 = 20;
 const WINDOW: SignedDuration = SignedDuration::from_mins(1);
 
-/// Permission to search checks of one project by one number, once it is in the audit log.
+/// Permission to search a project's checks by one number. Exists only after the search is recorded in the audit log.
 #[derive(Clone, Debug)]
 pub struct NumberSearch {
     pub(crate) project: ProjectId,
@@ -38,12 +38,13 @@ pub enum NumberSearchError {
 }
 
 impl NumberSearchError {
-    /// Time after which another search is possible, at the latest.
+    /// Seconds after which another search is possible at the latest.
     pub const RETRY_AFTER_SECONDS: u32 = 60;
 }
 
 impl Management {
-    /// Records a search of a project's checks by number. The event names the project and the number's tail.
+    /// Records a search of a project's checks by number, and permits it. The audit event names the project and the last
+    /// digits of the number.
     pub async fn begin_number_search(
         &self,
         manager: &ManagementActor,

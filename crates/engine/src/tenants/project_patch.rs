@@ -1,4 +1,4 @@
-//! Changes of projects.
+//! Applies a JSON merge patch to a project, and lists the changed members.
 
 use ringtrue_domain::{
     product::Product,
@@ -6,7 +6,7 @@ use ringtrue_domain::{
     web_url::UrlPolicy,
 };
 
-/// JSON merge patch (RFC 7396) of a project. Absent members are kept.
+/// JSON merge patch (RFC 7396) of a project. Members that are absent (`None`) keep their values.
 #[derive(Clone, Debug, Default)]
 pub struct ProjectPatch {
     pub name: Option<Name>,
@@ -14,7 +14,7 @@ pub struct ProjectPatch {
     pub disabled: Option<bool>,
     pub products: Option<Vec<Product>>,
     pub configuration: ConfigurationPatch,
-    /// Goes live even if the project or the deployment is not ready.
+    /// Whether the project goes live even if it or the deployment does not meet the requirements.
     pub skip_live_requirements: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Projects and their allowed networks.
+//! Creates, reads and changes projects and their allowed networks.
 
 use ringtrue_domain::{
     audit::Action,
@@ -38,7 +38,8 @@ pub struct CreatedProject {
 #[derive(Clone, Debug)]
 pub struct UpdatedProject {
     pub project: Project,
-    /// Replaces all other credentials of the project. Issued when the project goes live.
+    /// New credential, issued when the project goes live. It replaces all other credentials of the project. `None`: the
+    /// project did not go live.
     pub credential: Option<IssuedCredential>,
 }
 
@@ -145,7 +146,7 @@ impl Management {
         .await
     }
 
-    /// Fails if a project that is about to go live lacks something. The patch may provide it.
+    /// Fails if a project that goes live with this patch does not meet a requirement. Considers the patched project.
     async fn check_live_requirements(
         &self,
         manager: &ManagementActor,
@@ -182,8 +183,8 @@ impl Management {
         Ok(changed.await?.project)
     }
 
-    /// Replaces alias ids of networks by the canonical ids, which authorisation compares. An unknown id is rejected
-    /// unless the project already has it: its network may have been removed from the configuration.
+    /// Replaces alias ids of networks with canonical ids, because authorisation compares canonical ids. Rejects an
+    /// unknown id, unless the project already has it, because its network may have been removed from the configuration.
     fn canonicalize_network_ids(
         &self,
         networks: Vec<AllowedNetwork>,
@@ -212,8 +213,8 @@ impl Management {
         Ok(canonical)
     }
 
-    /// Reads, changes and writes a project, and retries after a concurrent write. Writes nothing if no member changes.
-    /// A change of mode replaces the project's credentials.
+    /// Reads, changes and writes a project. Retries if another request writes it at the same time. Writes nothing if no
+    /// member changes. If the mode changes, issues a credential that replaces the project's credentials.
     async fn update_project_with(
         &self,
         manager: &ManagementActor,

@@ -1,4 +1,4 @@
-//! Usage report and audit log of a workspace; keys and audit log of the whole deployment.
+//! Usage report and audit log of a workspace, and keys and audit log of the whole deployment.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -39,14 +39,14 @@ pub struct UsageReport {
     pub rows: Vec<UsageRow>,
 }
 
-/// A key, with its `kid` if it is a callback key.
+/// A key. Callback keys also have a `kid`, by which receivers find the public key.
 #[derive(Clone, Debug)]
 pub struct KeyWithKid {
     pub summary: KeySummary,
     pub kid: Option<String>,
 }
 
-/// Default and maximum time range of a usage report. The maximum bounds the cost of the query.
+/// Returns the default and the maximum time range of a usage report. The maximum limits the cost of the query.
 fn time_ranges(grouping: UsageGrouping) -> (SignedDuration, SignedDuration) {
     let days = |n: i64| SignedDuration::from_hours(24 * n);
     match grouping {
@@ -97,7 +97,7 @@ impl Management {
         Ok(self.store.list_audit_events(workspace, filter, page).await?)
     }
 
-    /// All keys, sorted by purpose and start of activity.
+    /// Lists all keys, sorted by purpose and by the time when they become active.
     pub async fn list_keys(&self, _: &Administrator) -> Result<Vec<KeyWithKid>, StoreError> {
         let summaries = keys::list_key_summaries(&*self.store, &*self.context.clock).await?;
         let ring = self.context.keys();
@@ -107,7 +107,7 @@ impl Management {
         Ok(summaries.into_iter().map(with_kid).collect())
     }
 
-    /// Rotates the key of a purpose, in an emergency with immediate effect.
+    /// Rotates the key of a purpose. An emergency rotation takes effect immediately.
     pub async fn rotate_key(
         &self,
         administrator: &Administrator,
@@ -123,7 +123,7 @@ impl Management {
         Ok(successor)
     }
 
-    /// Audit events of all workspaces and of the deployment, newest first.
+    /// Lists audit events of all workspaces and of the deployment, newest first.
     pub async fn list_all_audit_events(
         &self,
         _: &Administrator,
@@ -133,7 +133,7 @@ impl Management {
         self.store.list_all_audit_events(filter, page).await
     }
 
-    /// Email addresses of the accounts that occur in audit events.
+    /// Returns the email addresses of the accounts that are actors or targets of audit events.
     pub async fn emails_in_events(&self, events: &[AuditEvent]) -> Result<HashMap<AccountId, Email>, StoreError> {
         let actors = events.iter().filter_map(|event| match &event.actor {
             Actor::Account(account) => Some(*account),
@@ -146,7 +146,7 @@ impl Management {
         Ok(self.store.emails_of_accounts(&accounts).await?.into_iter().collect())
     }
 
-    /// Email addresses of the accounts that created credentials.
+    /// Returns the email addresses of the accounts that created the credentials.
     pub async fn emails_of_creators(
         &self,
         credentials: &[Credential],
@@ -162,7 +162,8 @@ impl Management {
         Ok(self.store.emails_of_accounts(&accounts).await?.into_iter().collect())
     }
 
-    /// Parses an audit actor: an email address, a client id, `operator` or `system`. Returns `None` if there is none.
+    /// Parses the actor of an audit filter: an email address, a client id, `operator` or `system`. `None`: there is no
+    /// such actor.
     pub async fn resolve_actor(&self, text: &str) -> Result<Option<Actor>, StoreError> {
         if let Ok(email) = text.parse::<Email>() {
             let record = self.store.find_account_by_email(&email).await?;

@@ -1,4 +1,5 @@
-//! Tracks the last use of credentials to the minute. Requests record it in memory; housekeeping writes it in batches.
+//! Tracks when credentials were last used, to the minute. Requests record it in memory, and housekeeping writes it to
+//! the database in batches.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -10,11 +11,11 @@ use crate::control_plane::ConcurrentMap;
 #[derive(Debug, Default)]
 pub(super) struct LastUseTracker(ConcurrentMap<ClientId, LastUse>);
 
-/// Unix time in minutes.
+/// Last use of a credential. Both members are Unix time in minutes.
 #[derive(Debug)]
 struct LastUse {
     used: AtomicI64,
-    /// Last use written to the database.
+    /// The last use that was written to the database.
     stored: AtomicI64,
 }
 
@@ -51,7 +52,7 @@ impl LastUseTracker {
         }
     }
 
-    /// Evicts idle credentials, which include deleted ones.
+    /// Removes credentials that were not used lately and have no unstored use. This includes deleted ones.
     pub(super) fn evict_idle(&self, now: Timestamp) {
         const IDLE_MINUTES: i64 = 60;
         let limit = now.as_second().div_euclid(60) - IDLE_MINUTES;

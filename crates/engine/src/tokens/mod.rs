@@ -1,7 +1,7 @@
-//! Access tokens: minting, verification, revocation.
+//! Issues, verifies and revokes access tokens.
 //!
-//! A token is a JWT (`at+jwt`, RFC 9068) signed with an HMAC key of the deployment. Verification also looks up the
-//! credential, the project and revocations in the in-memory control plane. Only a revocation accesses the database.
+//! A token is a JWT (`at+jwt`, RFC 9068), signed with an HMAC key of the deployment. Verification also looks up the
+//! credential, the project and revocations in the in-memory control plane. Only revoking a token accesses the database.
 
 mod last_use;
 mod verified_token_cache;
@@ -39,7 +39,7 @@ pub const TOKEN_LIFETIME_SECONDS: i64 = 3600;
 /// Seconds for which a revocation is kept after its token has expired, to tolerate clock skew.
 const REVOCATION_RETENTION_SECONDS: i64 = 6 * 3600;
 
-/// base64url with SIMD instructions.
+/// Base64url codec that uses SIMD instructions.
 static BASE64_URL: LazyLock<Simd> = LazyLock::new(|| Simd::url_safe(NO_PAD));
 
 #[derive(Clone, derive_more::Debug)]
@@ -50,10 +50,11 @@ pub struct AccessToken {
     pub scope: Scope,
 }
 
-/// A client authentication failure.
+/// Reason why a client could not be authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientAuthError {
-    /// Does not reveal whether the client exists.
+    /// The same error for an unknown client and for a wrong secret, so that it does not reveal whether the client
+    /// exists.
     #[error("invalid client id or client secret")]
     InvalidClient,
     #[error("the credential has been deleted or has expired")]
@@ -94,10 +95,10 @@ pub enum AccessTokenError {
 #[derive(Clone, Debug)]
 pub struct TokenBearer {
     pub credential: Arc<Credential>,
-    /// `None` for a token of a workspace credential.
+    /// `None`: the token belongs to a workspace credential.
     pub project: Option<Arc<Project>>,
     pub scope: Scope,
-    /// Whether the credential still has this scope.
+    /// Whether the credential and its project still have the token's scope.
     pub granted: Result<(), ScopeError>,
 }
 
@@ -125,7 +126,7 @@ struct Claims<'a> {
 pub struct Tokens {
     context: Arc<Context>,
     store: Arc<dyn TokenStore>,
-    /// Beginning of the claims JSON, equal in all tokens.
+    /// Beginning of the claims JSON, which is the same in all tokens.
     shared_claims: String,
     verified: VerifiedTokenCache,
     last_uses: LastUseTracker,
@@ -142,7 +143,7 @@ impl Tokens {
         }
     }
 
-    /// Authenticates a client by its secret, in constant time even if the client does not exist.
+    /// Authenticates a client by its secret. Compares in constant time, also if the client does not exist.
     pub fn authenticate_client(
         &self,
         client_id: &str,
@@ -180,10 +181,10 @@ impl Tokens {
         Ok(AccessToken { token: sign(header, key, &payload), expires_in, scope })
     }
 
-    /// Verifies a presented token, and its credential and project.
+    /// Verifies a presented token, with its credential and project.
     pub fn verify_token(&self, token: &[u8], now: Timestamp) -> Result<TokenBearer, AccessTokenError> {
         let token = match self.verified.find(token) {
-            // A cached token is invalid once its key is no longer valid.
+            // If the key of a cached token is no longer valid, the token is verified again and rejected.
             Some(cached) if self.context.keys().token_verifier(cached.header(), now).is_some() => cached,
             _ => self.verify_uncached(std::str::from_utf8(token).map_err(|_| AccessTokenError::Invalid)?, now)?,
         };
@@ -215,7 +216,8 @@ impl Tokens {
         let parts = JwtParts::split(token).ok_or(AccessTokenError::Invalid)?;
         let payload = self.verify_signature(token, now)?;
         let claims = parse_claims(&payload).ok_or(AccessTokenError::Invalid)?;
-        // A deployment set up from a copy of another region's database has the same keys.
+        // A deployment that was set up from a copy of another region's database has the same keys, so the region must
+        // be compared.
         if claims.region != self.context.settings.region.into_str() {
             return Err(self.unverifiable_token_error(&payload));
         }
@@ -225,7 +227,7 @@ impl Tokens {
         Ok(self.verified.insert(parts, verified))
     }
 
-    /// The credential of a token issued by this deployment, even if the token has expired or was revoked.
+    /// Returns the credential of a token issued by this deployment, even if the token has expired or was revoked.
     pub fn credential_of_token(&self, token: &[u8]) -> Option<Arc<Credential>> {
         let payload = self.verify_signature(std::str::from_utf8(token).ok()?, self.context.now()).ok()?;
         self.context.control_plane.credential(&parse_claims(&payload)?.client_id)
@@ -258,7 +260,7 @@ impl Tokens {
         })
     }
 
-    /// Verifies a token's signature and returns its decoded payload.
+    /// Verifies a token's signature. Returns its decoded payload.
     fn verify_signature(&self, token: &str, now: Timestamp) -> Result<Vec<u8>, AccessTokenError> {
         let JwtParts { signed, header, claims, signature } = JwtParts::split(token).ok_or(AccessTokenError::Invalid)?;
         let decode = |part: &str| BASE64_URL.decode(part).map_err(|_| AccessTokenError::Invalid);
@@ -271,7 +273,8 @@ impl Tokens {
         if is_ours { Ok(payload) } else { Err(self.unverifiable_token_error(&payload)) }
     }
 
-    /// The error for a token that this deployment cannot verify. Reads the unverified region, for a helpful message.
+    /// Returns the error for a token that this deployment cannot verify. Reads the unverified region claim, only to
+    /// give a helpful message.
     fn unverifiable_token_error(&self, payload: &[u8]) -> AccessTokenError {
         let ours = self.context.settings.region;
         let theirs = parse_claims(payload).and_then(|claims| claims.region.parse().ok());
@@ -281,7 +284,7 @@ impl Tokens {
         }
     }
 
-    /// Writes the last uses of credentials recorded on this node.
+    /// Stores the last uses of credentials that this node has recorded in memory.
     pub(crate) async fn flush_credential_uses(&self) -> Result<(), StoreError> {
         let unstored = self.last_uses.unstored();
         if !unstored.is_empty() {
@@ -307,7 +310,7 @@ pub enum MintError {
     NoKey,
 }
 
-/// Whether a credential has a scope. `has_product` tests the products of its project.
+/// Whether a credential has a scope. `has_product` tests whether its project has a product.
 fn scope_grant(
     credential: &Credential,
     scope: Scope,
@@ -323,7 +326,7 @@ fn scope_grant(
     }
 }
 
-/// Stands in for an unknown client, so that it takes as long to reject as a known one.
+/// Used instead of the credential of an unknown client, so that rejecting it takes as long as rejecting a wrong secret.
 static DUMMY_CREDENTIAL: LazyLock<Credential> = LazyLock::new(|| Credential {
     #[expect(clippy::expect_used, reason = "the constant is a valid client id")]
     client_id: "nobody".parse().expect("a client id"),
@@ -344,20 +347,21 @@ pub fn is_correct_secret(credential: &Credential, secret: &str) -> bool {
     constant_time::verify_slices_are_equal(&computed, &credential.secret_digest.0).is_ok()
 }
 
-/// Secrets have 256 random bits, so they need no slow hash. The MAC of the credential's row covers the digest.
+/// Hashes a client secret. Secrets have 256 random bits, so they need no slow password hash. The MAC of the
+/// credential's row protects the digest.
 pub(crate) fn digest_secret(secret: &str) -> SecretDigest {
     let mut hash = [0; 32];
     hash.copy_from_slice(digest::digest(&digest::SHA256, secret.as_bytes()).as_ref());
     SecretDigest(hash)
 }
 
-/// Beginning of the claims JSON, equal in all tokens of a deployment.
+/// Builds the beginning of the claims JSON, which is the same in all tokens of a deployment.
 fn build_shared_claims(base_url: &str, region: Region) -> String {
     let base_url = serde_json::Value::from(base_url);
     format!(r#"{{"iss":{base_url},"aud":{base_url},"region":"{region}""#)
 }
 
-/// Concatenates JSON for speed. None of the values needs escaping.
+/// Builds the claims by concatenating JSON, for speed. None of the values needs escaping.
 fn build_claims(shared: &str, client: &ClientId, scope: Scope, issued_at: i64, expires_in: i64, id: Uuid) -> String {
     let mut claims = String::with_capacity(shared.len() + 256);
     let mut id_text = Uuid::encode_buffer();

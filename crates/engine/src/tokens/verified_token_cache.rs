@@ -1,7 +1,7 @@
-//! Cache of tokens whose signature was verified, so that repeated calls skip the HMAC and JSON parsing.
+//! Cache of tokens whose signature was verified, so that repeated requests skip the HMAC and the JSON parsing.
 //!
-//! The cache holds a digest of the signature instead of the signature, so it contains no usable token. Revocation,
-//! expiry and the state of the credential are tested at every call.
+//! The cache holds a digest of each signature instead of the signature itself, so it contains no usable token. Expiry,
+//! revocation and the state of the credential are checked at every request, not cached.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use ringtrue_domain::{product::Scope, tenancy::ClientId};
 use crate::ports::tokens::TokenId;
 
 const CACHE_CAPACITY: usize = 10_000;
-/// HMAC-SHA-256 in base64url.
+/// Length of an HMAC-SHA-256 signature in base64url.
 const SIGNATURE_LENGTH: usize = 43;
 
-/// Signed content of a verified token.
+/// The signed content of a verified token.
 #[derive(derive_more::Debug)]
 pub(super) struct VerifiedToken {
-    /// Encoded header and claims. They are not secret without the signature, but identify a client.
+    /// Encoded header and claims. They are useless without the signature, but identify a client.
     #[debug(skip)]
     signed: Box<str>,
     #[debug(skip)]
@@ -61,13 +61,13 @@ impl VerifiedToken {
         }
     }
 
-    /// The encoded header, which identifies the key.
+    /// Returns the encoded header, which identifies the signing key.
     pub(super) fn header(&self) -> &str {
         &self.signed[..self.header_length]
     }
 }
 
-/// Keyed by the digest of the signature.
+/// Verified tokens by the digest of their signature.
 #[derive(Debug)]
 pub(super) struct VerifiedTokenCache(Cache<[u8; 32], Arc<VerifiedToken>>);
 
@@ -81,7 +81,7 @@ impl VerifiedTokenCache {
     pub(super) fn find(&self, token: &[u8]) -> Option<Arc<VerifiedToken>> {
         let (signed, signature) = token.split_at_checked(token.len().checked_sub(SIGNATURE_LENGTH)?)?;
         let found = self.0.get(&hash_signature(signature))?;
-        // A known signature with other claims is a forgery.
+        // The same signature with other content is a forgery.
         (signed.strip_suffix(b".") == Some(found.signed.as_bytes())).then_some(found)
     }
 

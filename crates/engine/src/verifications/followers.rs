@@ -1,8 +1,8 @@
-//! The hosted pages that are open at this node, which follow their verifications.
+//! Notifies the hosted pages that are open at this node when their verifications change.
 //!
-//! Once a second, one query reads the [`PageVersion`]s of all followed verifications, however many pages follow them. A
-//! page reads its verification again only when its version has changed. Polling the database covers the moves of all
-//! nodes.
+//! Once a second, one query reads the [`PageVersion`]s of all followed verifications, no matter how many pages follow
+//! them. A page reads its verification again only if the version has changed. Polling the database also detects changes
+//! by other nodes.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -15,33 +15,33 @@ use super::{PageView, Verifications};
 use crate::ports::{store::StoreError, verifications::PageVersion};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Each is a connection.
+/// Maximum number of followers on this node. Each follower keeps a connection open.
 const MAX_FOLLOWERS: usize = 500;
-/// One workspace cannot take the places of all others.
+/// Maximum number of followers per workspace, so that one workspace cannot use up the limit of the node.
 const MAX_PER_WORKSPACE: usize = MAX_FOLLOWERS / 4;
-/// Tabs and devices that show one verification.
+/// Maximum number of tabs and devices that follow one verification.
 const MAX_PER_VERIFICATION: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many pages follow verifications")]
 pub struct TooManyFollowers;
 
-/// The followers of this node.
+/// The pages at this node that follow verifications.
 #[derive(Debug, Default)]
 pub(crate) struct PageFollowers {
     followed: Mutex<HashMap<CheckId, Followed>>,
     follower_added: Notify,
 }
 
-/// A verification with at least one follower.
+/// A verification that at least one page follows.
 #[derive(Debug)]
 struct Followed {
     workspace: WorkspaceId,
-    /// `None` before the first poll.
+    /// Last polled version. `None`: not polled yet.
     version: watch::Sender<Option<PageVersion>>,
 }
 
-/// A page that follows a verification until it is dropped.
+/// A page that follows a verification. Dropping it stops following.
 #[derive(Debug)]
 pub struct PageFollower {
     version: watch::Receiver<Option<PageVersion>>,
@@ -53,7 +53,7 @@ impl PageFollower {
     /// Waits until the verification may have changed.
     pub async fn changed(&mut self) {
         if self.version.changed().await.is_err() {
-            // The registry drops a verification only after its last follower.
+            // Not reached: the registry drops a verification only after its last follower.
             std::future::pending::<()>().await;
         }
     }
@@ -62,7 +62,7 @@ impl PageFollower {
 impl Drop for PageFollower {
     fn drop(&mut self) {
         let mut followed = self.followers.lock();
-        // This receiver still counts.
+        // `receiver_count` still includes this follower.
         if followed.get(&self.verification).is_some_and(|followed| followed.version.receiver_count() <= 1) {
             followed.remove(&self.verification);
         }
@@ -94,7 +94,8 @@ impl PageFollowers {
 
     fn verifications(&self) -> Vec<CheckId> {
         let mut followed = self.lock();
-        // Followers that were dropped at the same time may have left one.
+        // Removes verifications whose last followers were dropped at the same time, each of which still counted the
+        // other.
         followed.retain(|_, followed| followed.version.receiver_count() > 0);
         followed.keys().copied().collect()
     }
@@ -111,15 +112,15 @@ impl PageFollowers {
 }
 
 impl Verifications {
-    /// Follows the verification of a page.
+    /// Lets a page follow its verification.
     pub fn follow_page(&self, view: &PageView) -> Result<PageFollower, TooManyFollowers> {
         let project = self.context.control_plane.project(view.project);
-        // A project that this node does not know has limits of its own.
+        // A project that this node does not know counts as a workspace of its own.
         let workspace = project.map_or(WorkspaceId(view.project.0), |project| project.workspace);
         self.followers.follow(view.verification, workspace)
     }
 
-    /// Notifies followers until `shutdown`.
+    /// Polls versions and notifies followers, until `shutdown`.
     pub async fn run_followers(&self, shutdown: CancellationToken) {
         while shutdown.run_until_cancelled(tokio::time::sleep(POLL_INTERVAL)).await.is_some() {
             let followed = self.followers.verifications();

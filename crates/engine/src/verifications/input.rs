@@ -1,6 +1,6 @@
-//! What the steps of a verification need, sealed from its creation to its end.
+//! The data that a verification's steps need. It is stored encrypted from the verification's creation to its end.
 //!
-//! The JSON keys and the purpose are part of stored data.
+//! The JSON keys and the purpose must not change, because stored data depends on them.
 
 use std::net::IpAddr;
 
@@ -20,25 +20,26 @@ use crate::{
 
 const PURPOSE: &str = "verification";
 
-/// Input of the steps of a verification.
+/// Input of a verification's steps.
 #[derive(Clone)]
 pub(crate) struct StepInput {
     pub number: Msisdn,
-    /// The `device_ip` of the create request.
+    /// The `device_ip` of the create request. `None`: the client did not send it.
     pub device_ip: Option<IpAddr>,
-    /// Network of the number for Secure SNA. `None`: not among the methods.
+    /// Network that serves the number for Secure SNA. `None`: Secure SNA is not among the methods.
     pub silent_network: Option<NetworkId>,
     /// `None`: Reverse SMS is not among the methods.
     pub sms: Option<SmsInput>,
 }
 
-/// Input of the Reverse SMS step. The code is generated at creation, because it chooses the bucket of the verification.
+/// Input of the Reverse SMS step. The code is generated when the verification is created, because its hash determines
+/// the verification's bucket.
 #[derive(Clone)]
 pub(crate) struct SmsInput {
     pub network: NetworkId,
     pub receiver: Msisdn,
     pub code: SmsCode,
-    /// The whole text that the end-user sends.
+    /// The whole text of the SMS that the end-user sends.
     pub sms_body: String,
 }
 
@@ -78,7 +79,7 @@ impl StepInput {
         context.seal_for_check(PURPOSE, verification, &plain)
     }
 
-    /// Fails after the end of the verification, when the input is erased.
+    /// Decrypts the input. Fails after the end of the verification, when the input is erased.
     pub(crate) fn unseal(context: &Context, record: &VerificationRecord) -> Result<Self, StoreError> {
         let id = record.check.id;
         let plain = record.input.as_ref().and_then(|sealed| context.unseal_for_check(PURPOSE, id, sealed));

@@ -1,6 +1,7 @@
-//! Verifications: creating, reading, listing, giving up a step, and redeeming codes.
+//! Verifications: creating, reading, listing and cancelling them, giving up a step, and redeeming codes.
 //!
-//! [`steps`] moves from one step to the next, [`page`] is the hosted page, and [`followers`] notifies open pages.
+//! [`steps`] moves a verification from one step to the next, [`page`] implements the hosted page, and [`followers`]
+//! notifies open pages.
 
 mod followers;
 mod input;
@@ -58,22 +59,25 @@ use page::{is_completion_code, page_token};
 use sim_swap_step::SIM_SWAP_TIMEOUT;
 use steps::NewStep;
 
-/// Requests for the next step within this time count as one, unless they name a method or have an idempotency key.
+/// Repeated requests to give up a step count as one within this time, unless they name a method or have an idempotency
+/// key.
 const REPEAT_WINDOW: SignedDuration = SignedDuration::from_secs(1);
-/// Interval at which a request reads whether another node has its answer about SIM changes.
+/// How often a request reads the database while another node waits for the operator's answer about SIM changes.
 const QUESTION_POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Attempts to read a verification while others move it on. Each attempt records at most one expiry.
+/// How often a read is attempted if other requests change the verification at the same time. Each attempt records at
+/// most one expiry.
 const MAX_READS: usize = 5;
 
-/// Create request. Number, address and URLs are unparsed: their validation depends on the project's mode.
+/// Request to create a verification. Number, address and URLs are unparsed, because their validation depends on the
+/// project's mode.
 #[derive(Clone, Default, derive_more::Debug)]
 pub struct CreateVerification {
-    /// As people write it.
+    /// Phone number as people write it, in international or national form.
     #[debug(skip)]
     pub phone_number: String,
-    /// Country of a number in national form.
+    /// Country of a number in national form. `None`: the number is in international form.
     pub country: Option<Country>,
-    /// In order. `None`: those of the project.
+    /// Methods to try, in this order. `None`: the project's methods.
     pub methods: Option<Vec<Method>>,
     #[debug(skip)]
     pub device_ip: Option<String>,
@@ -82,33 +86,34 @@ pub struct CreateVerification {
     pub callback_url: Option<String>,
     #[debug(skip)]
     pub redirect_url: Option<String>,
-    /// `None`: SIM changes do not matter.
+    /// Period within which a SIM change is reported. `None`: the operator is not asked about SIM changes.
     pub sim_swap_period: Option<Result<SimSwapPeriod, InvalidSimSwapPeriod>>,
-    /// Language of the hosted page. `None`: that of the browser.
+    /// Language of the hosted page. `None`: the browser's language.
     pub locale: Option<Locale>,
 }
 
-/// A verification as its client sees it.
+/// A verification as the API client sees it.
 #[derive(Clone, derive_more::Debug)]
 pub struct Verification {
     pub check: VerificationCheck,
     pub progress: Progress,
-    /// Status of the open step's check. `None`: no step is open, or it has no check yet.
+    /// Status of the open step's check. `None`: no step is open, or the step's check is not stored yet.
     pub step_status: Option<CheckStatus>,
-    /// What the end-user's device has to do now. `None` in lists, after the end, and while the operator is asked about
-    /// SIM changes.
+    /// What the end-user's device has to do now. `None` in lists, after the end of the verification, and while the
+    /// operator is asked about SIM changes.
     #[debug(skip)]
     pub next_step: Option<StepInstructions>,
-    /// URL of the hosted page. `None` in lists and after the end. Masked, because it is a credential.
+    /// URL of the hosted page. `None` in lists and after the end. Hidden in debug output, because the URL is a
+    /// credential.
     #[debug(skip)]
     pub page_url: Option<String>,
 }
 
-/// A verification whose code is redeemed.
+/// The result of redeeming a code.
 #[derive(Clone, Debug)]
 pub struct Redeemed {
     pub verification: Verification,
-    /// The code was redeemed before.
+    /// Whether the same code was already redeemed before.
     pub is_replayed: bool,
 }
 
@@ -119,7 +124,7 @@ impl Verification {
     }
 }
 
-/// What the end-user's device has to do. Masked: anyone with it can take the step.
+/// What the end-user's device has to do. Hidden in debug output, because anyone who knows it can take the step.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 pub enum StepInstructions {
     #[debug("SecureSna")]
@@ -167,7 +172,7 @@ pub struct Verifications {
     pub(crate) followers: Arc<PageFollowers>,
 }
 
-/// The methods of a new verification, and what their steps need.
+/// The methods that a new verification can use, with the networks and the receiver that they need.
 struct Routes {
     methods: Vec<Method>,
     silent: Option<NetworkId>,
@@ -183,12 +188,14 @@ impl Verifications {
     ) -> Result<Verification, CreateError> {
         match self.create_once(project, &request, idempotency.as_ref()).await? {
             Ok(verification) => Ok(verification),
-            // Another request has used up the number's limit of the first method since it was read.
+            // Another request has reached the number limit of the first method after this one read it. The second
+            // attempt leaves that method out.
             Err(_) => self.create_once(project, &request, idempotency.as_ref()).await?,
         }
     }
 
-    /// The inner error: the store has refused the first step because of the number's limit.
+    /// Tries to create a verification. Returns `Ok(Err(_))` if the store refuses the first step because of the number
+    /// limit.
     async fn create_once(
         &self,
         project: &Project,
@@ -225,7 +232,7 @@ impl Verifications {
         let mut id = CheckId(self.context.new_uuid(now));
         let sms = sms.map(|route| self.sms_input(project, route));
         if let Some(sms) = &sms {
-            // The step of the code is found by the code, on the shard of the verification.
+            // An SMS finds its step by the code's hash, whose bucket must therefore be the bucket of the verification.
             let code = self.context.hash_code(SmsOrigin::for_project(project), &sms.receiver, &sms.code)?;
             id = id.in_bucket(code.bucket());
         }
@@ -280,8 +287,8 @@ impl Verifications {
         Ok(Ok(verification))
     }
 
-    /// The methods that the number's operator and the project allow. A method that cannot be used is left out; a lookup
-    /// that fails is an error, because the next request may find more.
+    /// Finds the methods that the number's operator and the project allow. Leaves out methods that cannot be used. A
+    /// failed lookup is an error, because a later request may find more methods.
     async fn find_routes(
         &self,
         project: &Project,
@@ -312,7 +319,7 @@ impl Verifications {
         Ok(Routes { methods, silent, sms })
     }
 
-    /// The products of methods whose limit of checks for the number is reached, and when they are admitted again.
+    /// Returns the products whose number limit is reached, each with the time when the next check is admitted.
     async fn reached_limits(
         &self,
         project: &Project,
@@ -332,7 +339,7 @@ impl Verifications {
         SmsInput { network, receiver, code, sms_body: format!("{prefix} {}", code.as_str()) }
     }
 
-    /// Whether a project may use a verification.
+    /// Fails unless the verification belongs to the project.
     pub async fn authorize(&self, project: ProjectId, id: CheckId) -> Result<(), ReadError> {
         self.load_of_project(project, id).await.map(drop)
     }
@@ -342,7 +349,7 @@ impl Verifications {
         Ok(self.present(current)?)
     }
 
-    /// The project's verifications, newest first, without instructions and page URLs.
+    /// Lists the project's verifications, newest first, without instructions and page URLs.
     pub async fn list(
         &self,
         project: ProjectId,
@@ -365,8 +372,8 @@ impl Verifications {
                     Some(Verification { check, progress, step_status, next_step: None, page_url: None })
                 })
                 .collect();
-            // Retention has deleted some in between. It moves the beginning of lists first, so the next list is without
-            // them, and its total too.
+            // Retention has deleted some of the listed verifications meanwhile. It hides them from lists first, so the
+            // next attempt neither lists nor counts them.
             let deleted = found - items.len();
             if deleted == 0 || attempts == MAX_READS {
                 return Ok(Page { items, request, total_items: total_items.saturating_sub(deleted as u64) });
@@ -374,11 +381,11 @@ impl Verifications {
         }
     }
 
-    /// Gives up the current step. A SIM Swap step cannot be given up: it ends within seconds. Neither can a step with a
-    /// verdict.
+    /// Gives up the current step. A SIM Swap step cannot be given up, because it ends within seconds. A step with a
+    /// verdict cannot be given up either.
     ///
-    /// With a method, the step is given up only if it is of this method. Without one, and without an idempotency key,
-    /// repeated requests within [`REPEAT_WINDOW`] count as one, however late they are processed.
+    /// With a method, the step is given up only if it uses this method. Without a method and an idempotency key,
+    /// repeated requests that were received within [`REPEAT_WINDOW`] count as one, even if they are processed later.
     pub async fn give_up_step(
         &self,
         project: ProjectId,
@@ -398,7 +405,7 @@ impl Verifications {
         }
         let is_meant = |step: &AnyCheck| match method {
             Some(method) => step.product == method.product(),
-            // A step begins when the one before is given up.
+            // A step begins when the step before it is given up, so its creation time is the time of giving up.
             None => !(record.progress.follows_given_up_step() && is_repeated(step.created_at)),
         };
         if let Some(step) = current.step.clone().filter(is_meant) {
@@ -419,7 +426,7 @@ impl Verifications {
         Ok(())
     }
 
-    /// Ends an open verification with `cancelled`. One that has ended stays as it is.
+    /// Ends an open verification with the error `cancelled`. A verification that has already ended stays unchanged.
     pub async fn cancel(&self, project: ProjectId, id: CheckId) -> Result<Verification, ReadError> {
         for _ in 0..MAX_READS {
             let Current { record, step } = self.load_of_project(project, id).await?;
@@ -433,8 +440,8 @@ impl Verifications {
         Err(changes_too_often().into())
     }
 
-    /// Ends an open verification because its end-user says so at the page. A verdict that is there wins: the verification
-    /// then stays as it is. `false`: the token is wrong.
+    /// Ends an open verification because the end-user ends it at the hosted page. If the current step already has a
+    /// verdict, the verification stays unchanged. `false`: the token is wrong.
     pub async fn end_by_user(&self, token: &str, end: UserEnd) -> Result<bool, StoreError> {
         let Some(current) = self.load_by_token(token).await? else { return Ok(false) };
         if current.step.is_some() {
@@ -443,8 +450,8 @@ impl Verifications {
         Ok(true)
     }
 
-    /// Redeems the code of a verification: the code of its Secure SNA step, or the completion code that the hosted page
-    /// gave the browser after Reverse SMS. The code that was redeemed gives the same result again.
+    /// Redeems a code of a verification. It is the redirect code of the Secure SNA step, or the completion code that
+    /// the hosted page gave the browser after Reverse SMS. Redeeming the same code again gives the same result.
     pub async fn redeem(&self, project: ProjectId, id: CheckId, code: &str) -> Result<Redeemed, RedeemError> {
         for _ in 0..MAX_READS {
             let current = self.load_of_project(project, id).await?;
@@ -465,7 +472,7 @@ impl Verifications {
                             let verification = self.read_after_question(project, id).await?;
                             return Ok(Redeemed { verification, is_replayed: false });
                         }
-                        // Another request has ended the step: the verification says what came of it.
+                        // Another request has ended the step. The next attempt reads how.
                         Err(RedeemError::AlreadyCompleted { .. } | RedeemError::Expired) => {}
                         Err(error) => return Err(error),
                     }
@@ -488,7 +495,8 @@ impl Verifications {
         Err(changes_too_often().into())
     }
 
-    /// Waits for the answer about SIM changes, so that the response has it. Another node may be asking.
+    /// Reads a verification after the operator has answered about SIM changes, so that the response contains the
+    /// answer. The question may have been asked by another node.
     async fn read_after_question(&self, project: ProjectId, id: CheckId) -> Result<Verification, ReadError> {
         let deadline = Instant::now() + SIM_SWAP_TIMEOUT;
         loop {
@@ -502,8 +510,9 @@ impl Verifications {
         }
     }
 
-    /// Whether a code is the one that was redeemed. Its hash outlives the key that derived a completion code. The code of
-    /// a mismatch that led to the next method proves nothing about the verdict of that method.
+    /// Whether a code is the one that was redeemed. Compares the stored hash, because the key that derived a completion
+    /// code may be deleted. If Secure SNA did not match and another method gave the verdict, the redirect code of
+    /// Secure SNA does not count.
     fn is_redeemed_code(&self, record: &VerificationRecord, code: &str) -> Result<bool, StoreError> {
         let is_completion_code = record.code_redeemed_at.is_some();
         if !is_completion_code && verdict_method(record).is_some_and(|method| method != Method::SecureSna) {
@@ -515,19 +524,19 @@ impl Verifications {
         Ok(verify_slices_are_equal(&given.0, &right.0).is_ok())
     }
 
-    /// Whether a code is the completion code of this end. A verdict of Secure SNA has none: only the browser that went
-    /// through the redirects knows its code.
+    /// Whether a code is the completion code of a verification. Only verdicts of Reverse SMS have a completion code.
+    /// After Secure SNA, only the browser that was redirected knows the redirect code.
     fn is_completion_code(&self, record: &VerificationRecord, code: &str) -> bool {
         verdict_method(record) == Some(Method::ReverseSms) && is_completion_code(&self.context, record.check.id, code)
     }
 
-    /// Waits for the questions that this node is asking operators.
+    /// Waits until operators have answered all SIM Swap questions of this node.
     pub async fn wait_idle(&self) {
         self.steps.sim_swap_questions.wait_idle().await;
     }
 
-    /// A verification of a project, with its current step. Overdue ones are expired first, so that no client sees them
-    /// as open.
+    /// Reads a verification of a project, with its current step. Expires an overdue one first, so that no client sees
+    /// it as open.
     async fn load_of_project(&self, project: ProjectId, id: CheckId) -> Result<Current, ReadError> {
         let current = self.load(id).await?.ok_or(ReadError::NotFound)?;
         if current.record.check.project == project { Ok(current) } else { Err(ReadError::OtherProject) }
@@ -553,7 +562,8 @@ impl Verifications {
             match step.state {
                 Lifecycle::Open(_) if step.is_overdue(now) => self.steps.expire(step).await?,
                 Lifecycle::Open(_) => return Ok(Some(Current { record, step: Some(step) })),
-                // The transaction that concludes a step moves the verification on: it was read before.
+                // The verification was read before the step was concluded. The same transaction has moved it on, so it
+                // is read again.
                 Lifecycle::Concluded { .. } => {}
             }
         }
@@ -573,14 +583,14 @@ impl Verifications {
     }
 }
 
-/// A verification and the open check of its current step.
+/// A verification, with the open check of its current step.
 struct Current {
     record: VerificationRecord,
-    /// `None`: it is concluded, or asks about SIM changes.
+    /// `None`: the verification is concluded, or the operator is asked about SIM changes.
     step: Option<AnyCheck>,
 }
 
-/// The method that led to the verdict.
+/// Returns the method that gave the verdict.
 fn verdict_method(record: &VerificationRecord) -> Option<Method> {
     record.check.verdict().and_then(Verdict::verification).map(|verdict| verdict.method)
 }
@@ -601,12 +611,12 @@ fn instructions(context: &Context, step: &AnyCheck, input: &StepInput) -> Result
     })
 }
 
-/// URL of the hosted page.
+/// Returns the URL of the hosted page.
 fn page_url(context: &Context, verification: CheckId) -> Result<String, StoreError> {
     Ok(format!("{}/v/{}", context.settings.base_url, page_token(context, verification)?))
 }
 
-/// `None`: Eligibility rules the method out.
+/// Turns a route into an option. `None`: the method cannot be used for this number and project.
 fn if_eligible<T>(route: Result<T, RouteError>) -> Result<Option<T>, RouteError> {
     match route {
         Ok(route) => Ok(Some(route)),

@@ -1,7 +1,7 @@
-//! The hosted page of a verification. Its token authenticates the end-user, and allows nothing but the steps.
+//! The hosted page of a verification. Its token authenticates the end-user, and permits nothing but taking the steps.
 //!
-//! The token alone finishes no silent check: the browser that begins one gets a [`BrowserKey`], and only this browser
-//! may finish it and learns its code.
+//! The token alone is not enough to finish a silent check. The browser that begins a silent check gets a
+//! [`BrowserKey`]. Only this browser can finish the check and gets its code.
 
 use std::net::IpAddr;
 
@@ -29,14 +29,15 @@ use crate::{
     silent::{BrowserKey, DeviceArrival, NextStep, RedeemError, RedirectError, secrets::unseal_redirect_url},
 };
 
-/// A token is the verification's id and a 16-byte MAC.
+/// Length of a page token: the verification's id and a 16-byte MAC.
 const TOKEN_BYTES: usize = 32;
 const COMPLETION_CODE_BYTES: usize = 32;
-/// Time after the end in which the page still shows it.
+/// How long the page shows the result after the verification has ended.
 const SHOWN_AFTER_END: SignedDuration = SignedDuration::from_mins(15);
-/// Time in which the operator of a browser may answer before others can take over. The script of the page waits as long.
+/// How long other browsers wait for the browser that began a silent check, before they can begin it themselves. The
+/// page's script waits equally long.
 const OPERATOR_ANSWER_TIME: SignedDuration = SignedDuration::from_secs(8);
-/// Digits of the number that the page shows while the verification is open.
+/// Number of digits of the phone number that the page shows while the verification is open.
 const SHOWN_DIGITS: usize = 4;
 
 /// What the hosted page shows.
@@ -44,49 +45,53 @@ const SHOWN_DIGITS: usize = 4;
 pub struct PageView {
     pub verification: CheckId,
     pub project: ProjectId,
-    /// Shown if the brand has no name. `None`: the project is not known to this node.
+    /// Shown if the brand has no name. `None`: this node does not know the project.
     pub project_name: Option<Name>,
     pub brand: Brand,
-    /// The last digits of the number: four while the verification is open, then the number tail.
+    /// Last digits of the phone number: four while the verification is open, afterwards those that are stored with the
+    /// check.
     #[debug(skip)]
     pub number_ending: Option<String>,
     pub mode: Mode,
     pub expires_at: Timestamp,
     pub has_redirect_url: bool,
-    /// Language that the caller chose. `None`: that of the browser.
+    /// Language that the API client chose. `None`: the browser's language.
     pub locale: Option<Locale>,
-    /// Methods other than the current one are left.
+    /// Whether methods other than the current one are left.
     pub has_other_method: bool,
     pub state: PageState,
 }
 
-/// Texts and URLs are masked: they are credentials.
+/// What the page shows for the current step or the end. Texts and URLs are hidden in debug output, because they are
+/// credentials.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 pub enum PageState {
     Silent {
         step: CheckId,
-        /// A device was sent to its operator, and has not returned.
+        /// Whether a device was redirected to its operator and has not returned.
         has_begun: bool,
-        /// Another browser began it just now: this one waits until then.
+        /// Another browser has just begun the silent check, and this browser waits until this time. `None`: this
+        /// browser can begin it.
         waits_until: Option<Timestamp>,
-        /// Of that redirect.
+        /// Hash of the last redirect's `state`. `None`: no redirect has begun, or its `state` is consumed.
         state_hash: Option<TokenHash>,
     },
-    /// The device has returned from its operator, and its code is not redeemed yet.
+    /// The device has returned from its operator, and its redirect code is not redeemed yet.
     #[debug("Returned")]
     Returned {
-        /// The code, for the browser that began the redirect. `None` for others.
+        /// The redirect code, for the browser that began the redirect. `None`: this is another browser.
         code: Option<String>,
-        /// Where that browser goes. `None`: there is no redirect URL.
+        /// URL to which that browser returns with the code. `None`: this is another browser, or there is no redirect
+        /// URL.
         return_to: Option<String>,
     },
     #[debug("SendSms {{ has_arrived: {has_arrived} }}")]
     SendSms {
         receiver: Msisdn,
         sms_body: String,
-        /// Something has arrived, but no valid code.
+        /// Whether an SMS has arrived, but without a valid code.
         has_arrived: bool,
-        /// An earlier SMS came from another number.
+        /// Whether an earlier SMS with the code came from another number.
         came_from_other_number: bool,
     },
     SimSwap,
@@ -94,8 +99,9 @@ pub enum PageState {
     Done {
         matched: bool,
         method: Option<Method>,
-        /// Where the browser goes. `None`: there is no redirect URL, or no code to hand out: it is redeemed, or that of
-        /// Secure SNA was.
+        /// URL to which the browser returns. `None`: there is no redirect URL, or there is no code to return with. That
+        /// is the case after a match by Secure SNA, whose redirect code was already redeemed, and if the completion
+        /// code was already redeemed.
         return_to: Option<String>,
     },
     #[debug("Failed({reason:?})")]
@@ -109,7 +115,7 @@ pub enum PageState {
     },
 }
 
-/// Why a verification ended without a result, as the client and the end-user learn it.
+/// Why a verification ended without a result, as shown to the client and the end-user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageFailure {
     MethodsExhausted,
@@ -119,7 +125,7 @@ pub enum PageFailure {
     InternalError,
 }
 
-/// `error` with which the browser returns.
+/// Values of the `error` parameter with which the browser returns to the client.
 mod return_error {
     pub const NO_MATCH: &str = "no_match";
     pub const EXPIRED: &str = "expired";
@@ -136,7 +142,7 @@ impl PageFailure {
         }
     }
 
-    /// `error` with which the browser returns.
+    /// The value of the `error` parameter with which the browser returns to the client.
     fn return_error(self) -> &'static str {
         match self {
             PageFailure::MethodsExhausted => "methods_exhausted",
@@ -148,13 +154,15 @@ impl PageFailure {
     }
 }
 
-/// The token of a verification's hosted page: derived from the id by the link key, not stored.
+/// Returns the token of a verification's hosted page. It is derived from the id with the link key, and therefore not
+/// stored.
 pub(super) fn page_token(context: &Context, verification: CheckId) -> Result<String, StoreError> {
     let mac = context.derive_token(&[b"verification-page", verification.0.as_bytes()])?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode([verification.0.as_bytes().as_slice(), &mac[..TOKEN_BYTES / 2]].concat()))
 }
 
-/// The code that a completed verification gives the browser for its backend: derived from the id by the link key.
+/// Returns the completion code, which the browser takes from a completed verification to the client's backend. It is
+/// derived from the id with the link key.
 pub(super) fn completion_code(context: &Context, verification: CheckId) -> Result<String, StoreError> {
     let hash = context.derive_token(&[b"verification-code", verification.0.as_bytes()])?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode(hash))
@@ -166,7 +174,8 @@ pub(super) fn is_completion_code(context: &Context, verification: CheckId, code:
 }
 
 impl Verifications {
-    /// The verification of a token, if its MAC is right. It may not exist any more.
+    /// Returns the verification of a page token. `None`: the MAC is wrong. Does not verify that the verification still
+    /// exists.
     pub fn verification_of_token(&self, token: &str) -> Option<CheckId> {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(token).ok().filter(|bytes| bytes.len() == TOKEN_BYTES)?;
         let (id, mac) = bytes.split_at(TOKEN_BYTES / 2);
@@ -175,8 +184,8 @@ impl Verifications {
         is_right.then_some(CheckId(id))
     }
 
-    /// What the page shows a browser with these keys. `None`: the token is wrong, or the verification ended some time
-    /// ago.
+    /// Returns what the page shows to a browser with these keys. `None`: the token is wrong, or the verification ended
+    /// more than [`SHOWN_AFTER_END`] ago.
     pub async fn page(&self, token: &str, browser_keys: &[BrowserKey]) -> Result<Option<PageView>, StoreError> {
         let Some(current) = self.load_by_token(token).await? else { return Ok(None) };
         let record = &current.record;
@@ -247,8 +256,8 @@ impl Verifications {
         })
     }
 
-    /// Until when a browser with these keys leaves a redirect to the browser that began it. `None`: it is its own, or it
-    /// began some time ago.
+    /// Returns until when a browser with these keys waits for the browser that began a redirect. `None`: the redirect
+    /// is its own, or began longer than [`OPERATOR_ANSWER_TIME`] ago.
     fn waits_until(
         &self,
         step: CheckId,
@@ -270,7 +279,8 @@ impl Verifications {
                 let (matched, method) = (verdict.matched() == Some(true), verdict.verification().map(|end| end.method));
                 let return_to = match method {
                     _ if !matched => self.return_to(record, ("error", return_error::NO_MATCH)),
-                    // Its own code has released the verdict: a second one would let another tab finish, too.
+                    // The redirect code has already released the verdict. A second code would let another tab finish
+                    // too.
                     Some(Method::SecureSna) | None => None,
                     Some(Method::ReverseSms) if record.code_redeemed_at.is_some() => None,
                     Some(Method::ReverseSms) => {
@@ -290,7 +300,7 @@ impl Verifications {
         })
     }
 
-    /// The redirect URL with the result. `None`: the verification has none.
+    /// Returns the client's redirect URL with the result as a parameter. `None`: the verification has no redirect URL.
     fn return_to(&self, record: &VerificationRecord, result: (&str, &str)) -> Option<String> {
         let url = unseal_redirect_url(&self.context, record.check.id, record.check.redirect_url.as_ref()?)?;
         let id = record.check.id.to_string();
@@ -299,23 +309,23 @@ impl Verifications {
         Some(url.with_parameters(&parameters))
     }
 
-    /// A new key for a browser that begins a silent check of this verification.
+    /// Generates a key for a browser that begins a silent check of this verification.
     pub fn new_browser_key(&self, verification: CheckId) -> Result<BrowserKey, StoreError> {
         let random: [u8; BrowserKey::BYTES / 2] = self.context.entropy.bytes();
         let mac = self.context.derive_token(&[b"browser-key", verification.0.as_bytes(), &random])?;
         Ok(BrowserKey::encode(&[&random[..], &mac[..BrowserKey::BYTES / 2]].concat()))
     }
 
-    /// Whether this is a key of a browser for this verification. Keys are authenticated, so that requests can be limited
-    /// by them.
+    /// Whether a key was generated for this verification. Keys contain a MAC, so that clients cannot evade rate limits
+    /// per key by inventing keys.
     pub fn is_browser_key(&self, verification: CheckId, key: &BrowserKey) -> bool {
         let Some(bytes) = key.bytes() else { return false };
         let (random, mac) = bytes.split_at(BrowserKey::BYTES / 2);
         self.context.is_derived_token(&[b"browser-key", verification.0.as_bytes(), random], mac)
     }
 
-    /// Permits a browser to begin the silent check that it asked for, once: the permit is for the step as it is now.
-    /// `None`: the page does not wait for a silent check.
+    /// Returns a token with which a browser can begin the silent check once. The token is bound to the current state
+    /// of the step. `None`: the current step is not a silent check that can begin.
     pub fn silent_start_token(&self, view: &PageView, key: &BrowserKey) -> Result<Option<String>, StoreError> {
         let PageState::Silent { step, state_hash, .. } = &view.state else { return Ok(None) };
         let state = state_hash.map(|TokenHash(hash)| hash);
@@ -324,7 +334,8 @@ impl Verifications {
         Ok(Some(BASE64_URL_SAFE_NO_PAD.encode(&self.context.derive_token(&parts)?[..16])))
     }
 
-    /// The key of the browser that may begin a silent check with this permit.
+    /// Returns the key of the browser to which this permit was given. `None`: the permit belongs to none of the keys,
+    /// or is outdated.
     pub fn permitted_browser<'k>(
         &self,
         view: &PageView,
@@ -340,8 +351,8 @@ impl Verifications {
         Ok(None)
     }
 
-    /// Redirects the device to its operator, from the browser with this key. `None`: the token is wrong, or the current
-    /// step is not Secure SNA.
+    /// Redirects the device to its operator, on behalf of the browser with this key. `None`: the token is wrong, or the
+    /// current step is not Secure SNA.
     pub async fn begin_silent(
         &self,
         token: &str,
@@ -355,8 +366,8 @@ impl Verifications {
         self.silent.start_redirect(DeviceArrival { product, check, sim, address, browser }).await.map(Some)
     }
 
-    /// Gives up the current step if it has this method, so that a form that is sent twice gives up one step. `false`: the
-    /// token is wrong.
+    /// Gives up the current step if it uses this method, so that a form that is submitted twice gives up only one step.
+    /// `false`: the token is wrong.
     pub async fn page_give_up(&self, token: &str, method: Method) -> Result<bool, StoreError> {
         let Some(current) = self.load_by_token(token).await? else { return Ok(false) };
         if current.step.as_ref().is_some_and(|step| step.product == method.product()) {
@@ -365,15 +376,15 @@ impl Verifications {
         Ok(true)
     }
 
-    /// The redirect URL with the code that the device came back with, for the backend to redeem. `None`: the token is
-    /// wrong, or there is no redirect URL.
+    /// Returns the client's redirect URL with the redirect code, which the client's backend redeems. `None`: the token
+    /// is wrong, or there is no redirect URL.
     pub async fn page_return_url(&self, token: &str, code: &str) -> Result<Option<String>, StoreError> {
         let current = self.load_by_token(token).await?;
         Ok(current.and_then(|current| self.return_to(&current.record, ("code", code))))
     }
 
-    /// Redeems the code that the device returned with, for a verification without a redirect URL. The page shows what
-    /// came of it. `false`: the token is wrong.
+    /// Redeems the redirect code at the page, for a verification without a redirect URL. The page then shows the
+    /// result. `false`: the token is wrong.
     pub async fn page_redeem(&self, token: &str, code: &str) -> Result<bool, StoreError> {
         let Some(current) = self.load_by_token(token).await? else { return Ok(false) };
         let has_redirect_url = current.record.check.redirect_url.is_some();
@@ -381,7 +392,7 @@ impl Verifications {
         let Some(step) = step else { return Ok(true) };
         match self.silent.redeem(step.project, step.product, step.id, code).await {
             Err(RedeemError::Read(crate::checks::ReadError::Store(error))) => Err(error),
-            // A wrong or late code changes nothing that the page does not show.
+            // After a wrong or late code, the page shows the current state of the verification.
             Ok(_) | Err(_) => Ok(true),
         }
     }
@@ -397,7 +408,7 @@ impl Verifications {
     }
 }
 
-/// The last digits of a number.
+/// Returns the last digits of a number.
 fn ending(number: &Msisdn) -> String {
     let digits = number.as_str();
     digits[digits.len().saturating_sub(SHOWN_DIGITS)..].to_owned()

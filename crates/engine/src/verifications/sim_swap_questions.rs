@@ -1,4 +1,4 @@
-//! SIM Swap questions of this node that operators have not answered yet.
+//! SIM Swap requests of this node that operators have not answered yet.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use ringtrue_domain::lifecycle::CheckId;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-/// The SIM Swap questions that this node is asking.
+/// The SIM Swap requests ("questions") to operators that are in progress on this node.
 #[derive(Debug)]
 pub(super) struct SimSwapQuestions {
-    /// By verification. Receivers are notified at the end.
+    /// Open questions by verification. The channel closes when the question ends.
     open: Mutex<HashMap<CheckId, watch::Receiver<()>>>,
     tasks: TaskTracker,
 }
@@ -18,14 +18,14 @@ pub(super) struct SimSwapQuestions {
 impl Default for SimSwapQuestions {
     fn default() -> Self {
         let tasks = TaskTracker::new();
-        // Lets `wait` return when no task is left; spawning still works.
+        // `TaskTracker::wait` returns only for a closed tracker. A closed tracker can still spawn tasks.
         tasks.close();
         SimSwapQuestions { open: Mutex::default(), tasks }
     }
 }
 
 impl SimSwapQuestions {
-    /// The question ends when the sender is dropped.
+    /// Registers a question. The question ends when the returned sender is dropped.
     pub(super) fn begin(&self, verification: CheckId) -> watch::Sender<()> {
         let (done, waiting) = watch::channel(());
         self.lock().insert(verification, waiting);
@@ -40,16 +40,16 @@ impl SimSwapQuestions {
         self.tasks.spawn(question);
     }
 
-    /// Waits for the answer to a question that this node asks.
+    /// Waits until a question of this node ends. Returns immediately if there is none for the verification.
     pub(super) async fn wait(&self, verification: CheckId) {
         let done = self.lock().get(&verification).cloned();
         if let Some(mut done) = done {
-            // An error means that the question has ended.
+            // An error means that the sender was dropped, so the question has ended.
             let _ = done.changed().await;
         }
     }
 
-    /// Waits for all questions.
+    /// Waits until all questions of this node have ended.
     pub(super) async fn wait_idle(&self) {
         self.tasks.wait().await;
     }

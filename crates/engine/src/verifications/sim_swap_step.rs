@@ -1,4 +1,5 @@
-//! The SIM Swap step of a verification that has matched: a question to the operator that no request waits for.
+//! The SIM Swap step of a verification that has matched. A background task asks the operator, so that no request has to
+//! wait.
 
 use std::time::Duration;
 
@@ -29,12 +30,12 @@ use crate::{
     },
 };
 
-/// Limit for the operator's response to the SIM Swap question. Leaves time for one `slow_down` of CIBA.
+/// Timeout of the SIM Swap request to the operator. It leaves time for one `slow_down` response of CIBA.
 pub(super) const SIM_SWAP_TIMEOUT: Duration = Duration::from_secs(15);
-/// Time after which another node ends a verification whose SIM Swap question was lost with its node.
+/// Deadline of a SIM Swap step. If the node that asks the operator stops, another node ends the step after this time.
 const SIM_SWAP_DEADLINE: SignedDuration = SignedDuration::from_secs(20);
 
-/// A SIM Swap question to ask.
+/// A SIM Swap request to send to the operator.
 struct SimSwapQuestion {
     verification: CheckId,
     step: CheckId,
@@ -46,7 +47,7 @@ struct SimSwapQuestion {
 }
 
 impl Steps {
-    /// Begins the SIM Swap step, and asks the operator in a task.
+    /// Begins the SIM Swap step, and asks the operator in a background task.
     pub(super) async fn ask_sim_swap(
         &self,
         mut ending: StepEnding<'_>,
@@ -77,7 +78,8 @@ impl Steps {
         Ok(Some(Advanced { step_was_pending, verification: None }))
     }
 
-    /// The caller does not wait for the operator: it may be the operator that delivers an SMS.
+    /// Asks the operator in a background task. The caller must not wait for the operator, because it may be the
+    /// operator itself, which is delivering an SMS.
     fn spawn_question(&self, question: SimSwapQuestion) {
         let verification = question.verification;
         let (steps, done) = (self.clone(), self.sim_swap_questions.begin(verification));

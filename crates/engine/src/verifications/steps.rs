@@ -1,8 +1,8 @@
-//! Moving from one step of a verification to the next.
+//! Moves a verification from one step to the next.
 //!
-//! Checks report the ends of steps (by an SMS, a device, a redeemed code, the deadline) to [`Steps`], which handles them
-//! as a [`CheckEndHandler`]. Each end, as well as giving up, leads to [`Steps::end_step`], and from there to one
-//! conditional write. A step that is ended twice, by two tabs, devices or nodes, therefore leads on once.
+//! A step ends by an SMS, a device, a redeemed code, its deadline, or because it is given up. Checks report the end of
+//! a step to [`Steps`], which is their [`CheckEndHandler`]. Every end leads to [`Steps::end_step`], which makes one
+//! conditional write. If two tabs, devices or nodes end the same step, the verification therefore moves on only once.
 
 use std::sync::Arc;
 
@@ -48,20 +48,21 @@ use crate::{
     },
 };
 
-/// Sixteen times the number of buckets: one code in nine million is not found.
+/// Maximum number of random codes to try until one falls into the verification's bucket. It is sixteen times the number
+/// of buckets, so that the search fails once in nine million times.
 const MAX_CODE_DRAWS: u32 = 65_536;
 
-/// The check of a step, to be stored.
+/// The check of a new step, to be stored.
 pub(super) struct NewStep {
     pub new: NewCheck,
-    /// For the cache of pending codes.
+    /// Hash of the SMS code, for the cache of pending codes. `None`: the step does not expect an SMS.
     pub code: Option<CodeHash>,
 }
 
-/// Seals the response to the request that ends a step.
+/// Builds the response to the request that ends a step, encrypted for its idempotency key.
 pub(super) type SealResponse<'a> = &'a (dyn Fn(&Verification) -> Result<Option<IdempotentResponse>, StoreError> + Sync);
 
-/// A step that ends, before what follows is known.
+/// A step that ends, before the next move is known.
 #[derive(Clone)]
 pub(super) struct StepEnding<'a> {
     pub record: &'a VerificationRecord,
@@ -70,7 +71,7 @@ pub(super) struct StepEnding<'a> {
     pub progress: Progress,
     pub at: Timestamp,
     options: AdvanceOptions,
-    /// `None`: no response is stored.
+    /// `None`: the request has no response to store.
     seal_response: Option<SealResponse<'a>>,
 }
 
@@ -88,10 +89,10 @@ impl StepEnding<'_> {
     }
 }
 
-/// A move that was stored.
+/// The result of a stored transition.
 pub(super) struct Advanced {
     pub step_was_pending: bool,
-    /// The verification afterwards. `None`: it asks about SIM changes.
+    /// The verification after the transition. `None`: the operator is being asked about SIM changes.
     pub verification: Option<Verification>,
 }
 
@@ -114,7 +115,7 @@ impl CheckEndHandler for Steps {
         check.verification.is_some() || check.product == Product::Verification
     }
 
-    /// Ends a step and moves on.
+    /// Ends a step, and moves its verification on.
     async fn conclude(
         &self,
         concluded: Concluded<AnyVerdict>,
@@ -129,7 +130,7 @@ impl CheckEndHandler for Steps {
         }
     }
 
-    /// A verification has the deadline of its current step, and stands for it.
+    /// Expires a step. A verification stands for its current step, because it has the same deadline.
     async fn expire(&self, check: AnyCheck) -> Result<(), StoreError> {
         if check.product == Product::Verification {
             return self.expire_current_step(check.id).await;
@@ -202,8 +203,8 @@ impl Steps {
         Ok(ConcludeOutcome::Concluded { was_pending: advanced.step_was_pending })
     }
 
-    /// Gives up the current step, unless it has a verdict. Returns the verification afterwards; `None`: the step has
-    /// ended meanwhile, or has a verdict.
+    /// Gives up the current step, unless it has a verdict. Returns the verification after that. `None`: the step has
+    /// already ended, or has a verdict.
     pub(super) async fn give_up_step(
         &self,
         record: &VerificationRecord,
@@ -221,8 +222,8 @@ impl Steps {
         Ok(advanced.verification)
     }
 
-    /// Ends a verification and its current step, whatever methods are left. `None`: the step has ended meanwhile, or has
-    /// a verdict that must stay.
+    /// Ends a verification and its current step, even if methods are left. `None`: the step has already ended, or has a
+    /// verdict and `unless_verdict` is set.
     pub(super) async fn abandon(
         &self,
         record: &VerificationRecord,
@@ -239,7 +240,7 @@ impl Steps {
                 (EndedStep::Concluded(CheckConclusion::from(concluded)), concluded.check().expires_at)
             }
             Some(Err(_)) => return Ok(None),
-            // The question about SIM changes has no check yet.
+            // A SIM Swap step has no stored check yet.
             None => (EndedStep::Unchanged, record.check.expires_at),
         };
         let mut ending = self.ending(record, ended, deadline);
@@ -253,7 +254,7 @@ impl Steps {
         Ok(advanced.verification)
     }
 
-    /// A step of this progress that ends now.
+    /// Describes the current step as ending now.
     pub(super) fn ending<'a>(
         &self,
         record: &'a VerificationRecord,
@@ -264,13 +265,14 @@ impl Steps {
         StepEnding { record, ended, deadline, progress, at, options: AdvanceOptions::default(), seal_response: None }
     }
 
-    /// Ends the current step of a verification, whose deadline has passed. Another request may have moved on meanwhile.
+    /// Expires the current step of a verification if the step's deadline has passed. Does nothing if another request
+    /// has moved on.
     pub(super) async fn expire_current_step(&self, id: CheckId) -> Result<(), StoreError> {
         let Some(record) = self.store.find_verification(id).await? else { return Ok(()) };
         let now = self.context.now();
         match record.progress.open_step() {
             Some((Product::SimSwap, _)) if record.check.is_overdue(now) => {
-                // The node that asked the operator has died.
+                // The node that asked the operator has stopped without storing an answer.
                 let ending = self.ending(&record, EndedStep::Unchanged, record.check.expires_at);
                 self.end_step(ending, StepEnd::Error(ErrorCode::InternalError)).await.map(drop)
             }
@@ -290,7 +292,8 @@ impl Steps {
         }
     }
 
-    /// `None`: another request or node was first.
+    /// Ends the current step, and starts the next one, asks about SIM changes, or ends the verification. `None`:
+    /// another request or node has already ended the step.
     pub(super) async fn end_step(&self, ending: StepEnding<'_>, end: StepEnd) -> Result<Option<Advanced>, StoreError> {
         let record = ending.record;
         let is_past_ttl = record.check.expires_at <= ending.at;
@@ -327,7 +330,7 @@ impl Steps {
             .open_step()
             .is_some_and(|(product, _)| (product, method) == (Product::ReverseSms, Method::ReverseSms));
         if is_second_text {
-            // Part of the attempt that the first text counted for.
+            // The second SMS belongs to the same attempt as the first one, which was counted already.
             ending.options.ignores_number_limit = true;
             input.sms = input.sms.map(|sms| self.replace_code(&verification, sms)).transpose()?;
             ending.options.input = Some(input.seal(&self.context, verification.id)?);
@@ -357,7 +360,8 @@ impl Steps {
         Ok(StartOutcome::Started(Box::new(Advanced { step_was_pending, verification: Some(afterwards) })))
     }
 
-    /// Draws another code for a second text. Its hash must lead to the bucket of the verification, so most are rejected.
+    /// Generates another code for a second SMS. The bucket of its hash must be the verification's bucket, so most
+    /// random codes are rejected.
     fn replace_code(&self, verification: &VerificationCheck, sms: SmsInput) -> Result<SmsInput, StoreError> {
         let origin = SmsOrigin::for_checks(verification.mode, verification.project);
         let before = sms.code.as_str();
@@ -375,7 +379,8 @@ impl Steps {
         })
     }
 
-    /// Prepares for the SMS of a step: an SMS for a cached check needs no query, and simulated end-users may send it.
+    /// Prepares for the SMS of a step. Caches the check, so that the SMS needs no database query. Simulated end-users
+    /// may send the SMS.
     pub(super) fn on_step_begun(
         &self,
         check: AnyCheck,
@@ -420,8 +425,8 @@ impl Steps {
         Ok(Some(Advanced { step_was_pending, verification: Some(afterwards) }))
     }
 
-    /// The check of a method, in the bucket of its verification. Its deadline is not later than that of the
-    /// verification.
+    /// Builds the check of a method, in the bucket of its verification. Its deadline is not later than the
+    /// verification's.
     pub(super) fn build_step(
         &self,
         verification: &VerificationCheck,
@@ -464,7 +469,8 @@ impl Steps {
         Ok(NewStep { new, code })
     }
 
-    /// The redirects of the device end at the redirect URL of the verification.
+    /// Returns the redirect URL of a Secure SNA step, encrypted for it. It is the verification's redirect URL, where
+    /// the device's redirects end. `None`: the verification has none, or the step has another method.
     fn redirect_url_of_step(
         &self,
         verification: &VerificationCheck,
@@ -489,7 +495,7 @@ pub(super) fn begin_step(progress: Progress, product: Product, check: CheckId) -
     progress.begin_step(product, check).map_err(|problem| StoreError::Refused(problem.to_string()))
 }
 
-/// An accepted check of a step, without what depends on its product.
+/// Builds the open check of a step, without the members that depend on its product.
 pub(super) fn step_check<V>(
     project: ProjectId,
     mode: Mode,
@@ -510,7 +516,7 @@ pub(super) fn step_check<V>(
         callback_url: None,
         redirect_url: None,
         created_at,
-        // Must only be later than the conclusion, for a check that is stored concluded.
+        // A check that is stored already concluded only needs an expiry that is later than its conclusion.
         expires_at: created_at.saturating_add(SignedDuration::from_hours(1)).unwrap_or(Timestamp::MAX),
         state: Lifecycle::Open(OpenState::Accepted),
     }

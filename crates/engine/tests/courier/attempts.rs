@@ -50,13 +50,13 @@ async fn status_200_is_delivered() {
     assert_eq!((metrics.delivered, metrics.attempts["ok"], metrics.waiting, metrics.in_flight), (1, 1, 0, 0));
 }
 
-/// Times of the attempts, in seconds after the first.
+/// Returns the times of all attempts, in seconds after the first one.
 async fn attempts_at(world: &World, host: &str) -> Vec<i64> {
     world.conclude(host);
     world.courier.wait_idle().await;
     while let Some(due) = world.send_due().await {
         let wait = due.duration_since(world.now());
-        // One millisecond before the due time.
+        // Nothing is sent one millisecond before the due time.
         world.clock.advance(wait - SignedDuration::from_millis(1));
         let before = world.received().len();
         world.send_due().await;

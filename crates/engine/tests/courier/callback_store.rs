@@ -20,12 +20,12 @@ pub struct FakeCallbackStore(Mutex<StoreState>);
 
 #[derive(Default)]
 pub struct StoreState {
-    /// Waiting callbacks with their due times.
+    /// Callbacks that wait for an attempt, with their due times.
     pub waiting: BTreeMap<CheckId, (LeasedCallback, Timestamp)>,
     pub settled: Vec<AttemptSettlement>,
-    /// Number of the next `settle_attempt` calls that fail as unavailable.
+    /// How many of the next `settle_attempt` calls fail with `StoreError::Unavailable`.
     pub transient_failures: u32,
-    /// Number of the next `settle_attempt` calls that are refused.
+    /// How many of the next `settle_attempt` calls fail with `StoreError::Refused`.
     pub permanent_failures: u32,
 }
 

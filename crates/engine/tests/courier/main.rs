@@ -1,4 +1,4 @@
-//! Courier: attempts, retries, signatures, scheduling and recovery.
+//! Tests of the courier: attempts, retries, signatures, scheduling and recovery.
 
 #![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 

@@ -56,7 +56,7 @@ async fn unreadable_callback_is_retried_and_given_up() {
     }
 }
 
-/// The attempt numbers continue.
+/// The node that takes over continues the attempt numbers.
 #[tokio::test]
 async fn leases_of_a_dead_node_are_taken_over() {
     let world = World::new().await;

@@ -34,12 +34,12 @@ use crate::callback_store::FakeCallbackStore;
 
 pub const BODY: &[u8] = br#"{"status":"COMPLETED","match":true}"#;
 
-/// Callback receivers by host: `200.example` responds with 200, `hangs.example` waits for a permit, `down.example` is
-/// unreachable, `slow.example` takes seven seconds of the manual clock.
+/// Simulated callback receivers. The host decides the behaviour: `200.example` responds with 200, `hangs.example` waits
+/// for a permit, `down.example` is unreachable, and `slow.example` takes seven seconds of the manual clock.
 pub struct Receivers {
     clock: Arc<ManualClock>,
     pub received: Mutex<Vec<(Timestamp, OutboundRequest)>>,
-    /// One permit per request to `hangs.example` that may complete.
+    /// Each permit lets one request to `hangs.example` complete.
     pub hang_permits: Semaphore,
     pub request_received: Notify,
 }
@@ -88,7 +88,7 @@ impl World {
         World::build(limits, RetryFor::default()).await
     }
 
-    /// A project that wants its callbacks retried for longer.
+    /// Creates a world whose project retries its callbacks for this many seconds, longer than the regular schedule.
     pub async fn retrying_for(seconds: i64) -> World {
         World::build(CourierLimits::default(), RetryFor::try_from(seconds).unwrap()).await
     }
@@ -118,7 +118,7 @@ impl World {
         World { clock, store, receivers, keys, courier, entropy }
     }
 
-    /// A sealed callback to this host.
+    /// Creates a callback to this host, with encrypted URL and body.
     pub fn callback(&self, host: &str) -> LeasedCallback {
         let entropy: &dyn Entropy = &*self.entropy;
         let now = self.clock.now();
@@ -137,7 +137,7 @@ impl World {
         }
     }
 
-    /// Stores a callback row and passes it to the courier, as for a concluded check.
+    /// Stores a callback and passes it to the courier, as the conclusion of a check does.
     pub fn conclude(&self, host: &str) -> CheckId {
         let callback = self.callback(host);
         let due_at = self.courier.initial_due_at(callback.project, self.clock.now());
@@ -147,7 +147,7 @@ impl World {
         check
     }
 
-    /// Sends due callbacks and waits for the attempts; returns the next due time.
+    /// Sends due callbacks and waits until the attempts end. Returns the next due time.
     pub async fn send_due(&self) -> Option<Timestamp> {
         let due = self.courier.send_due().await.unwrap();
         self.courier.wait_idle().await;

@@ -1,4 +1,4 @@
-//! Activity counters of checks and callbacks.
+//! Tests the activity counts of checks and callbacks.
 
 use jiff::SignedDuration;
 use ringtrue_domain::{
@@ -97,7 +97,7 @@ async fn sender_without_code_is_counted_once() {
 async fn check_concluded_by_another_node_stays_concluded() {
     let world = World::new().await;
     let CreatedReverseSms { check, instructions } = create(&world, None).await;
-    // This node has the open check in its cache.
+    // Concludes the check in the store only, as another node would. This node still has the open check in its cache.
     let concluded = check.expire().unwrap().map(AnyVerdict::from);
     let outcome = world.engine.store().conclude(CheckConclusion::from(&concluded), None).await.unwrap();
     assert_eq!(outcome, ConcludeOutcome::Concluded { was_pending: false });
@@ -120,7 +120,7 @@ async fn discovery_is_counted_for_the_device_network() {
     let before = overview(&world, world.live.id, OverviewSpan::Hour).await;
     assert_eq!((before.total.created, before.networks), (1, vec![]));
 
-    // The device changes its network between requests.
+    // The device is on another network in each request. The check counts for the latest one.
     for (from, [ours, other]) in [(ON_OTHER, [0, 1]), (ON_OURS, [1, 0]), (ON_OURS, [1, 0])] {
         device.open_url_from(from).await.unwrap();
         for (network, expected) in [("23410", ours), ("23420", other)] {
@@ -174,7 +174,7 @@ async fn counts_are_rolled_up_and_deleted_after_forty_days() {
     assert_eq!(world.engine.activity.roll_up().await.unwrap(), 0);
     assert_eq!(overview(&world, world.sandbox.id, OverviewSpan::Month).await.total, fresh);
 
-    // A late conclusion is added to its creation hour.
+    // The conclusion of an old check counts in the hour in which the check was created.
     world.engine.checks.sweep().await.unwrap();
     world.engine.activity.flush().await.unwrap();
     assert_eq!(world.engine.activity.roll_up().await.unwrap(), 3);

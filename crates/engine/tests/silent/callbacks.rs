@@ -1,4 +1,4 @@
-//! Callbacks of silent checks.
+//! Tests the callbacks of silent checks.
 
 use ringtrue_domain::{lifecycle::ErrorCode, product::Product, tenancy::Mode};
 use ringtrue_engine::{
@@ -20,7 +20,8 @@ async fn with_callback(world: &World, mode: Mode, product: Product) -> Device<'_
     world.create_in(mode, product, request).await
 }
 
-/// Expected callback of a check created at the start and concluded `after` it.
+/// Returns the expected callback of a check that was created at the start of the test and concluded at `after`, in
+/// minutes and seconds.
 fn expected_body(device: &Device<'_>, status: &str, verdict: &str, after: &str, error: &str) -> String {
     format!(
         r#"{{"check_id":"{}","status":"{status}",{verdict}"created_at":"2026-01-01T00:00:00.000Z","updated_at":"2026-01-01T00:{after}.000Z","reference_id":"order 7"{error}}}"#,
@@ -81,7 +82,7 @@ async fn wrong_codes_send_a_callback() {
     assert_eq!(world.callbacks().await, [expected_body(&device, "ERROR", "", "00:00", error)]);
 }
 
-/// For each component that can detect the expiry.
+/// Runs once for each component that can detect the expiry.
 #[tokio::test]
 async fn expiry_sends_a_callback() {
     for product in PRODUCTS {

@@ -1,4 +1,4 @@
-//! Validation at creation.
+//! Tests the validation of requests that create silent checks.
 
 use ringtrue_domain::{page::PageRequest, product::Product, tenancy::Mode};
 use ringtrue_engine::{

@@ -1,4 +1,4 @@
-//! Failures during redirects.
+//! Tests failures during the redirects of a silent check.
 
 use ringtrue_domain::{
     lifecycle::{CheckStatus, ErrorCode},
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// Device and API client get this error code, and the conclusion is final.
+/// Asserts that the device and the API client get this error code, and that the conclusion is final.
 async fn assert_failed(device: &Device<'_>, end: RedirectOutcome, code: ErrorCode) {
     let may_use_reverse_sms = end.may_use_reverse_sms;
     assert_eq!(expect_failure(end), RedirectFailure::Failed(code));
@@ -39,7 +39,7 @@ async fn assert_failed(device: &Device<'_>, end: RedirectOutcome, code: ErrorCod
 async fn device_address_must_match() {
     let world = World::new().await;
     let (sna, discovery) = (Product::SecureSna, Product::Discovery);
-    // Product, announced address, device address, expected error code.
+    // Each row: product, announced address, address of the device, expected error code.
     for (product, announced, from, code) in [
         (sna, None, NOT_MOBILE, ErrorCode::NotMobileIp),
         (sna, None, UNKNOWN_ADDRESS, ErrorCode::MnoNotSupported),
@@ -124,7 +124,8 @@ async fn result_of_another_operation_is_an_error() {
     }
 }
 
-/// The device gets the recorded outcome, not the later one.
+/// The check fails for another reason while the operator responds. The recorded failure stays, and the device does not
+/// get the operator's error.
 #[tokio::test]
 async fn first_failure_concludes_the_check() {
     let world = World::new().await;
@@ -165,7 +166,7 @@ async fn sandbox_test_addresses_simulate_locations() {
         ] {
             let request = CreateSilent { device_ip: Some(announced.to_owned()), ..CreateSilent::default() };
             let device = world.create_in(Mode::Sandbox, product, request).await;
-            // Any address of a developer.
+            // In the sandbox, the developer may open the URL from any address.
             let step = device.open_url_from("100.0.0.7").await;
             match code {
                 None => drop(crate::world::expect_state(step)),

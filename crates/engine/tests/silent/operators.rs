@@ -1,4 +1,4 @@
-//! Scripted operators that record their calls.
+//! Test operators that return scripted results and record their calls.
 
 use std::{collections::HashMap, fmt, net::IpAddr};
 
@@ -31,9 +31,9 @@ struct OperatorState {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedCalls {
-    /// Operation and simulated SIM of each authorization request.
+    /// The operation and the simulated SIM of each authorization request.
     pub requests: Vec<(RecordedOperation, Option<String>)>,
-    /// Operation and initial address of each authorization response.
+    /// The operation of each authorization response, and the device's address before the redirect.
     pub responses: Vec<(RecordedOperation, IpAddr)>,
 }
 
@@ -71,7 +71,7 @@ impl Operator {
         self.contents.lock().authorization_result = result;
     }
 
-    /// Runs `work` during the next connector call.
+    /// Runs `work` during the next call of the connector, before it returns.
     pub fn run_during_call(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.contents.lock().concurrent_work = Some(Box::pin(work));
     }
@@ -136,7 +136,7 @@ impl SilentConnector for Operator {
     }
 }
 
-/// Arbitrary bytes.
+/// Returns the data that the connector stores with a redirect: arbitrary bytes, which are neither UTF-8 nor JSON.
 fn connector_data(name: &str, check: uuid::Uuid) -> Vec<u8> {
     [&[0, 255, b'"'], name.as_bytes(), check.as_bytes()].concat()
 }

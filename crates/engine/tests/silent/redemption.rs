@@ -1,4 +1,4 @@
-//! Code redemption.
+//! Tests how the API client redeems the code that a device got.
 
 use futures_util::future::join_all;
 use ringtrue_domain::{
@@ -17,7 +17,7 @@ use crate::{
     world::{Device, OURS, PRODUCTS, World},
 };
 
-/// A device that completed its redirects, and its code.
+/// Creates a check, and completes the redirects of its device. Returns the device and its code.
 async fn returned_device(world: &World, product: Product) -> (Device<'_>, String) {
     world.ours.set_result(Ok(if product == Product::SecureSna { SilentResult::Match(true) } else { number(OURS) }));
     let device = world.create(product).await;
@@ -65,7 +65,7 @@ async fn redemption_before_the_return_is_not_ready() {
     not_ready().await;
     let state = device.begin_redirect().await;
     not_ready().await;
-    // None of these was a wrong code.
+    // The attempts above did not count as wrong codes.
     let code = device.return_from_operator(&state).await.unwrap().result.unwrap().0;
     assert_eq!(device.redeem(&code).await.unwrap().status(), CheckStatus::Completed);
 }
@@ -102,7 +102,7 @@ async fn two_wrong_codes_are_tolerated() {
     assert_eq!(device.redeem(&code).await.unwrap().status(), CheckStatus::Completed);
 }
 
-/// The node that counted the third wrong code died before it concluded the check.
+/// Simulates a node that counted the third wrong code, and died before it concluded the check.
 #[tokio::test]
 async fn right_code_is_rejected_after_three_wrong_ones() {
     let world = World::new().await;

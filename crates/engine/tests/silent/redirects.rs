@@ -1,4 +1,4 @@
-//! Redirect sessions.
+//! Tests of redirect sessions: a device goes to its operator and returns.
 
 use ringtrue_domain::{
     lifecycle::{CheckStatus, ErrorCode, Lifecycle, OpenState},
@@ -117,14 +117,14 @@ async fn connector_is_selected_by_network() {
     assert!(device.return_from(ON_OTHER, "other", &other_state).await.unwrap().result.is_ok());
     assert_eq!((world.ours.calls().requests.len(), world.other.calls().responses.len()), (0, 1));
 
-    // A brand on a host network: one connector serves both.
+    // The device is on a brand's network, and the number on the host network of the brand. One connector serves both.
     let device = world.create(Product::SecureSna).await;
     let state = expect_state(device.open_url_from(ON_BRAND).await);
     let code = device.return_from(ON_BRAND, "ours", &state).await.unwrap().result.unwrap().0;
     assert_eq!(device.redeem(&code).await.unwrap().network.unwrap().as_str(), "23410", "the number's network");
 }
 
-/// Protects against a victim that opens an attacker's URL.
+/// An attacker could pass a redirect URL to a victim, whose device would then return instead of the attacker's.
 #[tokio::test]
 async fn return_from_another_network_is_rejected() {
     let world = World::new().await;
@@ -231,7 +231,7 @@ async fn check_expires_at_every_stage() {
     assert_eq!(world.ours.calls().responses.len(), 1, "no request for an expired check");
 }
 
-/// With and without the expiry recorded before the operator's response.
+/// The check expires while the operator responds. Runs with and without a sweep that records the expiry meanwhile.
 #[tokio::test]
 async fn late_operator_result_gives_no_code() {
     let world = World::new().await;

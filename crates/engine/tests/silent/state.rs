@@ -1,4 +1,4 @@
-//! Validation of `state`.
+//! Tests the validation of the `state` with which a device returns from its operator.
 
 use futures_util::future::join_all;
 use ringtrue_domain::{lifecycle::CheckStatus, product::Product, tenancy::Mode};
@@ -56,7 +56,7 @@ async fn state_is_bound_to_its_connector() {
         assert!(is_invalid_state(&device.return_to(connector, &state).await), "{connector}");
         assert_eq!(device.status().await, CheckStatus::Pending);
     }
-    // Sandbox and live connectors are not interchangeable.
+    // The `state` of a sandbox check is invalid at a live connector.
     let device = world.create_in(Mode::Sandbox, Product::SecureSna, CreateSilent::default()).await;
     let state = device.begin_redirect().await;
     assert!(is_invalid_state(&device.return_to("ours", &state).await));

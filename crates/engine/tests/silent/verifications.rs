@@ -1,4 +1,4 @@
-//! Verifications: one request that falls back by itself.
+//! Tests of verifications, which fall back from one method to the next without another request.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ use crate::world::{
 };
 
 const SANDBOX_NUMBER: &str = "+990123456700";
-/// An address of the sandbox whose network is unknown.
+/// An address for which the sandbox simulates an unknown network.
 const SANDBOX_UNKNOWN: &str = "192.0.2.7";
 const CALLBACK_URL: &str = "https://acme.example/verified";
 
@@ -81,7 +81,7 @@ impl<'w> Walk<'w> {
         self.world.engine.silent.handle_authorization_response(returned, keys).await
     }
 
-    /// Completes the redirects of the silent step.
+    /// Completes the redirects of the silent step, and returns the code.
     async fn obtain_code(&self) -> String {
         let state = expect_state(Ok(self.open_url(ON_OURS).await));
         self.return_with(&state).await.result.expect("a code").0
@@ -116,7 +116,7 @@ impl<'w> Walk<'w> {
         self.world.engine.verifications.cancel(self.world.project(self.mode).id, self.id).await.unwrap()
     }
 
-    /// The SMS that the verification asks for.
+    /// Builds the SMS that the verification expects, sent by this number.
     async fn sms(&self, from: &str) -> InboundSms {
         let verification = self.read().await;
         let Some(StepInstructions::ReverseSms { receiver, sms_body }) = verification.next_step else {
@@ -145,7 +145,7 @@ impl<'w> Walk<'w> {
         self.world.engine.verifications.page(&self.page_token, keys).await.unwrap().expect("a page").state
     }
 
-    /// Begins the silent step at the hosted page. Returns the `state` and the key of the browser.
+    /// Begins the silent step at the hosted page. Returns the `state` of the redirect, and the key of the browser.
     async fn begin_at_page(&self) -> (String, BrowserKey) {
         let verifications = &self.world.engine.verifications;
         let key = verifications.new_browser_key(self.id).unwrap();
@@ -178,7 +178,7 @@ async fn silent_match_ends_the_verification() {
         let verified = walk.redeem(&code).await.unwrap();
         assert_eq!(verified.check.verdict().copied(), Some(verdict(matched, Method::SecureSna)));
         assert!(verified.next_step.is_none() && verified.page_url.is_none());
-        // The same code again: the same result. Any other code is wrong, also the one that a page derives.
+        // Redeeming the same code again returns the same result. Any other code is wrong.
         let replayed = walk.redeem_or_replay(&code).await.unwrap();
         assert!(replayed.is_replayed && replayed.verification.check == verified.check);
         assert!(matches!(walk.redeem("wrong").await, Err(RedeemError::WrongCompletionCode)));
@@ -196,7 +196,7 @@ async fn silent_match_ends_the_verification() {
 async fn failed_silent_step_leads_to_reverse_sms_at_once() {
     let world = World::new().await;
     for mode in MODES {
-        // The sandbox takes the announced address for that of the device.
+        // The sandbox uses the announced address instead of the real address of the device.
         let device_ip = (mode == Mode::Sandbox).then(|| SANDBOX_UNKNOWN.to_owned());
         let (walk, _) = Walk::begin(&world, mode, CreateVerification { device_ip, ..with_callback() }).await;
         let earlier = world.callbacks().await.len();
@@ -228,7 +228,7 @@ async fn steps_can_be_given_up() {
     assert_eq!(fallen_back.next_step.map(|step| step.method()), Some(Method::ReverseSms));
     let (read, given_up) = (walk.read().await, walk.give_up_method(Method::SecureSna).await.unwrap());
     assert_eq!(given_up.next_step, read.next_step, "the named method is not the current one");
-    // Requests that follow at once are repetitions of the first, unless they name the method.
+    // A request without a method that follows at once counts as a repetition of the first one, and changes nothing.
     assert_eq!(walk.give_up().await.unwrap().next_step, read.next_step);
     world.advance_seconds(1);
     let exhausted = walk.give_up().await.unwrap();
@@ -266,7 +266,7 @@ async fn expiry_of_a_step_leads_on_and_that_of_the_verification_ends_it() {
         assert_eq!(walk.read().await.check.error_code(), Some(ErrorCode::MethodsExhausted));
         assert_eq!(world.callbacks().await.len(), earlier + 1);
 
-        // Nobody came by in time.
+        // Nothing happens until the whole verification has expired.
         let (walk, created) = Walk::begin(&world, Mode::Live, with_callback()).await;
         world.advance_seconds(700);
         let settle = async || {
@@ -316,7 +316,7 @@ async fn mismatch_falls_back_if_the_project_wants_it() {
     let code = walk.obtain_code().await;
     let fallen_back = walk.redeem(&code).await.unwrap();
     assert_eq!(fallen_back.next_step.map(|step| step.method()), Some(Method::ReverseSms));
-    // The code was redeemed: repeating it changes nothing, another one is wrong.
+    // Redeeming the same code again changes nothing. Any other code is wrong.
     let replayed = walk.redeem_or_replay(&code).await.unwrap();
     assert!(replayed.is_replayed && replayed.verification.next_step.is_some());
     assert!(matches!(walk.redeem("wrong").await, Err(RedeemError::WrongCompletionCode)));
@@ -342,7 +342,7 @@ async fn text_of_another_number_is_sent_once_more() {
         let next = again.next_step.unwrap();
         assert!(next.method() == Method::ReverseSms && next != first, "the second text has another code");
         assert_eq!(world.callbacks().await.len(), earlier);
-        // The first text is no answer to the second step.
+        // The second step does not accept the SMS of the first one.
         assert_ne!(world.engine.checks.receive(sms).await.unwrap(), SmsOutcome::Concluded);
         assert_eq!(walk.send_sms(second).await, SmsOutcome::Concluded);
         let ended = walk.read().await;
@@ -380,7 +380,7 @@ async fn cancelled_verification_ends_at_once() {
             "{callbacks:?}"
         );
     }
-    // One that has ended stays as it is.
+    // Cancelling does not change a verification that has ended.
     let (walk, _) = Walk::begin(&world, Mode::Sandbox, CreateVerification::default()).await;
     let code = walk.obtain_code().await;
     let verified = walk.redeem(&code).await.unwrap();
@@ -397,7 +397,7 @@ async fn end_user_ends_the_verification_at_the_page() {
         assert!(verifications.end_by_user(&walk.page_token, end).await.unwrap());
         assert_eq!(walk.read().await.check.error_code(), Some(code));
 
-        // A verdict that is there wins.
+        // After the operator has returned a verdict, the end-user can no longer end the verification.
         let (walk, _) = Walk::begin(&world, Mode::Sandbox, CreateVerification::default()).await;
         let code = walk.obtain_code().await;
         assert!(verifications.end_by_user(&walk.page_token, end).await.unwrap());
@@ -448,12 +448,12 @@ async fn method_over_the_number_limit_is_left_out() {
         assert_eq!(create().await.unwrap().progress.methods, both);
     }
     world.advance_seconds(10);
-    // Reverse SMS has a limit of its own.
+    // Reverse SMS has its own limit of checks per number.
     for _ in 0..limit.max_checks {
         assert_eq!(create().await.unwrap().progress.methods, [Method::ReverseSms]);
     }
     world.advance_seconds(20);
-    // The method that is admitted first says when to come back.
+    // `retry_after` is the time until the first of the two methods is permitted again.
     let retry_after = limit.window_seconds - 30;
     let refused = create().await;
     assert!(
@@ -517,7 +517,7 @@ async fn concurrent_ends_of_a_step_lead_on_once() {
     let world = World::new().await;
     for round in 0..6 {
         let earlier = world.callbacks().await.len();
-        // Sandbox projects have no limit of checks per number.
+        // In the sandbox, because there the number of checks per phone number is not limited.
         let (walk, _) = Walk::begin(&world, Mode::Sandbox, with_callback()).await;
         let code = walk.obtain_code().await;
         let (redeemed, given_up, opened) = tokio::join!(walk.redeem(&code), walk.give_up(), walk.give_up());
@@ -559,7 +559,7 @@ async fn list_is_searched_by_method() {
 
 const SIM_OPERATOR: &str = "sim-swap";
 
-/// An operator that answers, fails, or never answers.
+/// A test operator for SIM Swap that answers, fails, or never answers.
 #[derive(Clone, Copy, Debug)]
 enum SimOperator {
     Answers(SignedDuration),
@@ -595,7 +595,7 @@ async fn match_is_followed_by_the_sim_swap_question() {
         let request = CreateVerification { sim_swap_period: Some(60.try_into()), ..with_callback() };
         let (walk, _) = Walk::begin(&world, Mode::Sandbox, request).await;
         let code = walk.obtain_code().await;
-        // The answer to the redemption has that of the operator.
+        // The response to the redemption contains the operator's answer.
         let verified = walk.redeem(&code).await.unwrap();
         let expected = VerificationVerdict { matched: true, method: Method::SecureSna, no_sim_change };
         assert_eq!(verified.check.verdict(), Some(&expected), "{operator:?}");
@@ -644,7 +644,7 @@ async fn page_shows_each_step_and_returns_with_a_code() {
         assert!(verifications.page(wrong, &[]).await.unwrap().is_none(), "{wrong}");
         assert!(!verifications.page_give_up(wrong, Method::SecureSna).await.unwrap());
     }
-    // The chain returns to the page.
+    // A redirect that began at the hosted page returns to it.
     let (state, key) = walk.begin_at_page().await;
     assert!(matches!(walk.page().await, PageState::Silent { has_begun: true, .. }));
     let other = verifications.new_browser_key(walk.id).unwrap();
@@ -656,10 +656,10 @@ async fn page_shows_each_step_and_returns_with_a_code() {
     let returned = outcome.verification.unwrap();
     assert!(returned.began_at_page && returned.page_token == walk.page_token);
     assert!(outcome.redirect_url.is_some());
-    // Only the browser that began may have the code again.
+    // The page shows the code again only in the browser that began the redirect.
     let elsewhere = PageState::Returned { code: None, return_to: None };
     assert_eq!(walk.page().await, elsewhere);
-    // Only the backend may redeem it.
+    // A verification with a redirect URL is redeemed by the customer's backend: the page's attempt has no effect.
     let code = outcome.result.unwrap().0;
     assert!(
         matches!(walk.page_in_browser(&keys).await, PageState::Returned { code: Some(again), .. } if again == code)
@@ -667,7 +667,7 @@ async fn page_shows_each_step_and_returns_with_a_code() {
     verifications.page_redeem(&walk.page_token, &code).await.unwrap();
     assert_eq!(walk.page().await, elsewhere);
 
-    // A verdict that is there wins over giving up.
+    // After the operator has returned a verdict, the step can no longer be given up.
     assert!(verifications.page_give_up(&walk.page_token, Method::SecureSna).await.unwrap());
     assert_eq!(walk.page().await, elsewhere);
     for _ in 0..3 {
@@ -688,7 +688,7 @@ async fn page_shows_each_step_and_returns_with_a_code() {
     let replayed = walk.redeem_or_replay(code).await.unwrap();
     assert!(replayed.is_replayed && replayed.verification.check == redeemed.check);
     assert!(matches!(walk.page().await, PageState::Done { matched: true, return_to: None, .. }));
-    // The page dies with the verification.
+    // Some time after the verification has ended, the page no longer exists.
     world.advance_seconds(16 * 60);
     assert!(verifications.page(&walk.page_token, &[]).await.unwrap().is_none());
 }

@@ -1,4 +1,5 @@
-//! Test deployment with two operators and the simulated one, a live and a sandbox project, and a callback receiver.
+//! Test deployment with two live operators and the simulated one, a live and a sandbox project, and a callback
+//! receiver.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -52,7 +53,7 @@ pub const SMS_ONLY: &str = "+447600900122";
 /// Number of a network that the project may not use.
 pub const FORBIDDEN: &str = "+447500900122";
 
-// Device addresses.
+// Addresses of devices, named after the network that they belong to.
 pub const ON_OURS: &str = "203.0.113.10";
 pub const ALSO_ON_OURS: &str = "203.0.113.12";
 pub const ON_BRAND: &str = "203.0.113.11";
@@ -122,17 +123,17 @@ impl World {
         if mode == Mode::Live { &self.live } else { &self.sandbox }
     }
 
-    /// The operator of the first network, or the simulated one.
+    /// Returns the operator of the first network for live mode, and the simulated one for the sandbox.
     pub fn operator(&self, mode: Mode) -> &Operator {
         if mode == Mode::Live { &self.ours } else { &self.simulated }
     }
 
-    /// A check of the live project.
+    /// Creates a check of the live project.
     pub async fn create(&self, product: Product) -> Device<'_> {
         self.create_in(Mode::Live, product, CreateSilent::default()).await
     }
 
-    /// Secure SNA checks default to a number of the first network.
+    /// Creates a check. A Secure SNA check without a number gets one of the first network.
     pub async fn create_in(&self, mode: Mode, product: Product, mut request: CreateSilent) -> Device<'_> {
         if product == Product::SecureSna {
             request.phone_number.get_or_insert_with(|| OURS.to_owned());
@@ -148,14 +149,14 @@ impl World {
         self.clock.advance(SignedDuration::from_secs(seconds));
     }
 
-    /// Bodies of the callbacks received so far.
+    /// Returns the bodies of all callbacks, after running deliveries have ended.
     pub async fn callbacks(&self) -> Vec<String> {
         self.engine.courier().wait_idle().await;
         self.receiver.0.lock().clone()
     }
 }
 
-/// Acts as the device of a check and as the API client.
+/// Acts as the device of a check, and as the API client that created the check.
 #[derive(Clone)]
 pub struct Device<'w> {
     pub world: &'w World,
@@ -176,12 +177,12 @@ impl Device<'_> {
         self.world.engine.silent.open_device_url(DeviceRequest { address: address(from), ..self.request() }).await
     }
 
-    /// Returns the `state` of the redirect to the operator.
+    /// Opens the URL from an address of the first network. Returns the `state` of the redirect to the operator.
     pub async fn begin_redirect(&self) -> String {
         expect_state(self.open_url_from(ON_OURS).await)
     }
 
-    /// Opens the URL and expects the outcome instead of a redirect.
+    /// Opens the URL, and expects the final outcome instead of a redirect.
     pub async fn open_url_and_finish(&self, from: &str) -> RedirectOutcome {
         match self.open_url_from(from).await.unwrap() {
             NextStep::Finish(end) => end,
@@ -215,7 +216,7 @@ impl Device<'_> {
             .await
     }
 
-    /// Completes the redirects.
+    /// Completes the redirects, and returns the code.
     pub async fn obtain_code(&self) -> String {
         let state = self.begin_redirect().await;
         self.return_from_operator(&state).await.unwrap().result.expect("a code").0
@@ -289,7 +290,7 @@ fn addresses() -> Addresses {
     Addresses(mobile.into_iter().chain([(address(NOT_MOBILE), IpLocation::NotMobile)]).collect())
 }
 
-/// A live and a sandbox project. The live one may use all networks but 23450.
+/// Creates a live and a sandbox project. The live one may use all networks except 23450.
 async fn projects(engine: &Engine) -> [Project; 2] {
     let created = engine.management.create_workspace("Acme".parse().unwrap()).await.unwrap();
     let workspace = created.workspace.id;
@@ -305,7 +306,8 @@ async fn projects(engine: &Engine) -> [Project; 2] {
         let new = NewProject { name: name.parse().unwrap(), mode, configuration, products: products.clone() };
         made.push(engine.management.create_project(&manager, workspace, new, None).await.unwrap().project);
     }
-    // The brand's network is no longer configured, but the project may still use it.
+    // Configures the brand's network while the project's permissions are set, and removes it afterwards. So the project
+    // may use a network that is not configured.
     let brand = Network { id: "23411".parse().unwrap(), prefixes: vec![], receivers: vec![], ..networks()[0].clone() };
     let earlier = NetworkDirectory::new([networks(), vec![brand]].concat(), vec![], vec![]).unwrap();
     engine.networks().replace(earlier);

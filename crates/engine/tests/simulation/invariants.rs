@@ -1,4 +1,4 @@
-//! Invariants of callbacks, asserted after every step.
+//! Invariants of callbacks. The simulation asserts them after every step.
 
 use std::collections::BTreeSet;
 
@@ -16,10 +16,10 @@ use crate::{
     receivers::Post,
 };
 
-/// Delays between attempts by the specification.
+/// Delays between attempts, as specified by the API.
 const RETRY_DELAYS_SECONDS: [i64; 6] = [10, 20, 30, 40, 50, 60];
 const MAX_ATTEMPTS: usize = 7;
-/// A callback is not sent with less remaining lease time.
+/// The courier starts no attempt with less lease time left than this.
 const MIN_LEASE_LEFT: SignedDuration = SignedDuration::from_secs(15);
 
 /// Asserts that the callback of one check agrees with the model.
@@ -27,10 +27,10 @@ pub struct CallbackAssertion<'a> {
     pub model: &'a ModelCheck,
     pub end: ModelConclusion,
     pub record: &'a CallbackRecord,
-    /// All received callbacks of the check, in order.
+    /// All callbacks of the check that receivers got, in order.
     pub posts: Vec<&'a Post>,
     pub process_run: u32,
-    /// Start times of leases.
+    /// Times at which a lease may have begun, of any callback.
     pub leased_at: &'a BTreeSet<Timestamp>,
 }
 
@@ -101,7 +101,7 @@ impl CallbackAssertion<'_> {
     }
 }
 
-/// Due time of the next attempt.
+/// Returns the due time of the attempt after a failed one. `attempt`: the number of the failed one, from 1.
 fn due_after(log: &AttemptLog, attempt: usize) -> Timestamp {
     log.ended_at + SignedDuration::from_secs(RETRY_DELAYS_SECONDS[attempt - 1])
 }

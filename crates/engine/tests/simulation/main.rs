@@ -1,10 +1,11 @@
 //! Randomised simulation: checks are created, SMS and devices arrive or not, receivers fail and recover, the clock
 //! advances and the process crashes. After each step all invariants are asserted.
 //!
-//! The real engine runs on a real database file. A seed determines all steps. Only the progress of a process at the
-//! moment of a crash depends on the machine; it is read from the database afterwards.
+//! The real engine runs on a real database file. A seed determines all steps. Only how far a process got before a crash
+//! depends on timing, and is read from the database afterwards.
 //!
-//! `SIMULATION_SEED` runs one seed, or starts with it if `SIMULATION_COUNT` is set.
+//! The environment variable `SIMULATION_SEED` runs only this seed. With `SIMULATION_COUNT`, that many seeds run,
+//! starting with it.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests report failures by panics")]
 

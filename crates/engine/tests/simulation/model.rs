@@ -17,7 +17,7 @@ pub struct ModelCheck {
     pub id: CheckId,
     pub project: ProjectId,
     pub product: Product,
-    /// The end-user's number: claimed, or to be discovered.
+    /// The end-user's number: the claimed one, or the one that Discovery has to find.
     pub number: Msisdn,
     pub expectation: Expectation,
     pub has_callback: bool,
@@ -36,11 +36,11 @@ pub enum Expectation {
 #[derive(Clone, Debug, Default)]
 pub struct ModelDevice {
     pub token: String,
-    /// All `state` values of its redirects, newest last.
+    /// The `state` of each redirect of the device, newest last.
     pub states: Vec<String>,
-    /// Whether the newest `state` is unused.
+    /// Whether the device is at the operator: the newest `state` is not used yet.
     pub is_redirected: bool,
-    /// The code, and the verdict that it reveals.
+    /// The code that the device got, and the verdict that its redemption reveals.
     pub code: Option<(String, ModelVerdict)>,
     pub wrong_codes: u32,
 }
@@ -48,7 +48,7 @@ pub struct ModelDevice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelVerdict {
     Match(bool),
-    /// The end-user's number.
+    /// The number that Discovery found is the end-user's number.
     OwnNumber,
     AnotherNumber,
 }
@@ -56,7 +56,7 @@ pub enum ModelVerdict {
 #[derive(Clone, Copy, Debug)]
 pub struct ModelConclusion {
     pub state: Lifecycle<ModelVerdict>,
-    /// Storage time, which for an expired check is later than its conclusion.
+    /// When the conclusion was stored. An expired check may be stored later than it was concluded (at its deadline).
     pub recorded_at: Timestamp,
 }
 
@@ -120,12 +120,14 @@ impl ModelCheck {
         }
     }
 
-    /// The conclusion by an SMS with the code from this number. `None`: already concluded.
+    /// Returns the conclusion that an SMS with the code from this number must have. `None`: the check is already
+    /// concluded.
     pub fn expected_conclusion_by_sms(&self, from: &Msisdn, now: Timestamp) -> Option<ModelConclusion> {
         self.expected_conclusion(CheckOutcome::Completed(ModelVerdict::Match(*from == self.number)), now)
     }
 
-    /// The conclusion by this outcome, or expired. `None`: already concluded.
+    /// Returns the conclusion with this outcome, or as expired if the check is overdue. `None`: the check is already
+    /// concluded.
     pub fn expected_conclusion(&self, outcome: CheckOutcome<ModelVerdict>, now: Timestamp) -> Option<ModelConclusion> {
         match self.end {
             Some(_) => None,
@@ -141,7 +143,7 @@ impl ModelCheck {
         }
     }
 
-    /// An SMS with the code.
+    /// Builds an SMS with the code of the check, sent by this number.
     pub fn sms(&self, from: &Msisdn, now: Timestamp) -> InboundSms {
         let Expectation::Sms { receiver, body } = &self.expectation else { panic!("the check expects no SMS") };
         InboundSms {
@@ -154,7 +156,7 @@ impl ModelCheck {
         }
     }
 
-    /// A receiver other than the assigned one.
+    /// Returns a receiver other than the one assigned to the check.
     pub fn wrong_receiver(&self) -> Msisdn {
         let Expectation::Sms { receiver: right, .. } = &self.expectation else { panic!("the check expects no SMS") };
         let other = RECEIVERS.into_iter().find(|receiver| *receiver != right.as_str());

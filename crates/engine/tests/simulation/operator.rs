@@ -1,4 +1,4 @@
-//! Operator with scripted results.
+//! A test operator with scripted results.
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -9,7 +9,7 @@ use ringtrue_engine::ports::{
 };
 
 pub const NAME: &str = "simulated";
-/// URL of the operator, followed by the `state`.
+/// URL to which devices are redirected, without the value of `state`.
 pub const LOCATION: &str = "https://operator.example/?state=";
 
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ impl Operator {
         *self.next.lock() = Some(result);
     }
 
-    /// For calls without a result of their own.
+    /// Sets the result of all calls for which [`set_next_result`](Self::set_next_result) was not called.
     pub fn set_default_result(&self, result: Result<SilentResult, ErrorCode>) {
         *self.default.lock() = Some(result);
     }

@@ -1,4 +1,4 @@
-//! A process that can be killed: an engine with its own runtime, on a database that survives both.
+//! A server process that can be killed: an engine with its own Tokio runtime, on a database that survives the crash.
 
 use std::{ffi::OsString, fs, path::Path, sync::Arc};
 
@@ -31,10 +31,10 @@ use crate::{operator::Operator, receivers::Receivers};
 /// Start time of every scenario.
 pub const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
-/// Initial state of every scenario: schema, keys and a project.
+/// A database with schema, keys and a project. Every scenario starts with a copy of it.
 pub struct Template {
     master: String,
-    /// The database and its journal.
+    /// Names and contents of the database file and its WAL.
     files: Vec<(OsString, Vec<u8>)>,
     pub project: Project,
 }
@@ -61,7 +61,7 @@ impl Template {
             let new = NewProject { name, mode: Mode::Sandbox, configuration, products: vec![] };
             engine.management.create_project(&manager, workspace, new, None).await.unwrap().project
         });
-        // The database is idle and still open.
+        // Copies the files while the database is open but idle, so that the copy is consistent.
         let files = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap());
         let files = files.filter(|file| !file.file_name().to_string_lossy().ends_with("-shm"));
         let files = files.map(|file| (file.file_name(), fs::read(file.path()).unwrap())).collect();
@@ -80,7 +80,7 @@ pub struct Environment {
     pub limits: courier::CourierLimits,
 }
 
-/// A machine with a copy of the template database.
+/// A machine that keeps its database (a copy of the template) while its processes are killed and restarted.
 pub struct Machine {
     folder: TempDir,
     master: String,
@@ -96,7 +96,7 @@ impl Machine {
         Machine { folder, master: template.master.clone(), environment }
     }
 
-    /// Starts another node on the database of a process.
+    /// Starts another node that shares the database of a running process.
     pub fn start_node(&self, process: &Process) -> Engine {
         let Environment { clock, entropy, receivers, operator, limits } = self.environment.clone();
         let sandbox = Arc::new(SandboxAccess::default());
@@ -149,7 +149,7 @@ impl Process {
         self.runtime.block_on(work(&self.engine))
     }
 
-    /// Polls `work` a limited number of times.
+    /// Polls `work` at most `polls` times, to stop it somewhere in the middle.
     pub fn poll_partially<T>(&self, polls: usize, work: impl AsyncFnOnce(&Engine) -> T) {
         self.runtime.block_on(async {
             let mut work = std::pin::pin!(work(&self.engine));
@@ -162,7 +162,7 @@ impl Process {
         });
     }
 
-    /// Runs until only pending responses of receivers remain.
+    /// Runs until all that is left to do is to wait for responses of receivers.
     pub fn run_until_idle(&self) {
         self.runtime.block_on(async {
             while self.engine.courier().metrics().in_flight != self.receivers.pending_count() {
@@ -171,13 +171,14 @@ impl Process {
         });
     }
 
-    /// Stops the process without finishing its work.
+    /// Kills the process. Unfinished work is lost.
     pub fn kill(self) {
         let Process { runtime, engine, store, receivers } = self;
         drop(engine);
         drop(runtime);
         receivers.process_restarted();
-        // Writes are serial: after this one, all earlier writes are committed or rolled back.
+        // The store executes writes in order. When this empty write returns, all earlier ones are committed or rolled
+        // back.
         self::runtime().block_on(store.release_leases(vec![], START)).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! Scripted callback receivers that record requests.
+//! Callback receivers with scripted behaviour, which record all requests.
 
 use std::sync::Arc;
 
@@ -33,20 +33,20 @@ pub const FAILING_BEHAVIORS: [ReceiverBehavior; 6] = [
 
 pub type ResponseResult = Result<u16, TransportError>;
 
-/// A received callback.
+/// A callback request that a receiver got.
 #[derive(Clone, Debug)]
 pub struct Post {
-    /// Number of process restarts before it was sent.
+    /// Number of process restarts before the request was sent.
     pub process_run: u32,
     pub check: String,
     pub attempt: usize,
     pub at: Timestamp,
     pub body: Vec<u8>,
-    /// `None`: pending, or the process was killed.
+    /// The response and its time. `None`: the response is pending, or the process was killed before it arrived.
     pub response: Option<(ResponseResult, Timestamp)>,
 }
 
-/// A callback attempt without a response.
+/// A request that waits for its response.
 struct PendingRequest {
     post: usize,
     until: Timestamp,
@@ -88,12 +88,12 @@ impl Receivers {
         self.state.lock().process_run
     }
 
-    /// Number of pending requests.
+    /// Returns the number of requests that wait for a response.
     pub fn pending_count(&self) -> u64 {
         u64::try_from(self.state.lock().pending.len()).unwrap()
     }
 
-    /// Earliest timeout of a pending request.
+    /// Returns the earliest time at which a pending request times out.
     pub fn next_timeout(&self) -> Option<Timestamp> {
         self.state.lock().pending.iter().map(|pending| pending.until).min()
     }
@@ -124,7 +124,8 @@ impl Receivers {
         state.process_run += 1;
     }
 
-    /// Records a request. `Err`: the response follows on the channel.
+    /// Records a request. `Ok`: the immediate response. `Err`: the receiver hangs, and the response follows on the
+    /// channel.
     fn accept_request(&self, request: &OutboundRequest) -> Result<ResponseResult, oneshot::Receiver<ResponseResult>> {
         let now = self.clock.now();
         let host: usize = request.url.authority().split('.').next().unwrap().parse().unwrap();

@@ -1,9 +1,9 @@
-//! Seeded random numbers, for reproducible runs.
+//! Random numbers from a seed, so that runs can be reproduced.
 
 use parking_lot::Mutex;
 use ringtrue_engine::ports::entropy::Entropy;
 
-/// `SplitMix64`.
+/// Random number generator with a seed, by the `SplitMix64` algorithm.
 #[derive(Debug)]
 pub struct SeededRng(u64);
 
@@ -20,12 +20,12 @@ impl SeededRng {
         mixed ^ (mixed >> 31)
     }
 
-    /// Less than `bound`.
+    /// Returns a random number from 0 to `bound` - 1.
     pub fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.next() % u64::try_from(bound).unwrap()).unwrap()
     }
 
-    /// True with the given probability in percent.
+    /// Returns `true` with the given probability in percent.
     pub fn percent_chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

@@ -1,5 +1,6 @@
-//! Verifications on two nodes: devices and SMS come twice, steps end at their deadline, and both nodes crash between
-//! steps. Every verification ends once, with one callback, and no step begins twice.
+//! Randomised simulation of verifications on two nodes. Requests of devices and SMS arrive twice, steps reach their
+//! deadline, and both nodes crash between steps. Every verification must end once, with one callback, and no step may
+//! begin twice.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -38,7 +39,7 @@ use crate::{
 
 const NUMBERS: [&str; 3] = ["+990123456700", "+990123456702", "+990123456704"];
 const DEVICE: [u8; 4] = [127, 0, 0, 1];
-/// The operator of devices, by the step of the scenario.
+/// Possible results of the operator. Each step of the scenario picks one at random.
 const OPERATOR_RESULTS: [Result<SilentResult, ErrorCode>; 4] = [
     Ok(SilentResult::Match(true)),
     Ok(SilentResult::Match(true)),
@@ -54,11 +55,11 @@ struct Known {
     has_callback: bool,
     states: Vec<String>,
     codes: Vec<String>,
-    /// The first end that was read.
+    /// The conclusion, as it was first read from the store. `None`: not concluded yet.
     end: Option<Lifecycle<AnyVerdict>>,
 }
 
-/// One request of a client, a device or the operator.
+/// A request from the API client, a device or the operator, or a sweep.
 #[derive(Clone, Debug)]
 enum Action {
     Open(CheckId, String),
@@ -74,7 +75,7 @@ pub struct VerificationScenario {
     rng: SeededRng,
     machine: Machine,
     process: Option<Process>,
-    /// The other node, on the same database.
+    /// The second node, on the same database.
     other: Option<Engine>,
     project: Project,
     known: Vec<Known>,
@@ -126,7 +127,7 @@ impl VerificationScenario {
             self.step();
             self.assert_invariants();
         }
-        // Longer than any verification, its SIM Swap question, and the lease of a callback.
+        // Longer than a verification with its SIM Swap query lasts, and longer than the lease of a callback.
         for _ in 0..8 {
             self.clock().advance(SignedDuration::from_secs(700));
             self.perform(&[Action::Sweep, Action::Sweep]);
@@ -207,7 +208,7 @@ impl VerificationScenario {
         });
     }
 
-    /// What somebody may do with a verification, preferably what it waits for.
+    /// Picks a random action, preferably one that an open verification waits for.
     fn pick_action(&mut self) -> Option<Action> {
         let open: Vec<_> = (0..self.known.len()).filter(|index| self.known[*index].end.is_none()).collect();
         let index = if open.is_empty() || self.rng.percent_chance(10) {
@@ -244,7 +245,7 @@ impl VerificationScenario {
         }
     }
 
-    /// Performs actions at the same time, on both nodes in turn.
+    /// Performs actions concurrently, alternating between the two nodes.
     fn perform(&mut self, actions: &[Action]) {
         self.log.push(format!("{} {actions:?}", self.now()));
         let (project, other) = (&self.project, self.other.as_ref().unwrap());
@@ -264,7 +265,7 @@ impl VerificationScenario {
         }
     }
 
-    /// The verification of a step.
+    /// Returns the verification that a step belongs to.
     fn owner_of(&self, step: CheckId) -> CheckId {
         let project = self.project.id;
         let find = async |engine: &Engine| engine.store().find_check(project, Product::SecureSna, step).await;
@@ -289,14 +290,14 @@ impl VerificationScenario {
         self.clock().advance(until.duration_since(now).max(SignedDuration::ZERO));
     }
 
-    /// A verification has the deadline of its current step.
+    /// Returns the deadline of a verification, which is that of its current step.
     fn deadline_of(&self, check: &AnyCheck) -> Timestamp {
         let record = self.record(check.id);
         let Some((product, step)) = record.progress.open_step() else { return check.expires_at };
         let project = self.project.id;
         match self.process().run(async |engine| engine.store().find_check(project, product, step).await).unwrap() {
             TenantLookup::Found(step) => step.expires_at,
-            // The check of a SIM Swap step is stored at its end.
+            // The check of an open SIM Swap step is not stored yet.
             _ => check.expires_at,
         }
     }
@@ -307,7 +308,7 @@ impl VerificationScenario {
             let record = self.record(self.known[index].id);
             for product in [Product::SecureSna, Product::ReverseSms, Product::SimSwap] {
                 let steps: Vec<_> = record.progress.steps.iter().filter(|step| step.product == product).collect();
-                // A text is sent once more after a mismatch.
+                // After a mismatch, the end-user may send a second SMS, which is a second step.
                 let is_second_text = product == Product::ReverseSms
                     && steps.len() == 2
                     && steps[0].state == StepState::Completed { matched: false };
@@ -323,7 +324,7 @@ impl VerificationScenario {
                 assert_eq!(*end, record.check.state, "a verification ends once");
             }
         }
-        // No check was created beside the steps.
+        // Every stored check is a step of a verification.
         for product in [Product::SecureSna, Product::ReverseSms, Product::SimSwap] {
             assert_eq!(self.total(product), stored.get(&product).copied().unwrap_or_default(), "{product}");
         }
@@ -345,7 +346,7 @@ impl VerificationScenario {
             let find = async |engine: &Engine| engine.store().find_check(self.project.id, step.product, id).await;
             let found = self.process().run(find).unwrap();
             let TenantLookup::Found(check) = found else {
-                // A SIM Swap check is stored with its answer.
+                // A SIM Swap check is stored only when the operator has answered.
                 assert!(step.product == Product::SimSwap && !matches!(step.state, StepState::Completed { .. }));
                 continue;
             };
@@ -397,7 +398,8 @@ impl VerificationScenario {
     }
 }
 
-/// Returns the step of a device, and the `state` or the code that it got.
+/// Performs an action on a node. For an action of a device, returns its check, and the `state` or the code that the
+/// device got.
 async fn perform(
     engine: &Engine,
     project: &Project,
@@ -421,7 +423,7 @@ async fn perform(
             Some((outcome.check, None, outcome.result.ok().map(|code| code.0)))
         }
         Action::Redeem(id, code) => {
-            // A code may be late, wrong for the step, or already redeemed.
+            // Errors are expected: a code may be late, belong to another step, or be redeemed already.
             drop(engine.verifications.redeem(project.id, id, &code).await);
             None
         }

@@ -1,4 +1,4 @@
-//! Eligibility explanations.
+//! Tests the explanations of eligibility results.
 
 use ringtrue_domain::{eligibility::EligibilityGate, phone::Msisdn, product::Product, tenancy::Mode};
 use ringtrue_engine::{

@@ -1,4 +1,4 @@
-//! SIM Swap in live projects: gates, operator results, and timeouts.
+//! SIM Swap in live projects: eligibility gates, operator results, and timeouts.
 
 use std::{cell::Cell, sync::Arc, time::Duration};
 
@@ -105,7 +105,7 @@ async fn hanging_operator_times_out() {
         operator.set_behavior(Behavior::Hang);
         let is_over = Cell::new(false);
         let request = create(&world, project, EVERYTHING).inspect(|_| is_over.set(true));
-        // Tokio's time is paused only while waiting for the operator; the store needs it.
+        // Pauses Tokio's time only while the request waits for the operator, because the store needs running time.
         let waiting = async {
             operator.called.notified().await;
             tokio::time::pause();
@@ -122,7 +122,7 @@ async fn hanging_operator_times_out() {
     }
 }
 
-/// The API client disconnected.
+/// A request is dropped if the API client disconnects.
 #[tokio::test]
 async fn dropped_request_stores_no_check() {
     let world = World::new().await;

@@ -29,7 +29,8 @@ pub async fn create(world: &World, project: &Project, number: &str) -> Result<Si
 #[tokio::test]
 async fn sandbox_results_depend_on_the_last_digits() {
     let world = World::new().await;
-    // Suffix, and the result (no change, minutes since the last one) or the error code.
+    // Each row: last digits of the number, and the verdict (`no_sim_change`, `changed_within_minutes`) or the error
+    // code.
     for (suffix, found) in [
         ("00", Ok((true, Some(525_601)))),
         ("92", Ok((true, Some(525_601)))),
@@ -163,7 +164,8 @@ async fn idempotent_repeat_gets_the_first_response() {
     assert_eq!(replayed, answer(&check));
     assert!(matches!(engine.idempotency.claim(scope, "key", [2; 32]).await, Err(IdempotencyError::Reused)));
 
-    // The claim expired while the operator was slow: the later request wins.
+    // The first claim expires, as if the operator were slow, and a second request claims the key. Only the second
+    // succeeds.
     let IdempotencyState::Claimed(expired_claim) = engine.idempotency.claim(scope, "other", [1; 32]).await.unwrap()
     else {
         panic!("the key is unused")

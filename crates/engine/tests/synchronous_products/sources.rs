@@ -1,4 +1,4 @@
-//! Scripted operators and lookup sources that record their requests.
+//! Test operators and lookup sources that return scripted results and record their requests.
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 
 #[derive(Clone, Copy, Debug)]
 pub enum Behavior {
-    /// Depends on the last digits of the number, as the simulated operator.
+    /// The result depends on the last digits of the number, as in the sandbox.
     BySuffix,
     Fixed(Result<SimHistory, ErrorCode>),
     Hang,
@@ -34,7 +34,7 @@ pub type RecordedRequest = (String, SimSwapPeriod, Timestamp);
 pub struct ScriptedOperator {
     behavior: Mutex<Behavior>,
     requests: Mutex<Vec<RecordedRequest>>,
-    /// Notified for each request.
+    /// Notified when a request arrives.
     pub called: Notify,
 }
 
@@ -114,7 +114,7 @@ impl IpLocator for Addresses {
     }
 }
 
-/// A connector that supports some products, and is never called.
+/// A connector that supports these products. The tests never call it.
 #[derive(Debug)]
 pub struct UnusedConnector(pub &'static [Product]);
 

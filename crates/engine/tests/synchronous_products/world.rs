@@ -1,4 +1,4 @@
-//! Test deployment with four networks and the simulated one, a lookup source, and two projects.
+//! Test deployment with four live networks and the simulated one, a number lookup source, and two projects.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -44,16 +44,16 @@ pub const EVERYTHING: &str = "+447700900122";
 pub const SIMS_ONLY: &str = "+447800900122";
 /// Number of a network without a connector.
 pub const UNCONNECTED: &str = "+447900900122";
-/// Number of a network that the project may not use; it supports all products but Reverse SMS.
+/// Number of a network that the project may not use. The network supports all products except Reverse SMS.
 pub const FORBIDDEN: &str = "+447500900122";
 /// Number ported from the first network to the second.
 pub const PORTED: &str = "+447700900124";
-/// Number of a brand on the first network.
+/// Number of a brand that uses the first network as its host.
 pub const OF_BRAND: &str = "+447700900126";
 
 pub const ALL: [Product; 4] = [Product::SecureSna, Product::SimSwap, Product::ReverseSms, Product::Discovery];
 
-/// SIM Swap and Eligibility have no callbacks.
+/// Transport that is never used, because SIM Swap and Eligibility have no callbacks.
 struct NoCallbacks;
 
 #[async_trait]

@@ -1,5 +1,5 @@
-//! The operator's authorization server, configured or discovered (OpenID Connect Discovery), and the authorization
-//! request.
+//! Finds the operator's authorization server (configured, or by OpenID Connect Discovery), and builds authorization
+//! requests.
 
 use std::sync::Arc;
 
@@ -54,11 +54,11 @@ impl AuthorizationServer {
     }
 }
 
-/// Parameters repeated outside the request object. `state` is optional there; with it, an operator that cannot read the
-/// object can still return the device to its check.
+/// Query parameters that are sent besides the signed request object, although the object contains them too. `state` is
+/// not required; with it, an operator that cannot read the object can still return the device to its check.
 const REPEATED_PARAMETERS: [&str; 5] = ["response_type", "client_id", "redirect_uri", "scope", "state"];
 impl Camara {
-    /// `None`: signing failed, or there is no authorization endpoint.
+    /// Builds the URL to which the device is redirected. `None`: signing failed, or there is no authorization endpoint.
     pub(super) fn authorization_url(
         &self,
         request: &AuthorizationRequest<'_>,
@@ -94,13 +94,13 @@ impl Camara {
         Some(append_query(endpoint, &parameters))
     }
 
-    /// Scope for tokens that identify a user.
+    /// Returns the scope for a token that identifies a user: with the purpose, and with `openid` if configured.
     pub(super) fn user_scope(&self, operations: &[&str]) -> String {
         let operations = self.scope_with_purpose(operations);
         if self.config.scopes.openid { format!("openid {operations}") } else { operations }
     }
 
-    /// Scopes with the configured purpose.
+    /// Combines the scopes with the configured purpose.
     pub(super) fn scope_with_purpose(&self, operations: &[&str]) -> String {
         let scopes = &self.config.scopes;
         match (&scopes.purpose, scopes.style) {
@@ -128,7 +128,8 @@ impl Camara {
         }
     }
 
-    /// Omits `sub`, so that it cannot be used as a client assertion.
+    /// Returns the claims of a request object. They omit `sub`, so that the object cannot be used as a client
+    /// assertion.
     fn request_object_claims(&self, parameters: &[(&str, String)], audience: &str) -> Value {
         let claim = |(name, value): &(&str, String)| ((*name).to_owned(), Value::from(value.as_str()));
         let mut claims: Map<String, Value> = parameters.iter().map(claim).collect();

@@ -1,6 +1,6 @@
 //! Configuration of a CAMARA connector.
 //!
-//! Every setting covers a difference between real operators; the defaults follow the CAMARA profile.
+//! Each setting exists because real operators differ in it. The defaults follow the CAMARA profile.
 
 use std::sync::Arc;
 
@@ -21,22 +21,22 @@ pub struct CamaraConfig {
     pub name: Arc<str>,
     /// Networks that the operator serves.
     pub networks: Vec<NetworkId>,
-    /// Sandbox operators have simulated numbers.
+    /// `Mode::Sandbox`: a simulated operator, whose subscribers have simulated numbers.
     pub mode: Mode,
     pub provider: Provider,
     /// Root URL of the operator's APIs.
     pub api_root: Url,
-    /// Path of Number Verification; determines its version.
+    /// Path of the Number Verification API under the API root. It contains the API version.
     pub number_verification_path: String,
     pub client_id: String,
     pub client_authentication: ClientAuthentication,
     pub request_object: RequestObject,
     pub scopes: Scopes,
     pub login_hint: LoginHint,
-    /// Sends a SHA-256 digest instead of the number.
+    /// Whether requests contain the SHA-256 digest of the number instead of the number.
     pub sends_hashed_number: bool,
     pub pkce: bool,
-    /// As registered with the operator.
+    /// URL to which the operator returns devices, as registered with the operator.
     pub redirect_uri: Url,
     /// `None`: SIM Swap is not supported.
     pub sim_swap: Option<SimSwapConfig>,
@@ -44,7 +44,7 @@ pub struct CamaraConfig {
 }
 
 impl CamaraConfig {
-    /// Defaults of the CAMARA profile.
+    /// Creates a configuration with the defaults of the CAMARA profile.
     pub fn new(
         name: impl Into<Arc<str>>,
         provider: Provider,
@@ -73,7 +73,7 @@ impl CamaraConfig {
         }
     }
 
-    /// Rejects invalid settings.
+    /// Returns the configuration, or the first invalid setting as an error.
     pub(super) fn validated(self) -> Result<Self, CamaraConfigError> {
         let is_plain = |url: &Url| is_http_url(url) && url.query().is_none() && url.fragment().is_none();
         if !is_plain(&self.api_root) {
@@ -113,7 +113,7 @@ impl CamaraConfig {
         self.scopes.verify.is_some() || self.scopes.device_phone_number.is_some()
     }
 
-    /// Whether the configured endpoints suffice for the configured operations.
+    /// Checks that the configured endpoints are valid and suffice for the configured operations.
     fn validate_endpoints(&self, endpoints: &Endpoints) -> Result<(), CamaraConfigError> {
         let Endpoints { authorization, token, backchannel, jwks, .. } = endpoints;
         if ![authorization.as_ref(), Some(token), backchannel.as_ref(), jwks.as_ref()]
@@ -168,13 +168,13 @@ pub enum CamaraConfigError {
 pub enum Provider {
     /// Discovery at `{issuer}/.well-known/openid-configuration`.
     Issuer(String),
-    /// Discovery at this URL.
+    /// Discovery at this URL. If an issuer is configured, the document must name the same one.
     Discovery { url: Url, issuer: Option<String> },
     /// Configured endpoints.
     Endpoints(Box<Endpoints>),
 }
 
-/// Whether authorization requests are signed.
+/// Whether authorization requests are sent as signed request objects (JWTs).
 #[derive(Clone, Debug, Default)]
 pub enum RequestObject {
     #[default]
@@ -188,12 +188,12 @@ pub enum RequestObject {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scopes {
     pub openid: bool,
-    /// Purpose, a term of the Data Privacy Vocabulary such as `dpv:FraudPreventionAndDetection`.
+    /// Purpose of the request: a term of the Data Privacy Vocabulary such as `dpv:FraudPreventionAndDetection`.
     pub purpose: Option<String>,
     pub style: ScopeStyle,
-    /// For Secure SNA. `None`: not supported.
+    /// Scope for verifying a number (product Secure SNA). `None`: the product is not supported.
     pub verify: Option<String>,
-    /// For Discovery. `None`: not supported.
+    /// Scope for reading the device's number (product Discovery). `None`: the product is not supported.
     pub device_phone_number: Option<String>,
 }
 
@@ -219,7 +219,7 @@ pub enum ScopeStyle {
     Hash,
 }
 
-/// `login_hint` of the authorization request.
+/// Format of `login_hint` in authorization requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LoginHint {
     #[default]
@@ -228,25 +228,27 @@ pub enum LoginHint {
     Tel,
     /// `+447700900123`
     E164,
-    /// `ipport:192.0.2.1`, without a port: the device uses another port towards the operator.
+    /// `ipport:192.0.2.1`. The port is omitted, because the device connects to the operator from another port than to
+    /// us.
     IpPort,
 }
 
 #[derive(Clone, Debug)]
 pub struct SimSwapConfig {
     pub flow: SimSwapFlow,
-    /// Path under the API root; determines the version.
+    /// Path of the SIM Swap API under the API root. It contains the API version.
     pub path: String,
     /// Permitted operations, in order of preference.
     pub operations: Vec<SimSwapOperation>,
     pub retrieve_date_scope: String,
     pub check_scope: String,
-    /// Assumed history if the operator reports neither a change nor its monitored period.
+    /// If the operator reports neither a SIM change nor its monitored period, the SIM counts as unchanged for this
+    /// long. `None`: such a response counts as "no data".
     pub assumed_window: Option<SignedDuration>,
 }
 
 impl SimSwapConfig {
-    /// Defaults of the CAMARA profile.
+    /// Creates a configuration with the defaults of the CAMARA profile.
     pub fn new(flow: SimSwapFlow) -> Self {
         SimSwapConfig {
             flow,
@@ -266,7 +268,7 @@ impl SimSwapConfig {
     }
 }
 
-/// Token flow, as agreed with the operator; depends on national law.
+/// OAuth flow for SIM Swap tokens, as agreed with the operator. The choice depends on national law.
 #[derive(Clone, Debug)]
 pub enum SimSwapFlow {
     /// One cached token for all numbers; the request contains the number.

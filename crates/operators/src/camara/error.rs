@@ -1,4 +1,4 @@
-//! Errors of an operator, and the table of their effects.
+//! Operator errors, and the table that maps the cause of an error to its effects.
 //!
 //! A row maps a cause to the error code of the check and the outcome for the breaker. Errors that arrive through the
 //! device can be forged by its user: they may conclude that device's check, but never affect the breaker.
@@ -24,9 +24,9 @@ pub enum ErrorCause<'a> {
     OAuth(&'a str),
     /// A `code` of CAMARA, without its API prefix.
     Camara(&'a str),
-    /// Status of a response without a known error.
+    /// HTTP status of a response without a known error name.
     Status(u16),
-    /// First digit of such a status.
+    /// First digit of the HTTP status, for statuses that have no row of their own.
     StatusClass(u16),
     NoResponse(ClientError),
     InvalidResponse(InvalidResponse),
@@ -43,13 +43,13 @@ pub enum InvalidResponse {
     Body,
     UnknownError,
     RepeatedParameter,
-    /// Neither an error nor a code.
+    /// The authorization response contains neither an error nor a valid code.
     NoCode,
-    /// Metadata of another issuer.
+    /// The discovery document names another issuer than the configured one.
     IssuerMismatch,
     /// `iss` of the authorization response is missing or wrong (RFC 9207).
     ResponseIssuerMismatch,
-    /// Not a bearer token.
+    /// The token is not a bearer token.
     TokenType,
     /// Invalid ID token, or one for another request.
     IdToken,
@@ -89,14 +89,14 @@ use CallOutcome::{Failure, Inconclusive, Rejected, Success, Throttled, Timeout};
 use ErrorCause::{Camara, Internal, NoHistory, NoResponse, OAuth, Status, StatusClass};
 
 pub const ERROR_TABLE: &[ErrorMapping] = &[
-    // The subscriber cannot be identified: Wi-Fi, a VPN, another operator's SIM.
+    // The operator cannot identify the subscriber: the device uses Wi-Fi, a VPN or another operator's SIM.
     mapping(OAuth("login_required"), MnoUserNotFound, Success),
     mapping(OAuth("interaction_required"), MnoUserNotFound, Success),
     mapping(OAuth("account_selection_required"), MnoUserNotFound, Success),
     mapping(OAuth("access_denied"), MnoUserNotFound, Success),
     mapping(OAuth("unknown_user_id"), MnoUserNotFound, Success),
     mapping(OAuth("consent_required"), MnoNoDataAvailable, Success),
-    // No decision before our deadline (CIBA).
+    // CIBA: the operator has made no decision before our deadline.
     mapping(OAuth("authorization_pending"), MnoTimeout, Success),
     mapping(OAuth("slow_down"), MnoTimeout, Success),
     mapping(OAuth("expired_token"), MnoTimeout, Success),
@@ -115,7 +115,8 @@ pub const ERROR_TABLE: &[ErrorMapping] = &[
     mapping(OAuth("unsupported_response_type"), MnoServerError, Rejected),
     mapping(OAuth("unsupported_grant_type"), MnoServerError, Rejected),
     mapping(OAuth("invalid_dpop_proof"), MnoServerError, Rejected),
-    // May concern the code that the device delivered, so one occurrence does not open the breaker.
+    // `invalid_request` and `invalid_grant` may concern the code, which the device delivered and could have forged. One
+    // occurrence therefore does not open the breaker.
     mapping(OAuth("invalid_request"), MnoServerError, Failure),
     mapping(OAuth("invalid_grant"), MnoResponseError, Success),
     mapping(OAuth("invalid_token"), MnoResponseError, Inconclusive),
@@ -214,7 +215,7 @@ pub struct CamaraError {
     pub stage: Stage,
     row: &'static ErrorMapping,
     pub status: Option<u16>,
-    /// Pause that the operator requests.
+    /// Pause that the operator requests by `Retry-After`.
     pub retry_after: Option<SignedDuration>,
     is_counted: bool,
 }
@@ -229,14 +230,14 @@ impl CamaraError {
         CamaraError::new(stage, ErrorCause::InvalidResponse(reason))
     }
 
-    /// Error of an authorization response.
+    /// Looks up the `error` of an authorization response in the table.
     fn from_redirect(error: &str) -> Self {
         let row = find(OAuth(error));
         let unknown = || CamaraError::invalid_response(Stage::Redirect, InvalidResponse::UnknownError);
         row.map_or_else(unknown, |row| CamaraError::new(Stage::Redirect, row.cause))
     }
 
-    /// Error of a response. Error names take precedence over the status.
+    /// Looks up the cause of an HTTP error response in the table. Error names take precedence over the status.
     fn from_response(stage: Stage, status: u16, error: Option<&str>, code: Option<&str>) -> Self {
         let by_error = error.and_then(|error| find(OAuth(error)));
         let by_code = || code.and_then(|code| find(Camara(code.rsplit('.').next().unwrap_or(code))));
@@ -245,13 +246,13 @@ impl CamaraError {
         CamaraError { status: Some(status), ..CamaraError::new(stage, row.cause) }
     }
 
-    /// The same error for another caller; the breaker has already counted it.
+    /// Excludes the error from the breaker, for example because the breaker has counted it for another caller.
     pub fn already_counted(self) -> Self {
         CamaraError { is_counted: true, ..self }
     }
 
-    /// Excludes errors that a device can cause from the breaker: it can forge the code, and change an authorization
-    /// request that is not signed.
+    /// Excludes errors that a device can cause from the breaker. A device can forge the code, and it can change an
+    /// unsigned authorization request.
     pub fn excluding_device_errors(self, request_was_signed: bool) -> Self {
         let concerns_code = matches!(self.row.cause, OAuth("invalid_grant" | "invalid_request"));
         let concerns_request = matches!(
@@ -272,17 +273,17 @@ impl CamaraError {
         if is_from_device || self.is_counted { CallOutcome::Inconclusive } else { self.row.call_outcome }
     }
 
-    /// Whether the configuration has to be fixed.
+    /// Whether the operator rejects our configuration, so that somebody has to correct it.
     pub fn is_misconfiguration(&self) -> bool {
         self.row.call_outcome == CallOutcome::Rejected
     }
 
-    /// Whether it concerns only the subscriber or the device, as in normal operation.
+    /// Whether the error concerns only the subscriber or the device. Such errors occur in normal operation.
     pub fn is_subscriber_error(&self) -> bool {
         self.row.call_outcome == CallOutcome::Success
     }
 
-    /// Cause of the error, without text of the operator.
+    /// Returns the cause. It contains no text from the operator.
     pub fn cause(&self) -> ErrorCause<'static> {
         self.row.cause
     }
@@ -303,7 +304,7 @@ impl From<OAuthError> for CamaraError {
     }
 }
 
-/// Shows no text of the operator, which may contain personal data.
+/// Omits text from the operator, which may contain personal data.
 impl fmt::Display for CamaraError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.row.cause {

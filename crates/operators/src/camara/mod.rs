@@ -1,11 +1,13 @@
 //! CAMARA client: Number Verification and SIM Swap.
 //!
-//! Number Verification: the device is redirected to the operator's authorization server, which identifies it by its
-//! network, and returns with a code (OpenID Connect without user interaction). The code is exchanged for a token, and
-//! the token allows one API call: verify a number (Secure SNA) or return the device's number (Discovery).
+//! Number Verification: we redirect the device to the operator's authorization server. The server identifies the device
+//! by its mobile network and returns it to us with a code (OpenID Connect without user interaction). We exchange the
+//! code for a token. The token allows one API call: verify a number (product Secure SNA) or return the device's number
+//! (product Discovery).
 //!
-//! [`ERROR_TABLE`] maps operator errors to check results. A [`Breaker`] stops calls to a failing operator. Redirects
-//! are followed by devices only. Tokens of devices or numbers are not stored. For SIM Swap see [`sim_swap`].
+//! [`ERROR_TABLE`] maps operator errors to check results. A [`Breaker`] stops calls to a failing operator. Only devices
+//! follow redirects; our HTTP client does not. Tokens for a device or a number are not stored. For SIM Swap see
+//! [`sim_swap`].
 //!
 //! Deliberately absent: encrypted ID tokens, DPoP, and SIM-based tokens (TS.43), which need no redirect.
 
@@ -53,13 +55,13 @@ use error::CamaraError;
 pub use error::{ERROR_TABLE, ErrorCause, ErrorMapping, InvalidResponse};
 use sim_swap::SimSwapTokenCache;
 
-/// Values of the metrics label `of`.
+/// Values of the metrics label `of`, which tells the breakers of a connector apart.
 const NUMBER_VERIFICATION_LABEL: &str = "devices";
 const SIM_SWAP_LABEL: &str = "SIM cards";
 
 const X_CORRELATOR: HeaderName = HeaderName::from_static("x-correlator");
 
-/// CAMARA connector to one operator. Masked: the settings contain secrets.
+/// CAMARA connector to one operator. `Debug` shows only the name, because the settings contain secrets.
 #[derive(derive_more::Debug)]
 #[debug("Camara({})", config.name)]
 pub struct Camara {
@@ -72,7 +74,7 @@ pub struct Camara {
     /// Client-credentials tokens for SIM Swap.
     sim_swap_tokens: SimSwapTokenCache,
     number_verification_breaker: Breaker,
-    /// Separate, since the APIs may fail independently.
+    /// Separate from the breaker for Number Verification, because the APIs may fail independently.
     sim_swap_breaker: Breaker,
     health: HealthRecorder,
 }
@@ -104,12 +106,12 @@ impl Camara {
         &self.config.networks
     }
 
-    /// Breaker of Number Verification.
+    /// Returns the state of the circuit breaker for Number Verification.
     pub fn breaker_state(&self) -> BreakerState {
         self.number_verification_breaker.state(self.client.clock.now())
     }
 
-    /// Breaker of SIM Swap.
+    /// Returns the state of the circuit breaker for SIM Swap.
     pub fn sim_swap_breaker_state(&self) -> BreakerState {
         self.sim_swap_breaker.state(self.client.clock.now())
     }
@@ -140,7 +142,7 @@ impl Camara {
         error.code()
     }
 
-    /// Unix seconds, as in token claims.
+    /// Returns the current time in Unix seconds, as token claims use it.
     fn now(&self) -> i64 {
         self.client.clock.now().as_second()
     }
@@ -150,14 +152,14 @@ impl Camara {
     }
 }
 
-/// Identifies the check in the operator's logs.
+/// Builds the value of `X-Correlator`, which identifies the check in the operator's logs.
 fn correlator_header(check: CheckId) -> Result<HeaderValue, CamaraError> {
     HeaderValue::try_from(check.to_string()).map_err(|_| CamaraError::new(Stage::Api, ErrorCause::Internal))
 }
 
-/// Headers of a CAMARA API request.
+/// Builds the headers of a CAMARA API request.
 fn api_headers(correlator: HeaderValue, bearer: HeaderValue) -> HeaderMap {
-    // Capacity for headers added later.
+    // Leaves capacity for headers that are added later.
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(AUTHORIZATION, bearer);
     headers.insert(X_CORRELATOR, correlator);

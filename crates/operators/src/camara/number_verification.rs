@@ -1,4 +1,4 @@
-//! CAMARA Number Verification: authorization of the device, and the API call with its token.
+//! CAMARA Number Verification: authorises the device by a redirect, and calls the API with the resulting token.
 
 use async_trait::async_trait;
 use aws_lc_rs::digest::{SHA256, digest};
@@ -48,7 +48,7 @@ impl Camara {
         match product {
             Product::SecureSna => self.config.scopes.verify.as_deref(),
             Product::Discovery => self.config.scopes.device_phone_number.as_deref(),
-            // Uses other APIs of the operator, or none.
+            // Other products use other APIs of the operator, or none.
             _ => None,
         }
     }
@@ -96,7 +96,8 @@ impl Camara {
         }
     }
 
-    /// Not retried: a lost response does not show whether the token was used.
+    /// Asks the operator whether the device has this number. Not retried: the token is valid for one call, and a lost
+    /// response does not show whether it was used.
     async fn verify(&self, number: &Msisdn, mut headers: HeaderMap) -> Result<SilentResult, CamaraError> {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let request = if self.config.sends_hashed_number {
@@ -110,7 +111,7 @@ impl Camara {
         Ok(SilentResult::Match(verified.device_phone_number_verified))
     }
 
-    /// Not retried: the token is valid for one call.
+    /// Asks the operator for the device's number. Not retried: the token is valid for one call.
     async fn device_phone_number(&self, headers: HeaderMap) -> Result<SilentResult, CamaraError> {
         let url = &self.api_urls.device_phone_number;
         let response = self.client.send_once(Stage::Api, Method::GET, url, headers, Vec::new()).await?;

@@ -1,7 +1,7 @@
-//! CAMARA SIM Swap: date of the last SIM change of a number.
+//! CAMARA SIM Swap: asks the operator when the SIM of a number last changed.
 //!
-//! No device is involved: one token (for the client or the number) and one API call. Calls are idempotent, so they are
-//! retried once.
+//! No device is involved. A check needs one token (for our client or for the number) and one API call. API calls are
+//! idempotent, so they are retried once after a transient error.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ use crate::{
     },
 };
 
-/// Maximum `maxAge` of CAMARA SIM Swap.
+/// Maximum of `maxAge` in the CAMARA SIM Swap API.
 const MAX_AGE_HOURS: u32 = 2_400;
 
 impl Camara {
@@ -44,7 +44,7 @@ impl Camara {
         self.config.sim_swap.is_some()
     }
 
-    /// Tries the configured operations in order.
+    /// Tries the configured operations in order until one returns a result.
     async fn fetch_history(
         &self,
         config: &SimSwapConfig,
@@ -74,7 +74,8 @@ impl Camara {
                 None => return Err(error),
             }
         }
-        // If one operation was permitted, a refused one is not an error of the operator.
+        // If the operator permitted an operation but has too little history, the result is "no data", even if the
+        // operator denied another operation.
         Err(denial.filter(|_| !has_insufficient_history).unwrap_or(CamaraError::new(Stage::Api, ErrorCause::NoHistory)))
     }
 
@@ -136,15 +137,15 @@ impl Camara {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SimSwapBody<'a> {
-    /// Only if the token does not identify the number: sending both is an error.
+    /// Sent only if the token does not identify the number: the API rejects requests with both.
     #[serde(skip_serializing_if = "Option::is_none")]
     phone_number: Option<&'a str>,
-    /// In hours.
+    /// Period to check, in hours. `None`: the operation needs no period.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_age: Option<u32>,
 }
 
-/// A pending query. The engine drops it at its deadline, which counts as a timeout.
+/// Guard of a pending query. If the engine drops the query at its deadline, the guard records a timeout.
 struct PendingQuery<'a> {
     camara: &'a Camara,
     until: Instant,
@@ -164,7 +165,7 @@ impl Drop for PendingQuery<'_> {
             return;
         }
         if Instant::now() < until {
-            // Cancelled early: says nothing about the operator.
+            // Cancelled before the deadline, which says nothing about the operator.
             camara.sim_swap_breaker.record_outcome(CallOutcome::Inconclusive, None, camara.client.clock.now());
         } else {
             let timeout = CamaraError::new(Stage::Api, ErrorCause::NoResponse(ClientError::Timeout));
@@ -173,9 +174,9 @@ impl Drop for PendingQuery<'_> {
     }
 }
 
-/// Why another operation may succeed where one failed.
+/// Reason why an operation failed although another operation may succeed.
 enum Limitation {
-    /// The period is too long, or the monitored period is unknown.
+    /// The operator's history does not cover the period, or the operator does not say how long it monitors SIM changes.
     InsufficientHistory,
     NotPermitted,
 }
@@ -192,7 +193,7 @@ impl Limitation {
     }
 }
 
-/// Rounds up to full hours.
+/// Rounds a period up to full hours, at most the maximum of the API.
 fn full_hours(period: SimSwapPeriod) -> u32 {
     period.minutes().div_ceil(60).clamp(1, MAX_AGE_HOURS)
 }
@@ -214,7 +215,7 @@ impl SimSwapConnector for Camara {
         let result = self.fetch_history(config, request).await;
         pending.finish();
         let history = result.map_err(|error| match self.record_error(&error, &self.sim_swap_breaker) {
-            // There is no device whose address could be wrong.
+            // `NotMobileIp` concerns a device's address, and SIM Swap involves no device.
             ErrorCode::NotMobileIp => ErrorCode::MnoResponseError,
             code => code,
         })?;
@@ -226,15 +227,15 @@ impl SimSwapConnector for Camara {
 }
 
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(10);
-/// The first SIM cards were issued in 1991.
+/// Earliest plausible date: the first SIM cards were issued in 1991.
 const EARLIEST_SIM_CHANGE: Timestamp = Timestamp::constant(662_688_000, 0);
-/// Upper bound for plausible values.
+/// Longest plausible monitored period. A response with a longer one is invalid.
 const MAX_MONITORED_DAYS: i64 = 40_000;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RetrieveDateResponse {
-    /// Required, but may be null.
+    /// The API requires this member, but it may be null.
     #[serde(deserialize_with = "Option::deserialize")]
     latest_sim_change: Option<String>,
     monitored_period: Option<i64>,
@@ -354,7 +355,7 @@ impl Camara {
         })
     }
 
-    /// Valid for all numbers. It has no user, so the scope `openid` does not apply.
+    /// Fetches a token that is valid for all numbers. It identifies no user, so the scope `openid` does not apply.
     async fn fetch_client_token(&self, scope: &str) -> Result<TokenResponse, CamaraError> {
         let endpoints = self.authorization_server.endpoints(&self.client).await?;
         let scope = self.scope_with_purpose(&[scope]);
@@ -394,7 +395,7 @@ impl Camara {
 }
 
 const CIBA_GRANT_TYPE: &str = "urn:openid:params:grant-type:ciba";
-/// Used if the operator sends no interval.
+/// Polling interval if the operator sends none.
 const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Lower bound for the operator's interval.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -458,7 +459,7 @@ impl Camara {
     }
 }
 
-/// Polling interval.
+/// Interval between the token requests of CIBA's poll mode.
 struct PollInterval {
     interval: Duration,
 }
@@ -469,7 +470,7 @@ impl PollInterval {
         PollInterval { interval: requested.unwrap_or(DEFAULT_POLL_INTERVAL).max(MIN_POLL_INTERVAL) }
     }
 
-    /// Delay before the next poll. `None`: a final response, or no time left for another poll.
+    /// Returns the delay before the next poll. `None`: the response is final, or no time is left for another poll.
     fn next_delay(&mut self, cause: ErrorCause<'_>, remaining: Duration) -> Option<Duration> {
         match cause {
             ErrorCause::OAuth("authorization_pending") => {}

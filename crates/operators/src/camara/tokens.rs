@@ -1,4 +1,4 @@
-//! Token requests, and ID token verification.
+//! Sends token requests and verifies ID tokens.
 
 use http::{HeaderMap, Method};
 use url::{Url, form_urlencoded::Serializer};
@@ -41,7 +41,7 @@ impl Camara {
         Ok(parse_tokens(&response.body)?)
     }
 
-    /// Headers and body of a form request with client authentication.
+    /// Builds headers and body of a form request with client authentication.
     pub(super) fn authenticated_form(
         &self,
         stage: Stage,

@@ -54,7 +54,7 @@ use url::Host;
 
 const MAX_ADDRESSES_TRIED: usize = 4;
 
-/// Resolves a host, checks its addresses if there is a guard, and connects to the first that accepts.
+/// Resolves a host, checks its addresses if there is a guard, and connects to the first address that accepts.
 #[derive(Clone)]
 pub struct Connector(Arc<ConnectorSettings>);
 
@@ -63,7 +63,7 @@ pub struct ConnectorSettings {
     /// `None`: every address is permitted.
     pub guard: Option<AddressGuard>,
     pub tls: TlsConnector,
-    /// Includes name resolution and the TLS handshake.
+    /// Limit for opening a connection, including name resolution and the TLS handshake.
     pub connect_timeout: Duration,
 }
 
@@ -115,7 +115,7 @@ impl ConnectorSettings {
         Ok(Either::Right(tls))
     }
 
-    /// Resolves a host to the addresses that the guard permits; never empty.
+    /// Resolves a host to the addresses that the guard permits. Returns at least one.
     async fn permitted_addresses(&self, host: &Host, port: u16) -> Result<Vec<IpAddr>, TransportError> {
         if let (Some(guard), Host::Domain(name)) = (&self.guard, host) {
             guard.check_name(name)?;
@@ -142,7 +142,7 @@ async fn connect_any(addresses: &[IpAddr], port: u16, deadline: Instant) -> Resu
         let share = remaining / u32::try_from(addresses.len() - index).unwrap_or(1);
         match timeout_at(Instant::now() + share, TcpStream::connect(SocketAddr::new(*address, port))).await {
             Ok(Ok(stream)) => {
-                // Requests are small and written in one piece.
+                // Disables Nagle's algorithm: requests are small and written in one piece.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
@@ -163,7 +163,7 @@ fn classify_tls_error(error: &rustls::Error) -> TlsError {
             | PeerIncompatible::Tls12NotOffered
             | PeerIncompatible::Tls12NotOfferedOrEnabled,
         ) => TlsError::TlsVersion,
-        // The first octet of a response in plain text is not a content type of TLS.
+        // A server without TLS responds in plain text, whose first octet is not a content type of TLS.
         rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => TlsError::NotTls,
         _ => TlsError::Handshake,
     }
@@ -174,7 +174,7 @@ fn classify_certificate_error(error: &CertificateError) -> TlsError {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => TlsError::CertificateExpired,
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => TlsError::CertificateNotYetValid,
         CertificateError::UnknownIssuer => TlsError::CertificateUntrusted,
-        // `openssl req -x509` issues self-signed certificates as certificate authorities.
+        // Self-signed certificates from `openssl req -x509` are certificate authorities, which causes this error.
         CertificateError::Other(OtherError(error))
             if matches!(error.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity)) =>
         {
@@ -240,9 +240,9 @@ pub trait Resolver: Send + Sync + fmt::Debug {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// Timeout per name server. API clients choose the names, and thereby the name servers.
+/// Timeout of a query to one name server. API clients choose the hosts of callback URLs, and thereby the name servers.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
-/// Cached names; each expires by its TTL.
+/// Maximum number of cached names. Each expires by its TTL.
 const CACHE_ENTRIES: u64 = 1_024;
 
 /// Uses the hosts file and the system's name servers. Lookups block no thread, so slow ones do not delay others.
@@ -281,15 +281,15 @@ impl Resolver for SystemResolver {
 
 /// Timeout for resolving one of our own host names.
 const OWN_LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
-/// Lifetime of the resolved addresses of our own host names.
+/// How long the resolved addresses of our own host names are used.
 const OWN_ADDRESSES_TTL: Duration = Duration::from_mins(1);
 /// Time until our own host names are resolved again, if one of them could not be resolved.
 const OWN_LOOKUP_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Checks the addresses behind caller-supplied URLs before they are connected (SSRF protection).
+/// Checks the addresses of URLs that API clients supply, before a connection is opened (SSRF protection).
 ///
-/// It fails closed: while the addresses of one of our own host names were never known, it permits only the addresses and
-/// names that the configuration allows.
+/// The guard fails closed. As long as one of our own host names has never been resolved, it permits only the addresses
+/// and names that the configuration allows.
 pub struct AddressGuard {
     policy: AddressPolicy,
     own_addresses: Mutex<OwnAddresses>,
@@ -297,9 +297,10 @@ pub struct AddressGuard {
 
 /// Addresses of our own host names.
 struct OwnAddresses {
-    /// Each name with its last result, which stays in use if resolving the name again fails.
+    /// Each name with its last known addresses, which stay in use if resolving the name again fails. `None`: the name
+    /// has never been resolved.
     names: Vec<(String, Option<Vec<IpAddr>>)>,
-    /// The known addresses of all names.
+    /// The known addresses of all names together.
     addresses: Arc<[IpAddr]>,
     /// Whether the addresses of every name are known.
     is_complete: bool,
@@ -355,7 +356,7 @@ impl AddressGuard {
         if self.policy.permits_name(name) { Ok(()) } else { Err(TransportError::BlockedAddress) }
     }
 
-    /// The permitted ones of a host's addresses; never empty.
+    /// Returns the permitted addresses among a host's addresses, at least one.
     pub async fn permitted_addresses(
         &self,
         host: &Host,
@@ -378,8 +379,8 @@ impl AddressGuard {
         if addresses.is_empty() { Err(TransportError::OwnAddressUnknown) } else { Ok(addresses) }
     }
 
-    /// The known addresses of our own host names, and whether those of every name are known. Concurrent callers share one
-    /// resolution.
+    /// Returns the known addresses of our own host names, and whether every name has been resolved. Concurrent callers
+    /// share one resolution.
     async fn own_addresses(&self, resolver: &dyn Resolver) -> (Arc<[IpAddr]>, bool) {
         let mut own = self.own_addresses.lock().await;
         if !own.is_fresh() {
@@ -428,7 +429,7 @@ impl TimeProvider for CertificateClock {
     }
 }
 
-/// System root certificates. Reading them takes milliseconds.
+/// Reads the root certificates of the system, which takes milliseconds.
 pub fn load_system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     let system = rustls_native_certs::load_native_certs();
@@ -442,7 +443,7 @@ pub fn load_system_roots() -> RootCertStore {
     roots
 }
 
-/// TLS settings that trust `roots` and the extra roots.
+/// Builds TLS settings that trust `roots` and the certificates in `ca_file`.
 pub fn tls_client_config(
     mut roots: RootCertStore,
     ca_file: Option<&Path>,

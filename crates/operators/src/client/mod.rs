@@ -32,23 +32,23 @@ use connector::{Connector, ConnectorSettings, load_system_roots, tls_client_conf
 pub const MAX_BODY_BYTES: usize = 64 * 1_024;
 /// Gateway statuses that are worth a retry.
 const TRANSIENT_STATUSES: [u16; 3] = [502, 503, 504];
-/// Limit for the head of a response. hyper limits the number of its fields to 100.
+/// Maximum size of a response's head. hyper limits the number of header fields to 100.
 const MAX_HEAD_BYTES: usize = 16 * 1_024;
-/// As many as are used concurrently.
+/// Maximum number of idle connections to an origin: as many as are used concurrently.
 pub(crate) const MAX_IDLE_PER_ORIGIN: usize = 256;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 const USER_AGENT_VALUE: HeaderValue = HeaderValue::from_static(concat!("Ringtrue/", env!("CARGO_PKG_VERSION")));
 
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
-    /// Whether the system's certificates are trusted. Unnecessary for requests without TLS.
+    /// Whether the system's root certificates are trusted. Clients that never use TLS do not need them.
     pub trusts_system_roots: bool,
-    /// Certificates (PEM) trusted in addition.
+    /// File with certificates (PEM) that are trusted in addition.
     pub ca_file: Option<PathBuf>,
     /// For operators that require mutual TLS.
     pub identity: Option<ClientCertificate>,
     pub certificate_clock: CertificateClock,
-    /// Includes the TLS handshake.
+    /// Limit for opening a connection, including the TLS handshake.
     pub connect_timeout: Duration,
     pub timeout: Duration,
 }
@@ -72,7 +72,7 @@ pub struct Client {
     total_timeout: Duration,
 }
 
-/// Masked: a response may contain tokens and numbers.
+/// HTTP response. `Debug` omits headers and body, which may contain tokens and numbers.
 #[derive(Clone, derive_more::Debug)]
 #[debug("ClientResponse({status}, {} bytes)", body.len())]
 pub struct ClientResponse {
@@ -174,7 +174,7 @@ fn build_request(
 /// Sends HTTP/1.1 requests, and keeps idle connections by origin.
 pub(crate) type ConnectionPool = legacy::Client<Connector, Full<Bytes>>;
 
-/// Without idle connections, every request is sent on a new one.
+/// Creates a connection pool. If it keeps no idle connections, every request opens a new one.
 pub(crate) fn connection_pool(connector: Connector, max_idle_per_origin: usize) -> ConnectionPool {
     legacy::Client::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
@@ -207,7 +207,7 @@ fn classify_http_error(error: &(dyn Error + 'static)) -> TransportError {
     }
 }
 
-/// Reason why a request got no complete response.
+/// Why a request got no complete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ClientError {
     #[error("invalid URL: expected http or https with a host")]
@@ -242,7 +242,7 @@ impl ClientError {
             TransportError::Tls(error) => ClientError::Tls(error),
             TransportError::Unresolved => ClientError::Unresolved,
             TransportError::Connection if error.is_connect() => ClientError::Refused,
-            // This client has no address guard.
+            // The last two come from the address guard, which this client does not have.
             TransportError::Connection | TransportError::BlockedAddress | TransportError::OwnAddressUnknown => {
                 ClientError::Lost
             }

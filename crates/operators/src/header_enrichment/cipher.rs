@@ -1,4 +1,4 @@
-//! Decryption and integrity of enriched values.
+//! Decrypts the values that operators' gateways add to requests, and verifies their integrity.
 
 use aws_lc_rs::{
     aead::{self, AES_256_GCM, Aad, LessSafeKey, UnboundKey},
@@ -15,7 +15,7 @@ use super::EnrichmentError;
 
 const BLOCK_BYTES: usize = 16;
 
-/// Key shared with an operator. Masked, and wiped when dropped.
+/// Key shared with an operator. Masked in `Debug` output, and wiped from memory when dropped.
 #[derive(Clone, derive_more::Debug)]
 #[debug("CipherKey(…)")]
 pub struct CipherKey(Zeroizing<Vec<u8>>);
@@ -55,9 +55,9 @@ impl From<Vec<u8>> for CipherKey {
 pub enum Cipher {
     #[default]
     None,
-    /// Value: 12-byte nonce, ciphertext, tag.
+    /// The value consists of a 12-byte nonce, the ciphertext and the tag.
     Aes256Gcm(GcmKey),
-    /// Value: signature (if any), initialisation vector (if sent), ciphertext.
+    /// The value consists of the signature (if any), the initialisation vector (if sent) and the ciphertext.
     Cbc(CbcParameters),
 }
 
@@ -65,7 +65,8 @@ pub enum Cipher {
 #[derive(Clone, Debug)]
 pub struct GcmKey(CipherKey);
 
-/// AES-CBC. The signature covers the initialisation vector, sent or not, and the ciphertext.
+/// Settings for AES-CBC. The signature covers the initialisation vector, even if the value omits it, and the
+/// ciphertext.
 #[derive(Clone, Debug)]
 pub struct CbcParameters {
     key: CipherKey,
@@ -76,9 +77,9 @@ pub struct CbcParameters {
 /// Initialisation vector for CBC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Iv {
-    /// Part of the value.
+    /// The gateway sends a vector as part of each value.
     Sent,
-    /// Agreed with the operator. Equal numbers then have equal ciphertexts.
+    /// One vector for all values, agreed with the operator. Equal numbers then have equal ciphertexts.
     Fixed([u8; BLOCK_BYTES]),
 }
 
@@ -87,7 +88,7 @@ pub enum Iv {
 pub enum Integrity {
     HmacMd5(CipherKey),
     HmacSha256(CipherKey),
-    /// None: anyone who can modify the operator's traffic can change numbers.
+    /// No protection: anyone who can modify the operator's traffic can change numbers.
     Unprotected,
 }
 
@@ -96,7 +97,7 @@ impl Cipher {
         Ok(Cipher::Aes256Gcm(GcmKey(key.with_length(32)?)))
     }
 
-    /// The format of Magma's gateways.
+    /// Creates the cipher that Magma's gateways use.
     pub fn aes256_cbc_hmac_md5(key: CipherKey, signing: CipherKey) -> Result<Self, CipherKeyError> {
         Cipher::cbc(key.with_length(32)?, Iv::Sent, Integrity::HmacMd5(signing))
     }
@@ -188,7 +189,8 @@ impl Integrity {
     }
 }
 
-/// Gateways pad with spaces, zeros or PKCS #7; none of these bytes occurs in a number.
+/// Returns the length of the text without padding. Gateways pad with spaces, zero bytes or PKCS #7, and none of these
+/// bytes occurs in a number. `None`: the text is empty or its padding is invalid.
 fn unpadded_length(text: &[u8]) -> Option<usize> {
     let last = *text.last()?;
     let count_trailing = |padding: u8| text.iter().rev().take_while(|byte| **byte == padding).count();

@@ -47,18 +47,18 @@ pub use self::{
 };
 use crate::breaker::HealthRecorder;
 
-/// Time between the redirect and the enriched request.
+/// Maximum time between the redirect and the enriched request.
 pub const MAX_ROUND_TRIP: SignedDuration = SignedDuration::from_secs(30);
 
 #[derive(Clone, Debug)]
 pub struct HeaderEnrichmentConfig {
-    /// Used in logs, metrics and the path.
+    /// Identifies this connector in logs, metrics and the path of the redirect.
     pub name: Arc<str>,
-    /// Networks whose devices are redirected here.
+    /// Networks whose devices are redirected to this connector.
     pub networks: Vec<NetworkId>,
     /// Public URL of the listener for enriched requests. Gateways can enrich only plain HTTP.
     pub base_url: Url,
-    /// Addresses of the operator's devices or gateways.
+    /// Address ranges from which the operator's devices or gateways connect.
     pub egress: Vec<IpNet>,
     /// Our own proxies in front of the listener, whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<IpNet>,
@@ -66,7 +66,7 @@ pub struct HeaderEnrichmentConfig {
     pub encoding: Encoding,
     pub cipher: Cipher,
     pub format: ValueFormat,
-    /// Values that the operator sends for unknown numbers, besides one repeated digit.
+    /// Values that the operator sends instead of an unknown number. One repeated digit always counts as such a value.
     pub placeholders: Vec<String>,
 }
 
@@ -138,7 +138,7 @@ impl HeaderEnrichmentConfig {
         if self.placeholders.iter().any(|placeholder| placeholder.trim_start_matches('+') == msisdn.digits()) {
             Err(EnrichmentError::Placeholder)
         } else if msisdn.is_simulated() {
-            // Simulated operators have other connectors.
+            // Real operators have no simulated numbers. Simulated operators use other connectors.
             Err(EnrichmentError::InvalidNumber)
         } else {
             Ok(msisdn)
@@ -150,7 +150,7 @@ impl HeaderEnrichmentConfig {
     }
 }
 
-/// Connector to an operator that enriches headers.
+/// Connector to an operator whose gateway adds the subscriber's number to requests.
 #[derive(Debug)]
 pub struct HeaderEnrichment {
     config: HeaderEnrichmentConfig,
@@ -206,7 +206,7 @@ impl HeaderEnrichment {
         Ok(HeaderEnrichment { config, health: HealthRecorder::default() })
     }
 
-    /// Networks whose devices are redirected here.
+    /// Networks whose devices are redirected to this connector.
     pub fn networks(&self) -> &[NetworkId] {
         &self.config.networks
     }
@@ -238,7 +238,7 @@ impl HeaderEnrichment {
         error.code()
     }
 
-    /// Source address of the request: the peer, or the forwarded address if the peer is one of our proxies.
+    /// Returns the address that sent the request: the peer, or the forwarded address if the peer is one of our proxies.
     fn source_address(&self, response: &AuthorizationResponse<'_>) -> IpAddr {
         let peer = response.peer.ip().to_canonical();
         let is_proxy = self.config.trusted_proxies.iter().any(|range| range.contains(&peer));
@@ -302,7 +302,7 @@ impl MonitoredConnector for HeaderEnrichment {
     }
 }
 
-/// State stored while the device is redirected.
+/// Data of this connector that is stored while the device is redirected.
 struct RedirectState {
     redirected_at: Timestamp,
 }
@@ -318,7 +318,8 @@ impl RedirectState {
     }
 }
 
-/// Known enrichment headers of operators, in lower case and sorted. Only the listener for enriched requests may trust them.
+/// Headers that operators' gateways are known to add, in lower case and sorted. Only the listener for enriched requests
+/// may trust them.
 pub const ENRICHMENT_HEADERS: &[&str] = &[
     "bizao-msisdn",
     "msisdn",
@@ -342,7 +343,8 @@ pub const ENRICHMENT_HEADERS: &[&str] = &[
     "x-wte-msisdn",
 ];
 
-/// Expects a lower-case name. The first-letter test makes most misses cheap.
+/// Whether a header is one of [`ENRICHMENT_HEADERS`]. Expects a lower-case name. The first-letter test makes most
+/// misses cheap.
 pub fn is_enrichment_header(name: &str) -> bool {
     matches!(name.as_bytes(), [b'b' | b'm' | b'u' | b'x', ..]) && ENRICHMENT_HEADERS.binary_search(&name).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Location, encoding and format of an enriched value.
+//! Finds, decodes and parses the value that an operator's gateway adds to a request.
 
 use std::str::FromStr;
 
@@ -41,7 +41,7 @@ pub enum ValueFormat {
     E164Digits,
     /// National format, with or without the leading zero.
     National(Country),
-    /// E.164 number within other text.
+    /// An E.164 number within other text.
     Pattern(NumberPattern),
 }
 
@@ -72,7 +72,8 @@ impl FromStr for NumberPattern {
 }
 
 impl NumberPattern {
-    /// Returns the digits at the placeholder. `None`: no match, or several different ones.
+    /// Returns the digits in place of `{number}`. `None`: the pattern does not match, or matches with different
+    /// numbers.
     fn find_digits<'a>(&self, text: &'a str) -> Option<&'a str> {
         let starts = text.match_indices(self.before.as_str()).map(|(at, before)| at + before.len());
         let found = starts.filter_map(|start| {
@@ -105,18 +106,19 @@ impl ValueFormat {
     }
 }
 
-/// Gateways send one repeated digit when they do not know the number.
+/// Whether the text has no digits, or all its digits are equal. Gateways send one repeated digit when they do not know
+/// the number.
 pub(super) fn is_repeated_digit(text: &str) -> bool {
     let mut digits = text.bytes().filter(u8::is_ascii_digit);
     digits.next().is_none_or(|first| digits.all(|digit| digit == first))
 }
 
-/// A header, a cookie, or either. A request must contain exactly one of them.
+/// Where requests contain the number: in a header, a cookie, or either. A request must contain exactly one value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MsisdnLocation {
-    /// Case-insensitive.
+    /// Name of the header, case-insensitive.
     pub header: Option<String>,
-    /// Case-sensitive.
+    /// Name of the cookie, case-sensitive.
     pub cookie: Option<String>,
 }
 
@@ -129,7 +131,7 @@ impl MsisdnLocation {
         MsisdnLocation { header: None, cookie: Some(name.to_owned()) }
     }
 
-    /// Returns the value, if exactly one is present.
+    /// Returns the value, if the request contains exactly one and it is not empty.
     pub(super) fn extract<'a>(&self, headers: &'a [(String, Vec<u8>)]) -> Result<&'a [u8], EnrichmentError> {
         let values_of = |header_name: &str| {
             let named = headers.iter().filter(move |(name, _)| name.eq_ignore_ascii_case(header_name));

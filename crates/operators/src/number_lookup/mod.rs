@@ -33,11 +33,11 @@ pub use enum_dns::{EnumConfig, EnumDns};
 pub use http_hlr::{HlrConfig, HttpHlr};
 pub use telco_finder::{TelcoFinder, TelcoFinderConfig};
 
-/// The configured networks.
+/// The configured networks, to which MCC and MNC from lookup sources are resolved.
 ///
-/// An MCC has three digits. An MNC has two or three, and `02` differs from `002`. Sources are not exact about it: host
-/// names always use three digits, and some programs drop a leading zero. If the given form is unknown and the other one
-/// is known, the known one is used. A code of one digit is invalid: it could be any of two.
+/// An MCC has three digits. An MNC has two or three, and `02` differs from `002`. Lookup sources confuse the two: host
+/// names always use three digits, and some programs drop a leading zero. If the given form is unknown and the other
+/// form is known, the known form is used. An MNC of one digit is invalid: it could stand for two codes.
 #[derive(Clone, Debug, Default)]
 pub struct KnownNetworks(Arc<BTreeSet<NetworkId>>);
 
@@ -48,7 +48,7 @@ impl FromIterator<NetworkId> for KnownNetworks {
 }
 
 impl KnownNetworks {
-    /// `None`: not a valid MCC and MNC.
+    /// Returns the network with this MCC and MNC. `None`: they are invalid.
     pub fn resolve_plmn(&self, mcc: &str, mnc: &str) -> Option<NetworkId> {
         let (mcc, mnc) = (mcc.trim(), mnc.trim());
         let are_digits = mcc.bytes().chain(mnc.bytes()).all(|byte| byte.is_ascii_digit());
@@ -71,7 +71,7 @@ impl KnownNetworks {
         self.0.contains(id)
     }
 
-    /// Resolves MCC and MNC in one string.
+    /// Returns the network whose MCC and MNC are given in one string. `None`: they are invalid.
     pub fn resolve_plmn_code(&self, plmn: &str) -> Option<NetworkId> {
         let (mcc, mnc) = plmn.trim().split_at_checked(3)?;
         self.resolve_plmn(mcc, mnc)
@@ -91,7 +91,7 @@ struct SourceError {
     outcome: CallOutcome,
     /// HTTP status, if there was a response.
     status: Option<u16>,
-    /// Pause that the source requests.
+    /// Pause that the source requests by `Retry-After`.
     retry_after: Option<SignedDuration>,
 }
 
@@ -100,14 +100,14 @@ impl SourceError {
         SourceError { kind, outcome, status: None, retry_after: None }
     }
 
-    /// The same error for another caller; the breaker has already counted it.
+    /// Returns the same error for another caller; the breaker has already counted it.
     fn already_counted(self) -> Self {
         SourceError { outcome: CallOutcome::Inconclusive, retry_after: None, ..self }
     }
 
-    /// Error of a received response.
+    /// Creates the error of a lookup that got a response.
     fn from_response(kind: LookupError) -> Self {
-        // A refusal may concern one number; an invalid response concerns them all.
+        // A refusal may concern one number; an invalid response concerns all numbers.
         let outcome =
             if kind == LookupError::InvalidResponse { CallOutcome::Failure } else { CallOutcome::Inconclusive };
         SourceError::new(kind, outcome)
@@ -159,7 +159,7 @@ impl SourceGuard {
     }
 }
 
-/// A pending lookup. The engine drops it at its deadline; the breaker counts that as a timeout.
+/// Guard of a pending lookup. If the engine drops the lookup at its deadline, the breaker counts a timeout.
 struct PendingLookup<'a> {
     guard: &'a SourceGuard,
     is_finished: bool,
@@ -173,7 +173,7 @@ impl Drop for PendingLookup<'_> {
     }
 }
 
-/// No `Debug`: it contains a number and credentials.
+/// HTTP request to a lookup provider. No `Debug`: it contains a number and credentials.
 #[derive(Clone)]
 struct LookupRequest {
     method: Method,
@@ -206,14 +206,15 @@ struct LookupClient {
 }
 
 impl LookupClient {
-    /// Retries once after a transient error: lookups are idempotent. `accepted_statuses` are returned besides 200.
+    /// Sends a request, with one retry after a transient error, because lookups are idempotent. Accepts status 200 and
+    /// `accepted_statuses`.
     async fn send(&self, request: LookupRequest, accepted_statuses: &[u16]) -> Result<LookupResponse, SourceError> {
         let LookupRequest { method, url, headers, body } = request;
         let response = self.client.request_idempotent(method, &url, accepting_json(headers), body.into()).await;
         self.parse_response(response, accepted_statuses)
     }
 
-    /// For requests that must not be repeated.
+    /// Sends a request that must not be repeated.
     async fn send_once(
         &self,
         request: LookupRequest,
@@ -270,7 +271,7 @@ fn invalid_response() -> SourceError {
     SourceError::from_response(LookupError::InvalidResponse)
 }
 
-/// Text of a JSON scalar; `None` for blank strings, null, arrays and objects.
+/// Returns the text of a JSON scalar. `None`: a blank string, null, an array or an object.
 fn scalar_text(value: Option<&Value>) -> Option<String> {
     match value? {
         Value::String(text) if !text.trim().is_empty() => Some(text.trim().to_owned()),

@@ -1,9 +1,10 @@
 //! Looks up the network of a number with GSMA Open Gateway's Telco Finder or Network Id API.
 //!
-//! Telco Finder returns an operator id, which a table maps to a network. The shallow search uses its own data; the deep
-//! search, which is slower and more expensive, runs only if the shallow one finds nothing.
+//! Telco Finder returns an operator id, which a table maps to a network. A shallow search uses Telco Finder's own data.
+//! A deep search, which asks other operators, is slower and more expensive. By default it runs only if the shallow
+//! search finds nothing.
 //!
-//! Responses may contain API roots of the operator. They are ignored: all endpoints are configured.
+//! Responses may contain API URLs of the operator. They are ignored: all endpoints are configured.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -29,7 +30,7 @@ use crate::{
     oauth::{AuthenticationContext, ClientAuthentication, TokenCache, TokenError, TokenResponse, TokenResponseBody},
 };
 
-/// Statuses for numbers without a known operator.
+/// HTTP statuses of responses for numbers without a known operator.
 const UNKNOWN_NUMBER_STATUSES: [u16; 2] = [404, 422];
 
 #[derive(Clone, Debug)]
@@ -40,7 +41,8 @@ pub struct TelcoFinderConfig {
     pub root: Url,
     pub operation: TelcoFinderOperation,
     pub token_endpoint: Url,
-    /// Issuer, for assertions with the issuer as audience.
+    /// Issuer of the tokens. It is the audience of client assertions that are configured with
+    /// [`Audience::Issuer`](super::Audience).
     pub issuer: String,
     pub client_id: String,
     pub client_authentication: ClientAuthentication,
@@ -83,12 +85,12 @@ pub enum TelcoFinderOperation {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SearchDepth {
-    /// Its own data only.
+    /// Searches Telco Finder's own data only.
     Shallow,
-    /// Its own data first, then other operators.
+    /// Searches Telco Finder's own data first, then asks other operators.
     #[default]
     ShallowThenDeep,
-    /// Always other operators.
+    /// Always asks other operators.
     Deep,
 }
 
@@ -157,7 +159,7 @@ impl TelcoFinder {
         }
     }
 
-    /// `None`: no operator found at this depth.
+    /// Returns the operator id of a number. `None`: no operator was found at this depth.
     async fn search(&self, number: &Msisdn, mode: &str) -> Result<Option<String>, SourceError> {
         let body = json!({ "target": { "phoneNumber": number.as_str() }, "portabilitySearchMode": mode });
         let response = self.send_authorized("/telco-finder/v1/search", &body).await?;
@@ -231,7 +233,7 @@ impl TelcoFinder {
             .ok_or_else(invalid_response)
     }
 
-    /// `None`: signing failed.
+    /// Builds the request for an access token. `None`: signing failed.
     fn token_request(&self, now: Timestamp) -> Option<LookupRequest> {
         let config = &self.config;
         let context = AuthenticationContext {
@@ -251,7 +253,7 @@ impl TelcoFinder {
     }
 }
 
-/// Signing failed, or the server issued no token.
+/// Creates the error for a failed signature, or for a server that issued no token.
 fn authentication_error() -> SourceError {
     SourceError::new(LookupError::Refused, CallOutcome::Rejected)
 }

@@ -25,7 +25,7 @@ pub(crate) fn authorization_code<'a>(
         let first = found.next();
         if found.next().is_some() { Err(invalid_response(InvalidResponse::RepeatedParameter)) } else { Ok(first) }
     };
-    // Also for error responses: they must come from this server.
+    // The issuer of error responses is checked too: they must come from this server.
     match single_value("iss")? {
         Some(issuer) if issuer != endpoints.issuer => {
             return Err(invalid_response(InvalidResponse::ResponseIssuerMismatch));
@@ -47,7 +47,7 @@ pub(crate) fn authorization_code<'a>(
     single_value("code")?.filter(is_valid_code).ok_or(invalid_response(InvalidResponse::NoCode))
 }
 
-/// Encodes spaces as `%20`: not every server decodes a plus.
+/// Appends parameters to the URL of an endpoint. Encodes spaces as `%20`, because not every server decodes a plus.
 pub(crate) fn append_query(endpoint: &Url, parameters: &[(&str, String)]) -> String {
     let own = &endpoint[Position::BeforeQuery..Position::AfterQuery];
     let mut query = Serializer::for_suffix(own.to_owned(), 0);

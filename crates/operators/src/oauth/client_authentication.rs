@@ -45,7 +45,7 @@ pub enum Audience {
     Issuer,
 }
 
-/// Client secret issued by the operator. Masked, and wiped when dropped.
+/// Client secret issued by the operator. Masked in `Debug` output, and wiped from memory when dropped.
 #[derive(Clone, derive_more::Debug)]
 #[debug("ClientSecret(…)")]
 pub struct ClientSecret(Zeroizing<Box<str>>);
@@ -79,7 +79,7 @@ pub(crate) struct Credentials {
 }
 
 impl ClientAuthentication {
-    /// `None`: signing failed, or a configured value is not valid in a header.
+    /// Builds the credentials of a request. `None`: signing failed, or a configured value is not valid in a header.
     pub(crate) fn credentials(&self, context: AuthenticationContext<'_>, entropy: &dyn Entropy) -> Option<Credentials> {
         let id = context.client_id;
         let client_id_field = ("client_id", id.to_owned());
@@ -106,7 +106,7 @@ impl ClientAuthentication {
                 fields: vec![client_id_field, ("client_secret", secret.as_str().to_owned())],
             },
             ClientAuthentication::SecretBasic(secret) => {
-                // Both are form-encoded first (RFC 6749, 2.3.1), so that neither contains a colon.
+                // Id and secret are form-encoded first (RFC 6749, 2.3.1), so that neither contains a colon.
                 let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
                 Credentials { header: Some(basic_header(&encoded(id), &encoded(secret.as_str()))?), fields: vec![] }
             }
@@ -119,7 +119,7 @@ impl ClientAuthentication {
 }
 
 impl Credentials {
-    /// Headers and body of a form request with these credentials.
+    /// Builds headers and body of a form request with these credentials.
     pub fn into_form_request(self, mut form: Serializer<'_, String>) -> (HeaderMap, Vec<u8>) {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
@@ -131,7 +131,7 @@ impl Credentials {
     }
 }
 
-/// `Bearer …` with a Vonage application token.
+/// Builds the header value `Bearer …` with a signed Vonage application token.
 pub(crate) fn vonage_application_token(
     key: &SigningKey,
     application: &str,
@@ -143,27 +143,27 @@ pub(crate) fn vonage_application_token(
     bearer_header(&key.sign("JWT", &claims)?)
 }
 
-/// `Basic …` (RFC 7617).
+/// Builds the header value `Basic …` (RFC 7617).
 pub(crate) fn basic_header(name: &str, password: &str) -> Option<HeaderValue> {
     let pair = Zeroizing::new(format!("{name}:{password}"));
     sensitive_header(&format!("Basic {}", BASE64_STANDARD.encode(&*pair)))
 }
 
-/// `Bearer …`. `None`: not a valid token.
+/// Builds the header value `Bearer …`. `None`: the token is empty or contains invalid characters.
 pub(crate) fn bearer_header(token: &str) -> Option<HeaderValue> {
     let is_valid = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
     let header = Zeroizing::new(format!("Bearer {token}"));
     sensitive_header(&header).filter(|_| is_valid)
 }
 
-/// Header value that `Debug` output masks.
+/// Builds a header value that `Debug` output masks.
 pub(crate) fn sensitive_header(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(text).ok()?;
     value.set_sensitive(true);
     Some(value)
 }
 
-/// Random `jti` for a single-use object.
+/// Returns a random `jti` for a single-use object.
 pub(crate) fn random_jti(entropy: &dyn Entropy) -> String {
     BASE64_URL_SAFE_NO_PAD.encode(entropy.bytes::<16>())
 }

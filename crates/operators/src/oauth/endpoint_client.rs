@@ -16,11 +16,11 @@ use url::Url;
 use super::error::{InvalidResponse, OAuthCause, OAuthError, Rejection, Stage, find_error_name};
 use crate::client::{Client, ClientError, ClientResponse, accepting_json};
 
-/// Cache lifetime of documents without caching headers, and limits for those headers.
+/// Cache lifetime of documents without caching headers, and the limits for lifetimes in these headers.
 const DEFAULT_TTL: SignedDuration = SignedDuration::from_hours(1);
 const MIN_TTL: SignedDuration = SignedDuration::from_secs(10);
 const MAX_TTL: SignedDuration = SignedDuration::from_hours(24);
-/// Pause after a failed fetch.
+/// Time after a failed fetch in which no new fetch begins.
 const RETRY_PAUSE: SignedDuration = SignedDuration::from_secs(1);
 
 pub struct EndpointClient {
@@ -39,7 +39,7 @@ struct ErrorBody {
     code: Option<String>,
 }
 
-/// Deserialises a string; `None` for other types, which some servers send.
+/// Deserialises a string. `None`: a value of another type, which some servers send.
 fn string_or_none<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let value = serde_json::Value::deserialize(deserializer)?;
     Ok(value.as_str().map(str::to_owned))
@@ -100,7 +100,8 @@ impl EndpointClient {
 
 type Parse<T> = Box<dyn Fn(&[u8]) -> Result<T, InvalidResponse> + Send + Sync>;
 
-/// A cached document of the server. If a refresh fails, the stale copy stays in use. Only one task fetches at a time.
+/// A cached document of the server, such as its metadata or keys. If a refresh fails, the stale copy stays in use. Only
+/// one task fetches at a time.
 pub struct CachedDocument<T> {
     stage: Stage,
     parse: Parse<T>,
@@ -112,7 +113,7 @@ struct CacheEntry<T> {
     url: Url,
     result: Result<Arc<T>, OAuthError>,
     expires_at: Timestamp,
-    /// The last refresh failed; no new attempt before `expires_at`.
+    /// Whether the last refresh failed. No new attempt begins before `expires_at`.
     refresh_failed: bool,
 }
 
@@ -150,7 +151,8 @@ impl<T> CachedDocument<T> {
         }
     }
 
-    /// Fetches a newer copy than this one, for example after an unknown key id.
+    /// Replaces the copy `current`, for example because a token names an unknown key. Returns the cached copy without a
+    /// fetch if another task has replaced `current`, or if a refresh has just failed.
     pub async fn refresh(&self, client: &EndpointClient, url: &Url, current: &Arc<T>) -> Result<Arc<T>, OAuthError> {
         let _guard = self.fetch_lock.lock().await;
         let refresh_failed = self.entry.lock().as_ref().is_some_and(|entry| entry.refresh_failed);
@@ -202,7 +204,7 @@ impl<T> CachedDocument<T> {
     }
 }
 
-/// Cache lifetime by the response headers.
+/// Returns the cache lifetime that the response headers set, within the limits.
 fn parse_ttl(headers: &HeaderMap, now: Timestamp) -> SignedDuration {
     let text = |value: Option<&HeaderValue>| value.and_then(|value| value.to_str().ok()).map(str::to_ascii_lowercase);
     let control = text(headers.get(CACHE_CONTROL)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Errors of an authorization server.
+//! Errors from an authorization server.
 
 use std::fmt;
 
@@ -44,13 +44,13 @@ pub(crate) enum InvalidResponse {
     Body,
     UnknownError,
     RepeatedParameter,
-    /// Neither an error nor a code.
+    /// The authorization response contains neither an error nor a valid code.
     NoCode,
-    /// Metadata of another issuer.
+    /// The discovery document names another issuer than the configured one.
     IssuerMismatch,
     /// `iss` of the authorization response is missing or wrong (RFC 9207).
     ResponseIssuerMismatch,
-    /// Not a bearer token.
+    /// The token is not a bearer token.
     TokenType,
 }
 
@@ -89,7 +89,7 @@ const ERROR_NAMES: [&str; 31] = [
     "expired_login_hint_token",
 ];
 
-/// The name of a known error: other text of a server is not logged.
+/// Returns the name of a known error. Other text from a server is dropped, so that it is never logged.
 pub(crate) fn find_error_name(text: &str) -> Option<&'static str> {
     ERROR_NAMES.into_iter().find(|name| *name == text)
 }
@@ -99,14 +99,14 @@ pub(crate) fn find_error_name(text: &str) -> Option<&'static str> {
 pub(crate) struct OAuthError {
     pub stage: Stage,
     pub cause: OAuthCause,
-    /// Another caller has already had the same error.
+    /// Another caller has already received this error, so that it must not be counted again.
     pub is_shared: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum OAuthCause {
     Rejected(Rejection),
-    /// Known `error` of an authorization response.
+    /// The authorization response contains this known `error`.
     Denied(&'static str),
     NoResponse(ClientError),
     InvalidResponse(InvalidResponse),
@@ -114,16 +114,16 @@ pub(crate) enum OAuthCause {
     Internal,
 }
 
-/// A response with another status than 200.
+/// A response with a status other than 200.
 #[derive(Clone, derive_more::Debug)]
 pub(crate) struct Rejection {
     pub status: u16,
-    /// `error`, if it is known.
+    /// Member `error` of the body, if its value is known.
     pub error: Option<&'static str>,
-    /// `code` of APIs that have errors of their own. Masked: text of the server.
+    /// Member `code` of the body, in which CAMARA APIs report errors. `Debug` omits this text from the server.
     #[debug(skip)]
     pub code: Option<String>,
-    /// Pause that the server requests.
+    /// Pause that the server requests by `Retry-After`.
     pub retry_after: Option<SignedDuration>,
 }
 
@@ -136,13 +136,13 @@ impl OAuthError {
         OAuthError::new(stage, OAuthCause::InvalidResponse(reason))
     }
 
-    /// The same error for another caller.
+    /// Returns the same error, marked as shared, for another caller.
     pub(crate) fn shared(&self) -> Self {
         OAuthError { is_shared: true, ..self.clone() }
     }
 }
 
-/// Shows no text of the server, which may contain personal data.
+/// Omits text from the server, which may contain personal data.
 impl fmt::Display for OAuthError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let location = self.stage.location();

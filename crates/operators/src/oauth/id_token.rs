@@ -1,4 +1,4 @@
-//! Claims of ID tokens (OpenID Connect Core, 3.1.3.7).
+//! Checks the claims of ID tokens (OpenID Connect Core, 3.1.3.7).
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ pub(crate) struct ExpectedClaims<'a> {
 }
 
 impl ExpectedClaims<'_> {
-    /// Returns the name of the first invalid claim.
+    /// Checks all claims. The error is the name of the first invalid claim.
     pub fn check(&self, claims: &Map<String, Value>) -> Result<(), &'static str> {
         let text = |name| claims.get(name).and_then(Value::as_str);
         let timestamp = |name| claims.get(name).and_then(Value::as_i64);

@@ -9,14 +9,14 @@ use super::error::InvalidResponse;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoints {
     pub issuer: String,
-    /// Needed for Number Verification.
+    /// Authorization endpoint. Number Verification and sign-in to the console need it; SIM Swap does not.
     pub authorization: Option<Url>,
     pub token: Url,
     /// Backchannel authentication endpoint (CIBA).
     pub backchannel: Option<Url>,
-    /// JWKS for ID tokens.
+    /// URL of the keys (JWKS) that sign ID tokens.
     pub jwks: Option<Url>,
-    /// Sends `iss` in every authorization response (RFC 9207).
+    /// Whether the server sends `iss` in every authorization response (RFC 9207).
     pub supports_iss_parameter: bool,
 }
 
@@ -31,7 +31,7 @@ struct ProviderMetadata {
     authorization_response_iss_parameter_supported: bool,
 }
 
-/// Metadata fetched over https must not contain http endpoints.
+/// Parses metadata, and checks its issuer if one is given. Metadata fetched over https must not contain http endpoints.
 pub(crate) fn parse_metadata(json: &[u8], issuer: Option<&str>, is_https: bool) -> Result<Endpoints, InvalidResponse> {
     let metadata: ProviderMetadata = serde_json::from_slice(json).map_err(|_| InvalidResponse::Body)?;
     let is_allowed = |url: &Url| url.has_host() && (url.scheme() == "https" || url.scheme() == "http" && !is_https);

@@ -1,4 +1,4 @@
-//! OAuth 2.0 and OpenID Connect client: what connectors and the relying party of the console share.
+//! OAuth 2.0 and OpenID Connect client code that the connectors and the console's sign-in share.
 
 mod authorization_code;
 mod client_authentication;

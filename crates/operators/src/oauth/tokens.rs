@@ -14,7 +14,8 @@ use super::{
 
 /// Lifetime of a token without `expires_in`.
 const DEFAULT_LIFETIME_SECS: i64 = 300;
-/// A token is renewed when a fifth of its lifetime is left, or a minute: it must outlive the request that carries it.
+/// A token is renewed when a fifth of its lifetime is left, but at most one minute before it expires. It must outlive
+/// the request that carries it.
 const RENEWAL_DIVISOR: i64 = 5;
 const MAX_RENEWAL_MARGIN_SECS: i64 = 60;
 /// Upper bound for `expires_in`.
@@ -25,7 +26,7 @@ pub(crate) struct TokenResponse {
     /// Value of the `Authorization` header: `Bearer …`.
     pub bearer: HeaderValue,
     pub id_token: Option<String>,
-    /// In seconds.
+    /// Lifetime in seconds.
     pub expires_in: Option<i64>,
 }
 
@@ -43,14 +44,14 @@ impl TokenResponseBody {
         self.token_type.eq_ignore_ascii_case("bearer")
     }
 
-    /// `None`: not a valid token.
+    /// `None`: the access token is not valid in a header.
     pub fn into_tokens(self) -> Option<TokenResponse> {
         let TokenResponseBody { access_token, id_token, expires_in, .. } = self;
         Some(TokenResponse { bearer: bearer_header(&access_token)?, id_token, expires_in })
     }
 }
 
-/// Tokens of a token response.
+/// Parses a token response.
 pub(crate) fn parse_tokens(json: &[u8]) -> Result<TokenResponse, OAuthError> {
     let invalid_response = |reason| OAuthError::invalid_response(Stage::Token, reason);
     let body: TokenResponseBody = serde_json::from_slice(json).map_err(|_| invalid_response(InvalidResponse::Body))?;
@@ -60,7 +61,7 @@ pub(crate) fn parse_tokens(json: &[u8]) -> Result<TokenResponse, OAuthError> {
     body.into_tokens().ok_or(invalid_response(InvalidResponse::Body))
 }
 
-/// A number, which some servers send as a string. Other values are ignored.
+/// Deserialises a number of seconds, which some servers send as a string. Other values become `None`.
 pub(crate) fn deserialize_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     Ok(match Value::deserialize(deserializer)? {
         Value::Number(number) => number.as_i64(),
@@ -149,7 +150,8 @@ impl<E: Clone> TokenCache<E> {
 }
 
 impl<E: Clone> State<E> {
-    /// Result of a fetch that finished after `fetches_before` was read.
+    /// Returns the valid token, or the error of a fetch that finished after `fetches_before` was read. `None`: the
+    /// caller has to fetch.
     fn result_since(&self, fetches_before: u64, now: Timestamp) -> Option<Result<HeaderValue, TokenError<E>>> {
         match (self.valid_token(now), &self.last_error) {
             (Ok(token), _) => Some(Ok(token)),
@@ -160,7 +162,7 @@ impl<E: Clone> State<E> {
         }
     }
 
-    /// The valid token, or the number of fetches so far.
+    /// Returns the token if it is still valid, otherwise the number of finished fetches.
     fn valid_token(&self, now: Timestamp) -> Result<HeaderValue, u64> {
         self.cached
             .as_ref()

@@ -40,7 +40,7 @@ enum LinkFailure {
 }
 
 impl LinkFailure {
-    /// The SMSC rejects our credentials, so retrying soon does not help.
+    /// Whether the SMSC rejects our credentials, so that retrying soon does not help.
     fn is_credentials_rejected(&self) -> bool {
         matches!(
             self,
@@ -73,7 +73,7 @@ pub(super) async fn maintain_bind(shared: &SharedState, number: usize) {
         if matches!(failure, LinkFailure::LeaseLost) {
             continue;
         }
-        // Another node may try before this one does again.
+        // Releases the lease, so that another node can try during the delay.
         drop(lease);
         let was_bound = matches!(failure, LinkFailure::Lost(_) | LinkFailure::Unbound);
         if was_bound && started_at.elapsed() >= *reconnect_max {
@@ -82,7 +82,7 @@ pub(super) async fn maintain_bind(shared: &SharedState, number: usize) {
         let jitter = u16::from_ne_bytes(entropy.bytes());
         let delay = if failure.is_persistent() { backoff.longest_delay(jitter) } else { backoff.next_delay(jitter) };
         log_failure(name, number, &failure, delay, backoff.failures());
-        // Created before the failure is published: tests advance the clock when they see it.
+        // Started before the failure is published: tests advance the clock when they see the failure.
         let delay = sleep(delay);
         bind_status.record_failure(failure.to_string(), failure.is_credentials_rejected());
         if context.stop.run_until_cancelled(delay).await.is_none() {
@@ -91,7 +91,8 @@ pub(super) async fn maintain_bind(shared: &SharedState, number: usize) {
     }
 }
 
-/// Warns at the first, second, fourth, … consecutive failure.
+/// Logs a failure. Warns only at the first, second, fourth, … consecutive failure; rejected credentials are always
+/// errors.
 fn log_failure(name: &str, number: usize, failure: &LinkFailure, delay: Duration, failures: u32) {
     let retry = delay.as_millis();
     if failure.is_credentials_rejected() {
@@ -126,7 +127,7 @@ async fn connect_and_run(shared: &SharedState, number: usize, lease: Option<&Lea
     }
 }
 
-/// Completes when a required lease is lost.
+/// Waits until the lease is lost. Without a lease, it waits for ever.
 async fn lease_lost(lease: Option<&LeaseUser<'_>>) {
     match lease {
         Some(lease) => lease.wait_until_lost().await,
@@ -193,7 +194,7 @@ async fn run_session<S: AsyncRead + AsyncWrite + Unpin>(
     };
     let unbind_on_lease_loss = async {
         lease_lost(lease).await;
-        // Another node may bind soon.
+        // The timeout is short, because another node may bind soon.
         let _ = timeout(UNBIND_TIMEOUT, link.unbind()).await;
     };
     let ended = tokio::select! {
@@ -211,7 +212,7 @@ async fn run_session<S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-/// The delay doubles with every consecutive failure, from `min_delay` to `max_delay`.
+/// Delay before a reconnect. It doubles with every consecutive failure, from `min_delay` to `max_delay`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Backoff {
     min_delay: Duration,
@@ -228,14 +229,15 @@ impl Backoff {
         self.failures = 0;
     }
 
-    /// `jitter` spreads the delay over its upper half, so that binds lost together do not reconnect together.
+    /// Returns the delay before the next attempt. `jitter` spreads it over its upper half, so that binds lost together
+    /// do not reconnect together.
     pub(super) fn next_delay(&mut self, jitter: u16) -> Duration {
         let doubled = self.min_delay.saturating_mul(2_u32.saturating_pow(self.failures));
         self.failures = self.failures.saturating_add(1);
         apply_jitter(doubled.min(self.max_delay), jitter)
     }
 
-    /// For errors that will not go away soon.
+    /// Returns the longest delay, for errors that will not go away soon.
     pub(super) fn longest_delay(&mut self, jitter: u16) -> Duration {
         self.failures = self.failures.saturating_add(1);
         apply_jitter(self.max_delay, jitter)

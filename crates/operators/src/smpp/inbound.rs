@@ -1,4 +1,4 @@
-//! Processing of received messages.
+//! Processes the messages that an SMSC delivers.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -195,7 +195,7 @@ impl InboundContext {
 }
 
 impl ProjectScope {
-    /// `None`: a simulated message that names no project.
+    /// Returns the origin of a message. `None`: a simulated message that names no project.
     fn origin(self, request: &MessageRequest) -> Option<SmsOrigin> {
         match self {
             ProjectScope::LiveProjects => Some(SmsOrigin::Operator),
@@ -207,8 +207,8 @@ impl ProjectScope {
     }
 }
 
-/// Sender of a part. Handsets of two sandbox projects may share a number. Each node has its own simulated SMSC, and these
-/// number their concatenated SMS independently.
+/// Returns the sender by which the parts of an SMS are joined. In the sandbox it includes the node: each node has its
+/// own simulated SMSC, and these number their concatenated SMS independently.
 fn sender_key(origin: SmsOrigin, source: &Address, node: NodeId) -> String {
     match origin {
         SmsOrigin::Operator => address_key(source),
@@ -220,7 +220,7 @@ fn address_key(address: &Address) -> String {
     format!("{}/{}/{}", address.ton.0, address.npi.0, address.value)
 }
 
-/// `None`: the address is not an unambiguous phone number.
+/// Parses an address. `None`: it is not an unambiguous phone number.
 pub(super) fn parse_msisdn(address: &Address, country: Option<Country>) -> Option<Msisdn> {
     phone::SmsAddress { text: &address.value, kind: address_kind(address.ton), country }.to_msisdn()
 }

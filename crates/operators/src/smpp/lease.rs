@@ -1,12 +1,12 @@
-//! Exclusive binds: for an SMSC that allows the binds of one node only, nodes agree by a lease who binds.
+//! Exclusive binds, for an SMSC that allows binds from one node only. A lease in the database decides which node binds.
 //!
-//! A node wants the lease while it has a bind, or is about to open one. It releases the lease when it has none, such as
-//! during the delay before a reconnect, so that another node tries next. A node that dies loses the lease when it
-//! expires. The database decides when that is, by its own clock.
+//! A node requests the lease while it has a bind, or is about to open one. It releases the lease when it has no bind,
+//! such as during the delay before a reconnect, so that another node tries next. A node that dies loses the lease when
+//! it expires. The database determines the expiry by its own clock.
 //!
-//! The holder counts the time from before its request on its own monotonic clock, and closes its binds
-//! [`RELEASE_MARGIN`] before the lease can expire. Two nodes are therefore not bound together, whatever their clocks say,
-//! and however long a request took.
+//! The holder measures the lease by its own monotonic clock, from before it sent its request, and closes its binds
+//! [`RELEASE_MARGIN`] before the lease can expire. Two nodes are therefore never bound at the same time, even if their
+//! clocks differ or a request takes long.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,17 +24,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::status::BindStatus;
 
-/// Longest time without a bind after the holder has died, apart from the renewal interval and the bind itself.
+/// Duration of a lease. After the holder has died, no node is bound for at most this long, plus the renewal interval
+/// and the time to bind.
 const LEASE_DURATION: Duration = Duration::from_secs(5);
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
-/// Time to unbind before the lease expires.
+/// How long before the end of the lease the holder begins to unbind.
 const RELEASE_MARGIN: Duration = Duration::from_secs(1);
-/// Longest graceful unbind after the lease was lost.
+/// Maximum time for a graceful unbind after the lease was lost.
 pub(super) const UNBIND_TIMEOUT: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeaseState {
-    /// This node may have binds until then.
+    /// This node may have binds until this time.
     Held {
         until: Instant,
     },
@@ -47,16 +48,16 @@ pub(super) struct BindLease {
     store: Arc<dyn LeaseStore>,
     clock: Arc<dyn Clock>,
     state: watch::Sender<LeaseState>,
-    /// Binds that are open, or wait to be opened.
+    /// Number of binds that are open, or wait to be opened.
     users: watch::Sender<usize>,
 }
 
-/// Name of the lease of a connector.
+/// Returns the name of a connector's lease.
 pub fn lease_name(connector: &str) -> String {
     format!("smpp:{connector}")
 }
 
-/// Requests the lease until dropped.
+/// A bind that needs the lease. The node requests the lease while at least one exists.
 #[must_use = "the lease is released when the last user is dropped"]
 pub(super) struct LeaseUser<'a>(&'a BindLease);
 
@@ -74,7 +75,7 @@ impl LeaseUser<'_> {
         let _ = self.0.state.subscribe().wait_for(is_held).await;
     }
 
-    /// Waits until this node no longer holds the lease, or cannot be sure.
+    /// Waits until this node no longer holds the lease, or may have lost it.
     pub(super) async fn wait_until_lost(&self) {
         let mut state = self.0.state.subscribe();
         loop {
@@ -130,7 +131,7 @@ impl BindLease {
                 () = sleep(RENEWAL_INTERVAL) => {}
                 // The first user wants the lease, or the last one is gone.
                 _ = users.wait_for(|users| (*users > 0) != wanted) => {}
-                // Other nodes learn of a new or lost bind.
+                // The number of binds has changed. Renewing the lease reports it to the other nodes.
                 _ = binds_changed.changed() => {}
                 () = stop.cancelled(), if !wanted => {}
             }
@@ -171,20 +172,20 @@ impl BindLease {
         }
     }
 
-    /// Releases the lease, if held. Called without binds.
+    /// Releases the lease, if this node holds it. Called when the node has no binds.
     async fn release(&self) {
         if self.state.send_replace(LeaseState::NotHeld) == LeaseState::NotHeld {
             return;
         }
         match with_timeout(self.store.release_lease(&self.name, self.node)).await {
             Ok(()) => tracing::info!(lease.name = self.name, "lease released"),
-            // It expires by itself.
+            // The lease then expires by itself.
             Err(error) => tracing::debug!(lease.name = self.name, %error, "failed to release the lease"),
         }
     }
 }
 
-/// Later results are useless, because the lease has expired.
+/// Limits a request to the duration of the lease. A later result is useless, because the lease has expired.
 async fn with_timeout<T>(request: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     let late = |_| StoreError::Unavailable("no response before the lease expires".to_owned());
     timeout(LEASE_DURATION, request).await.map_err(late)?

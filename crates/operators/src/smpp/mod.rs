@@ -6,7 +6,7 @@
 //! Messages are acknowledged after they are stored, many concurrently and in any order, so that the store can batch its
 //! commits.
 //!
-//! Acknowledged messages are never lost, and unusable ones are not rejected for ever:
+//! Acknowledged messages are never lost, and no unusable message is resent for ever:
 //!
 //! - the inbox failed: `ESME_RX_T_APPN`, so that the SMSC resends;
 //! - not an SMS, not to one of our numbers, or in an unsupported coding: acknowledged and counted;
@@ -66,7 +66,7 @@ pub struct SmppConfig {
     pub bind: BindDirection,
     pub interface_version: InterfaceVersion,
     pub address_range: AddressRange,
-    /// Our numbers at this SMSC.
+    /// Our numbers that receive SMS from this SMSC.
     pub receivers: Vec<Msisdn>,
     /// Country of numbers in national format.
     pub country: Option<Country>,
@@ -80,16 +80,16 @@ pub struct SmppConfig {
     pub window: usize,
     /// Silence after which an `enquire_link` is sent.
     pub enquire_link_interval: Duration,
-    /// For connecting, and for each response of the SMSC.
+    /// Timeout for connecting, and for each response of the SMSC.
     pub response_timeout: Duration,
-    /// Limit for our own responses; must be shorter than the SMSC's timeout.
+    /// Timeout for our own responses. Must be shorter than the SMSC's timeout.
     pub answer_timeout: Duration,
     pub reconnect_min: Duration,
-    /// A link that lived this long is stable: it resets the backoff.
+    /// Longest delay before a reconnect. A link that lasted this long counts as stable and resets the delay.
     pub reconnect_max: Duration,
     /// Time to receive all parts of an SMS.
     pub concatenation_deadline: Duration,
-    /// Time without a bind before the receivers are out of service. The SMSC queues messages meanwhile.
+    /// Time without a bind after which the receivers are out of service. The SMSC queues messages meanwhile.
     pub grace: Duration,
 }
 
@@ -157,7 +157,7 @@ impl SmppConfig {
     }
 }
 
-/// Projects whose checks the SMS of a SMSC can conclude.
+/// Which projects' checks the SMS from this SMSC can conclude.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProjectScope {
     LiveProjects,
@@ -177,7 +177,7 @@ impl ProjectScope {
     }
 }
 
-/// Masked in `Debug` output.
+/// Password of the bind. Masked in `Debug` output.
 #[derive(Clone, Default, PartialEq, Eq, derive_more::Debug)]
 #[debug("SmppPassword(…)")]
 pub struct SmppPassword(Box<str>);
@@ -196,7 +196,7 @@ pub struct SmppTls {
     pub server_name: ServerName<'static>,
 }
 
-/// Bind mode. Nothing is ever sent, but some SMSCs accept only transceivers.
+/// Bind mode. The connector never sends SMS, but some SMSCs accept only transceivers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BindDirection {
     Receiver,
@@ -219,7 +219,7 @@ pub struct AddressRange {
     pub pattern: String,
 }
 
-/// Interval for discarding incomplete SMS that have expired.
+/// Interval at which incomplete SMS that have expired are discarded.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(30);
 
 #[derive(Clone, derive_more::Debug)]
@@ -252,14 +252,14 @@ pub struct SmppConnector {
 struct SharedState {
     context: InboundContext,
     bind_status: BindStatus,
-    /// `None`: every node binds.
+    /// Lease of an exclusive connector. `None`: every node binds.
     lease: Option<BindLease>,
     entropy: Arc<dyn Entropy>,
     networks: Arc<Networks>,
 }
 
 impl SmppConnector {
-    /// Starts binding. Must be called within a tokio runtime.
+    /// Starts the connector, which begins to bind. Must be called within a tokio runtime.
     pub fn start(config: SmppConfig, dependencies: SmppDependencies) -> Self {
         let SmppDependencies { inbox, reassembly, leases, node, networks, clock, entropy, counters } = dependencies;
         let lease = config.is_exclusive.then(|| BindLease::new(&config.name, node, leases, Arc::clone(&clock)));

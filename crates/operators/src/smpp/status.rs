@@ -26,23 +26,24 @@ pub struct SmppStatus {
     /// Configured number of binds.
     pub binds: usize,
     pub binds_up: usize,
-    /// Binds of the node that holds the lease of an exclusive connector, if it is another one.
+    /// Number of binds on another node that holds the lease of an exclusive connector. `None`: no other node is known
+    /// to hold it.
     pub other_node_binds: Option<usize>,
-    /// Time of the last change between no bind and at least one, on the node that binds.
+    /// When the connector last changed between no bind and at least one. Counts the binds of whichever node binds.
     pub since: Timestamp,
-    /// Stays true for the grace period after the last bind is lost.
+    /// Whether the receivers are in service. Stays true for the grace period after the last bind is lost.
     pub receivers_available: bool,
     /// The last error, kept after recovery. Never contains a number, text or password.
     pub last_error: Option<LastError>,
 }
 
 impl SmppStatus {
-    /// This node, or the one that holds the lease, receives SMS.
+    /// Whether this node, or the one that holds the lease, receives SMS.
     fn is_bound(&self) -> bool {
         self.binds_up > 0 || self.is_standby()
     }
 
-    /// Another node is bound instead of this one.
+    /// Whether another node is bound instead of this one.
     pub fn is_standby(&self) -> bool {
         self.other_node_binds.is_some_and(|binds| binds > 0)
     }
@@ -53,7 +54,7 @@ pub(super) struct State {
     status: SmppStatus,
     /// `since` on the monotonic clock.
     changed_at: Instant,
-    /// Skips the grace period.
+    /// The SMSC rejected our credentials. The receivers are then out of service without a grace period.
     credentials_rejected: bool,
 }
 
@@ -65,7 +66,7 @@ pub(super) struct BindStatus {
     counters: Arc<SmppCounters>,
 }
 
-/// Counts a bind as up until dropped.
+/// Counts a bind as up until this guard is dropped.
 #[must_use = "the bind counts as up only while this guard lives"]
 pub(super) struct BindUpGuard<'a>(&'a BindStatus);
 
@@ -112,7 +113,7 @@ impl BindStatus {
         BindUpGuard(self)
     }
 
-    /// Sets the binds of another node that holds the lease.
+    /// Sets the number of binds on another node that holds the lease. `None`: no other node is known to hold it.
     pub(super) fn set_other_node(&self, binds: Option<usize>) {
         if self.state.borrow().status.other_node_binds != binds {
             self.change(|status| status.other_node_binds = binds);
@@ -146,7 +147,7 @@ impl BindStatus {
         });
     }
 
-    /// Publishes the availability of the receivers to the networks; never returns.
+    /// Reports to [`Networks`] whether the receivers are in service. Never returns.
     pub(super) async fn publish_availability(
         &self,
         networks: &Networks,
@@ -184,9 +185,9 @@ impl BindStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum SmppOutcome {
-    /// Every message, whatever its outcome.
+    /// Counts every message, whatever its outcome.
     Received,
-    /// Outcomes of complete SMS, as the inbox reports them.
+    /// This and the next four are outcomes of complete SMS, as the inbox reports them.
     Concluded,
     TooLate,
     Pending,
@@ -221,7 +222,7 @@ impl From<SmsOutcome> for SmppOutcome {
     }
 }
 
-/// Counters of a connector. They outlive it, so that its replacement continues them.
+/// Counters of a connector. They outlive the connector, so that its replacement continues them.
 #[derive(Debug, Default)]
 pub struct SmppCounters {
     outcomes: [AtomicU64; SmppOutcome::VARIANTS.len()],
@@ -233,7 +234,7 @@ impl SmppCounters {
         self.outcomes[outcome as usize].load(Ordering::Relaxed)
     }
 
-    /// All counts, with the labels of their outcomes.
+    /// Returns all counts, with the labels of their outcomes.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         SmppOutcome::VARIANTS.iter().map(|outcome| (outcome.into_str(), self.get(*outcome)))
     }

@@ -22,10 +22,11 @@ pub struct WebhookConfig {
     /// Identifies this webhook in logs and metrics.
     pub name: Arc<str>,
     pub driver: WebhookDriver,
-    /// Public URL that the vendor calls and signs, without query and path secret; the secret is appended as a segment.
+    /// Public URL that the vendor calls and signs, without query and path secret. The secret is appended as the last
+    /// segment.
     pub public_url: Url,
     pub path_secret: Option<PathSecret>,
-    /// Addresses of the vendor; empty means any.
+    /// Addresses from which the vendor sends requests. Empty: any address.
     pub allowed_addresses: Vec<IpNet>,
     /// Maximum difference between the signature timestamp and our clock.
     pub max_skew: Duration,
@@ -39,8 +40,8 @@ impl WebhookConfig {
     pub const MAX_SKEW: Duration = Duration::from_mins(5);
 }
 
-/// The vendor and its secrets. A signature of `None` disables verification. The name is used in the configuration and
-/// in metrics.
+/// The vendor and its secrets. A driver without a secret or key does not verify signatures. The name is used in the
+/// configuration and in metrics.
 #[derive(Clone, Debug, IntoStaticStr)]
 #[strum(serialize_all = "lowercase", const_into_str)]
 pub enum WebhookDriver {
@@ -84,7 +85,7 @@ pub enum WebhookConfigError {
     NoReceiver(Arc<str>),
 }
 
-/// A configuration that accepts requests of the vendor only.
+/// A configuration that accepts requests from the vendor only.
 #[derive(Clone, Debug)]
 pub struct ValidatedWebhookConfig(pub(super) WebhookConfig);
 
@@ -120,7 +121,7 @@ impl WebhookConfig {
         }
     }
 
-    /// The URL registered with the vendor.
+    /// Returns the URL registered with the vendor: the public URL with the path secret.
     pub(super) fn registered_url(&self) -> Url {
         let mut url = self.public_url.clone();
         if let Some(secret) = &self.path_secret {
@@ -170,7 +171,7 @@ impl WebhookDriver {
     }
 }
 
-/// Secret shared with a vendor. Masked, and wiped when dropped.
+/// Secret shared with a vendor. Masked in `Debug` output, and wiped from memory when dropped.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Secret(…)")]
 pub struct Secret(Zeroizing<Box<str>>);
@@ -195,7 +196,7 @@ impl Secret {
         self.0.as_bytes()
     }
 
-    /// The claims of a token signed with this secret, as [`jwt::verify_signature`] returns them.
+    /// Returns the claims of a token signed with this secret, as [`jwt::verify_signature`] does.
     pub(super) fn verify_jwt<T: DeserializeOwned>(
         &self,
         token: &str,
@@ -210,7 +211,7 @@ impl Secret {
     }
 }
 
-/// Secret last segment of a webhook's path.
+/// Secret that forms the last segment of a webhook's path.
 #[derive(Clone, derive_more::Debug)]
 #[debug("PathSecret(…)")]
 pub struct PathSecret(Zeroizing<Box<str>>);

@@ -32,7 +32,8 @@ use super::{
 /// query (`bodySHA256`). There is no timestamp: an old request stays valid but has no effect, because codes are
 /// single-use.
 ///
-/// Twilio joins the parts of concatenated messages. It calls once, and then the fallback URL, if configured.
+/// Twilio joins the parts of concatenated messages. It calls our URL once, and after a failure the fallback URL, if one
+/// is configured.
 #[derive(Clone, Debug)]
 pub struct Twilio {
     pub auth_token: Option<Secret>,
@@ -75,7 +76,7 @@ impl WebhookVendor for Twilio {
     }
 }
 
-/// Signed text after the URL: sorted names and values without duplicates.
+/// Returns the signed text that follows the URL: the sorted names and values of the form, without duplicates.
 fn signed_fields(request: &VendorRequest<'_>) -> Result<Vec<u8>, InvalidSignature> {
     if request.method == Method::GET {
         return Ok(vec![]);
@@ -104,7 +105,7 @@ fn signed_url_variants(request: &VendorRequest<'_>) -> [String; 2] {
 /// message, so anyone who has seen one request could forge another. The configuration therefore requires known
 /// addresses or a path secret, and a nonce is accepted for one request only. Version 3 also covers the fields.
 ///
-/// The signature of the main account is accepted as well as that of the number's subaccount.
+/// The signature may be that of the main account or that of the number's subaccount.
 #[derive(Clone, Debug)]
 pub struct Plivo {
     pub signature: Option<PlivoSignature>,
@@ -166,7 +167,7 @@ impl WebhookVendor for Plivo {
     }
 }
 
-/// URL, sorted query as `name=value`, a full stop, and the sorted form fields.
+/// Returns the signed text: URL, sorted query as `name=value`, a full stop, and the sorted form fields.
 fn v3_signed_data(request: &VendorRequest<'_>) -> Result<Vec<u8>, InvalidSignature> {
     let query = request.query_fields().map_err(|_| InvalidSignature)?;
     let form = match *request.method {
@@ -287,8 +288,8 @@ fn parse_sms_api(fields: &Fields<'_>) -> Result<Vec<VendorMessage>, MalformedReq
     }])
 }
 
-/// Vonage does not tell the width of references. Those that do not fit 16 bits are hashed: they only need to be equal
-/// for all parts.
+/// Returns the part numbers of a message. Vonage does not document the width of references. Those that do not fit 16
+/// bits are hashed: they only need to be equal for all parts.
 fn parse_segment(fields: &Fields<'_>) -> Option<Segment> {
     if fields.text("concat") != Some("true") {
         return None;
@@ -376,7 +377,8 @@ fn signed_data(fields: &Fields<'_>) -> Vec<u8> {
     data
 }
 
-/// An HS256 token whose `payload_hash` covers the body. It does not cover the query, so only JSON POSTs are accepted.
+/// Verifies an HS256 token whose `payload_hash` covers the body. It does not cover the query, so only JSON POSTs are
+/// accepted.
 fn verify_bearer(secret: &Secret, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
     if request.method != Method::POST || !request.is_json() {
         return Err(InvalidSignature);

@@ -21,10 +21,12 @@ use super::{
 /// post-url = "https://…/{path secret}?id=%I"    and    send-sender = true
 /// ```
 ///
-/// Set `max-messages = 0`, and `http-request-retry` above its default of 0, with which Kannel drops a message after one
-/// failure. Requests are unsigned. Malformed requests are acknowledged and counted: Kannel would resend them unchanged.
+/// Set `max-messages = 0`. Set `http-request-retry` above its default of 0, because Kannel otherwise drops a message
+/// after one failure. Requests are unsigned. Malformed requests are acknowledged and counted: Kannel would resend them
+/// unchanged.
 ///
-/// Kannel joins the parts of concatenated messages unless configured otherwise; then parts carry `udh`.
+/// Kannel joins the parts of concatenated messages unless configured otherwise. In that case requests with parts carry
+/// `udh`.
 #[derive(Clone, Copy, Debug)]
 pub struct Kannel;
 
@@ -75,7 +77,7 @@ fn parse_post(request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, Malform
     }])
 }
 
-/// Prefers `parse_charset`: the numbers of `coding` differ between Kannel versions.
+/// Prefers the character set, because the numbers of `coding` differ between Kannel versions.
 fn data_coding(coding: Option<&str>, charset: Option<&str>) -> DataCoding {
     match charset.map(str::to_ascii_uppercase).as_deref() {
         Some("UTF-16BE" | "UTF-16" | "UCS-2") => DataCoding::UCS2,
@@ -125,7 +127,8 @@ impl WebhookVendor for Jasmin {
     }
 }
 
-/// `content` holds the octets received over SMPP; `binary` holds them in hexadecimal, which proxies do not alter.
+/// Decodes the text. `content` holds the octets received over SMPP; `binary` holds them in hexadecimal, which proxies
+/// do not alter.
 fn decode_text(fields: &Fields<'_>) -> Result<String, MalformedRequest> {
     let octets = match fields.text("binary") {
         Some(digits) => decode_hex(digits).ok_or(MalformedRequest)?,
@@ -156,7 +159,8 @@ pub struct FieldMap {
     pub from: String,
     pub to: String,
     pub text: String,
-    /// Stable when the gateway resends a message.
+    /// Name of the message id, which stays the same when the gateway resends a message. `None`: the gateway sends no
+    /// id.
     pub id: Option<String>,
 }
 

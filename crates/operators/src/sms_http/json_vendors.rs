@@ -22,10 +22,10 @@ use super::{
     },
 };
 
-/// More than fits into a body of the accepted size in practice.
+/// Maximum number of messages in a batch. A body of the accepted size does not contain more in practice.
 const MAX_BATCH_MESSAGES: usize = 1000;
 
-/// Batches of messages.
+/// Infobip, which posts batches of messages.
 ///
 /// Requests are unsigned. A batch is acknowledged after all of its messages are stored; otherwise Infobip resends all
 /// of them, and stored ones have no second effect. `cleanText` is ignored because it lacks the keyword.
@@ -126,15 +126,15 @@ impl WebhookVendor for Sinch {
     }
 }
 
-/// Whether a message has this direction. Messages without one have the direction of their event.
+/// Whether a message has this direction. A message without one has the direction that its event implies.
 fn has_direction(message: &Value, expected: &str) -> bool {
     message.get("direction").is_none_or(|direction| direction == expected)
 }
 
-/// More than any group chat has members.
+/// Maximum number of recipients of a message: more than any group chat has members.
 const MAX_RECIPIENTS: usize = 32;
 
-/// Events of Telnyx.
+/// Telnyx, which posts events.
 ///
 /// Signed with Ed25519 over timestamp and body. Telnyx retries until it gets a 2xx; events may arrive twice and out of
 /// order. It joins the parts of concatenated messages.
@@ -201,7 +201,7 @@ impl WebhookVendor for Telnyx {
         if data.event_type != "message.received" {
             return Ok(vec![]);
         }
-        // Messages that the account sends are no inbound messages, whatever the type of their event.
+        // Skips messages that the account sends, whatever the type of their event.
         if !has_direction(&data.payload, "inbound") {
             return Ok(vec![]);
         }
@@ -223,7 +223,7 @@ impl WebhookVendor for Telnyx {
     }
 }
 
-/// The fields of an SMS as a form, as JSON or in the query of a GET, depending on the flow.
+/// `MessageBird`, which sends the fields of an SMS as a form, as JSON or in the query of a GET, depending on the flow.
 ///
 /// Signed with a JWT (`messagebird-signature-jwt`, HMAC with SHA-256, SHA-384 or SHA-512) that contains hashes of URL
 /// and body, a single-use id and a validity period. Accounts migrated to Bird use [`Bird`] instead.
@@ -303,12 +303,12 @@ fn build_message(field: impl Fn(&str) -> Option<String>) -> Result<Vec<VendorMes
 /// Signed with HMAC-SHA256 over timestamp, URL and SHA-256 of the body, separated by line feeds. Bird joins the parts
 /// of concatenated messages.
 ///
-/// An inbound SMS names its channel. Not every event contains the channel's number, so it can be configured.
+/// An inbound SMS names its channel. Not every event contains the channel's number, so the numbers can be configured.
 #[derive(Clone, Debug)]
 pub struct Bird {
     /// The signing key of the webhook subscription.
     pub secret: Option<Secret>,
-    /// Numbers by channel id.
+    /// Our numbers by channel id.
     pub channels: BTreeMap<String, String>,
 }
 

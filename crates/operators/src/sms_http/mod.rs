@@ -1,11 +1,11 @@
-//! SMS webhooks of operators and aggregators.
+//! Receives SMS by webhooks of operators and aggregators.
 //!
 //! The HTTP server passes a request to [`Webhook::handle`] and sends the [`WebhookResponse`]. The webhook verifies the
 //! sender (address, path secret, signature, timestamp, nonce), parses the messages with the vendor's driver, drops
 //! duplicates, and passes new messages to the inbox. Only then is the request acknowledged, in the vendor's format.
 //!
 //! - Not authentic: 403.
-//! - Malformed: 400; Kannel and Jasmin get an acknowledgement, because they would resend it unchanged.
+//! - Malformed: 400. Kannel and Jasmin get an acknowledgement, because they would resend the request unchanged.
 //! - The inbox failed: 503. Nothing is cached, so that the resent request is accepted.
 //! - Duplicates, and messages to other numbers: acknowledged, without effect.
 //!
@@ -71,7 +71,7 @@ use crate::{
     sms_parts::{decode_sms, encode_part, is_part},
 };
 
-/// Vendors resend for at most a day.
+/// How long messages and nonces are remembered. Vendors resend for at most a day.
 const REPLAY_CACHE_TTL: Duration = Duration::from_hours(25);
 const REPLAY_CACHE_ENTRIES: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
 /// Time for all parts of a message to arrive: the lifetime of the longest-lived check.
@@ -105,7 +105,7 @@ struct VerifiedRequest {
 }
 
 impl Webhook {
-    /// Rejects configurations that would accept anyone.
+    /// Creates a webhook. Rejects configurations that would accept anyone, or no one.
     pub fn new(
         config: WebhookConfig,
         inbox: Arc<dyn Inbox>,
@@ -262,7 +262,7 @@ impl Webhook {
             Ok(PartOutcome::Complete(sms)) => self.deliver_complete(&sms, from, to, now).await,
             Ok(PartOutcome::Stored { first }) => {
                 if first {
-                    // Only a hint, so errors are ignored.
+                    // The first part is only a hint, so errors are ignored.
                     let (origin, connector) = (SmsOrigin::Operator, Arc::clone(&self.config.name));
                     let partial = PartialSms { origin, connector, from, to, received_at: now };
                     let _ = self.inbox.receive_partial(partial).await;
@@ -343,7 +343,7 @@ impl MonitoredConnector for Webhook {
     }
 }
 
-/// State after the last request; there is no way to probe a vendor.
+/// Derives the state from the last request, because there is no way to probe a vendor.
 fn connector_state(ConnectorHealth { last_success_at, last_error, .. }: &ConnectorHealth) -> ConnectorState {
     match (last_success_at, last_error) {
         (None, None) => ConnectorState::Idle,
@@ -378,9 +378,9 @@ pub enum WebhookOutcome {
     UntrustedSource,
     #[strum(serialize = "forged")]
     InvalidSignature,
-    /// Signature too old, or in the future.
+    /// The signature has expired, is too old, or is dated in the future.
     Stale,
-    /// Nonce of another request.
+    /// A different request has used the nonce.
     Replayed,
     /// Not in the vendor's documented format.
     #[strum(serialize = "unreadable")]

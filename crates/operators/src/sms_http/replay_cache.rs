@@ -1,4 +1,4 @@
-//! Detection of repeated requests and messages.
+//! Detects repeated requests and messages.
 
 use std::{num::NonZeroUsize, time::Duration};
 
@@ -28,7 +28,7 @@ impl<V: Copy> ReplayCache<V> {
         (now < *inserted_at + self.lifetime).then_some(*value)
     }
 
-    /// Keeps an existing value.
+    /// Inserts a value, unless the key already has one that has not expired.
     pub(super) fn insert(&mut self, key: Digest, value: V, now: Timestamp) {
         if self.get(&key, now).is_none() {
             self.entries.put(key, (now, value));

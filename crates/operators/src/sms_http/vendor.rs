@@ -22,21 +22,21 @@ pub(super) trait WebhookVendor {
         &[Method::POST]
     }
 
-    /// Vendors without a signature scheme accept everything; the configuration then requires a path secret or known
-    /// addresses.
+    /// Verifies the signature of a request. This default is for vendors that do not sign, and accepts every request.
+    /// The configuration then requires a path secret or known addresses.
     fn verify_signature(&self, _request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
         Ok(VerifiedSignature::default())
     }
 
-    /// Messages of a verified request; empty for status reports and the like.
+    /// Parses the messages of a verified request. Empty for status reports and other requests without a message.
     fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest>;
 
-    /// Response that stops the vendor from resending.
+    /// Returns the response that stops the vendor from resending.
     fn acknowledgement(&self) -> WebhookResponse {
         WebhookResponse::empty(StatusCode::OK)
     }
 
-    /// Response to malformed requests.
+    /// Returns the response to malformed requests.
     fn malformed_response(&self) -> WebhookResponse {
         WebhookResponse::empty(StatusCode::BAD_REQUEST)
     }
@@ -72,9 +72,9 @@ pub(super) struct MalformedRequest;
 
 /// A message as received from a vendor. No `Debug`: none of it may be logged.
 pub(super) struct VendorMessage {
-    /// Stable when the vendor resends the message.
+    /// Id of the message, which stays the same when the vendor resends the message.
     pub id: Option<String>,
-    /// Empty if withheld.
+    /// Address of the sender. Empty if it is withheld.
     pub from: String,
     pub to: String,
     /// Format of numbers without a `+`.
@@ -83,7 +83,8 @@ pub(super) struct VendorMessage {
 }
 
 impl VendorMessage {
-    /// Key for deduplication; stable when the vendor resends the message or part.
+    /// Returns the key for deduplication, which stays the same when the vendor resends the message or part. `None`: a
+    /// complete message without an id.
     pub fn deduplication_key(&self) -> Option<Digest> {
         match &self.text {
             // A message to several of our numbers counts once per number.
@@ -92,7 +93,8 @@ impl VendorMessage {
         }
     }
 
-    /// Includes the content: some vendors use one id for all parts, some gateways use none.
+    /// Returns the key of a part. It includes the content, because some vendors use one id for all parts and some
+    /// gateways use none.
     pub fn part_key(&self, MessagePart { segment, octets, .. }: &MessagePart) -> Digest {
         digest_parts(&[
             self.id.as_deref().unwrap_or_default().as_bytes(),
@@ -127,7 +129,7 @@ pub(super) struct MessagePart {
 }
 
 impl MessageText {
-    /// Octets with a user data header (UDH), which identifies parts of a concatenated message.
+    /// Decodes octets with a user data header (UDH), which identifies parts of a concatenated message.
     pub fn from_user_data(header: &[u8], data_coding: DataCoding, octets: Vec<u8>) -> Self {
         let segment = udh::split_header(header).ok().and_then(|(header, _)| header.segment().ok().flatten());
         match segment {
@@ -140,7 +142,7 @@ impl MessageText {
 pub(super) const MAX_BODY_BYTES: usize = 64 * 1024;
 const MAX_FIELDS: usize = 256;
 
-/// A request from the HTTP server. Masked: the path may contain a secret, query and body contain texts.
+/// A request from the HTTP server. `Debug` omits path, query and body, which may contain secrets and texts.
 #[derive(Clone, Copy, derive_more::Debug)]
 #[debug("WebhookRequest({method}, {} bytes)", body.len())]
 pub struct WebhookRequest<'a> {
@@ -169,7 +171,7 @@ impl WebhookResponse {
     }
 }
 
-/// The request as passed to drivers.
+/// A request as drivers receive it.
 #[derive(Clone, Copy)]
 pub(super) struct VendorRequest<'a> {
     pub method: &'a Method,
@@ -181,20 +183,20 @@ pub(super) struct VendorRequest<'a> {
 }
 
 impl<'a> VendorRequest<'a> {
-    /// Value of a header that occurs once and is text.
+    /// Returns the value of a header. `None`: the header is missing, repeated or not text.
     pub fn header(&self, name: impl http::header::AsHeaderName) -> Option<&'a str> {
         let mut values = self.headers.get_all(name).iter();
         let value = values.next()?.to_str().ok()?;
         values.next().is_none().then_some(value)
     }
 
-    /// Registered URL with the query: the text that most vendors sign.
+    /// Returns the registered URL with the query, which most vendors sign.
     pub fn signed_url(&self) -> String {
         let query = self.query.map(|query| format!("?{query}")).unwrap_or_default();
         format!("{}{query}", self.url)
     }
 
-    /// Media type without parameters, in lower case.
+    /// Returns the media type without parameters, in lower case.
     pub fn content_type(&self) -> String {
         let whole = self.header(CONTENT_TYPE).unwrap_or_default();
         whole.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
@@ -212,7 +214,7 @@ impl<'a> VendorRequest<'a> {
         Fields::parse_form(self.query.unwrap_or_default().as_bytes())
     }
 
-    /// Fields of a form or of a flat JSON object.
+    /// Parses the fields of a form or of a flat JSON object.
     pub fn body_fields(&self) -> Result<Fields<'a>, MalformedRequest> {
         if self.is_form() {
             Fields::parse_form(self.body)
@@ -223,7 +225,7 @@ impl<'a> VendorRequest<'a> {
         }
     }
 
-    /// Fields of the query for GET, otherwise of the body.
+    /// Parses the fields of the query for GET, otherwise those of the body.
     pub fn fields(&self) -> Result<Fields<'a>, MalformedRequest> {
         if self.method == Method::GET { self.query_fields() } else { self.body_fields() }
     }
@@ -236,7 +238,7 @@ impl<'a> VendorRequest<'a> {
     }
 }
 
-/// Names and values in request order.
+/// Names and values of fields, in the order of the request.
 pub(super) struct Fields<'a>(Vec<(String, Cow<'a, [u8]>)>);
 
 impl<'a> Fields<'a> {
@@ -270,14 +272,14 @@ impl<'a> Fields<'a> {
         object.into_iter().map(decode).collect::<Option<_>>().map(Fields).ok_or(MalformedRequest)
     }
 
-    /// Octets of a field that occurs once.
+    /// Returns the octets of a field. `None`: the field is missing or repeated.
     pub fn octets(&self, name: &str) -> Option<&[u8]> {
         let mut found = self.0.iter().filter(|(field, _)| field == name);
         let (_, value) = found.next()?;
         found.next().is_none().then_some(value)
     }
 
-    /// Text of a field that occurs once and is UTF-8.
+    /// Returns the text of a field. `None`: the field is missing, repeated or not UTF-8.
     pub fn text(&self, name: &str) -> Option<&str> {
         str::from_utf8(self.octets(name)?).ok()
     }
@@ -286,7 +288,7 @@ impl<'a> Fields<'a> {
         self.text(name).ok_or(MalformedRequest)
     }
 
-    /// Sender; empty if missing or not UTF-8.
+    /// Returns the sender. Empty if the field is missing or not UTF-8; an error if it is repeated.
     pub fn sender(&self, name: &str) -> Result<String, MalformedRequest> {
         let mut found = self.0.iter().filter(|(field, _)| field == name);
         let sender = found.next().and_then(|(_, value)| str::from_utf8(value).ok()).unwrap_or_default();
@@ -316,14 +318,14 @@ pub(super) fn decode_percent(escaped: &[u8]) -> Option<Cow<'_, [u8]>> {
     Some(percent_decode(&spaced).collect())
 }
 
-/// Constant time for equal lengths.
+/// Compares two slices, in constant time if their lengths are equal.
 pub(super) fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
     verify_slices_are_equal(a, b).is_ok()
 }
 
 pub(super) type Digest = [u8; 32];
 
-/// Digest of several parts, each prefixed with its length so that different lists never collide.
+/// Computes a digest of several parts, each prefixed with its length so that different lists never collide.
 pub(super) fn digest_parts(parts: &[&[u8]]) -> Digest {
     let mut context = digest::Context::new(&digest::SHA256);
     for part in parts {

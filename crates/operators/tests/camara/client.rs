@@ -73,7 +73,7 @@ async fn connections_are_reused() {
     }
 }
 
-/// A task that used up its coop budget must be woken again.
+/// Sends enough requests to use up the task's coop budget in tokio. The task must then be woken again.
 #[tokio::test]
 async fn concurrent_requests_of_one_task_complete() {
     let operator = FakeOperator::start().await;
@@ -92,7 +92,7 @@ async fn sent_request_is_not_retried() {
     let (operator, client) = (FakeOperator::start().await, short_timeout_client());
     operator.respond_in_order(VERIFY, vec![Json(200, json!({})), ScriptedResponse::HangUp, Json(200, json!({}))]);
     assert!(get(&client, &operator.url(VERIFY)).await.is_ok());
-    // On the pooled connection, the server closes after receiving the request.
+    // The server receives the next request on the pooled connection, and then closes it.
     assert_eq!(get(&client, &operator.url(VERIFY)).await.err(), Some(ClientError::Lost));
     assert_eq!(operator.requests().len(), 2);
     assert!(get(&client, &operator.url(VERIFY)).await.is_ok());
@@ -143,7 +143,7 @@ impl Authority {
         ClientCertificate { certificates: path("us.pem"), key: path("us.key") }
     }
 
-    /// A server that requires a client certificate.
+    /// Starts a server that requires a client certificate, and returns its port.
     async fn serve(&self) -> u16 {
         let key = KeyPair::generate().unwrap();
         let certificate =

@@ -90,7 +90,7 @@ pub const CAMARA: &[(u16, &str, &str)] = &[
     (504, "TIMEOUT", "mno_timeout"),
 ];
 
-/// Statuses without a known code.
+/// HTTP statuses of responses without a known error name, with the resulting error code.
 pub const STATUSES: &[(u16, &str)] = &[
     (201, "mno_response_error"),
     (204, "mno_response_error"),
@@ -113,7 +113,7 @@ pub const STATUSES: &[(u16, &str)] = &[
     (600, "internal_error"),
 ];
 
-/// Responses that fail in transport.
+/// Returns responses that fail in transport, with the client's error and the resulting error code.
 pub fn broken_responses() -> Vec<(ClientError, ScriptedResponse, &'static str)> {
     let chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n".to_vec();
     vec![
@@ -139,7 +139,7 @@ pub fn code(text: &str) -> ErrorCode {
     text.parse().unwrap()
 }
 
-/// Runs both operations against this response at this path.
+/// Checks the error code of both operations if the operator sends this response at this path.
 async fn assert_error(
     client: &Arc<Client>,
     path: &'static str,

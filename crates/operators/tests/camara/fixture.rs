@@ -54,7 +54,8 @@ impl Fixture {
         Fixture::with_client(&Arc::new(short_timeout_client()), change).await
     }
 
-    /// Reuses a client: creating one reads all system certificates.
+    /// Starts an operator and a connector that uses this client. Creating a client is slow: it reads all system
+    /// certificates.
     pub async fn with_client(client: &Arc<Client>, change: impl FnOnce(&mut CamaraConfig, &FakeOperator)) -> Self {
         let operator = FakeOperator::start().await;
         let mut config = CamaraConfig::new(
@@ -120,7 +121,7 @@ impl Fixture {
     }
 }
 
-/// Parameters of the authorization request.
+/// Returns the query parameters of an authorization request.
 pub fn query_parameters(redirect: &AuthorizationRedirect) -> HashMap<String, String> {
     let url = Url::parse(&redirect.location).unwrap();
     let pairs: Vec<_> = url.query_pairs().into_owned().collect();
@@ -130,14 +131,14 @@ pub fn query_parameters(redirect: &AuthorizationRedirect) -> HashMap<String, Str
     query_parameters
 }
 
-/// For tests with timeouts.
+/// Creates a client whose timeouts are short enough to wait for in a test.
 pub fn short_timeout_client() -> Client {
     let timeout = Duration::from_millis(700);
     let settings = ClientSettings { connect_timeout: timeout, timeout, ..ClientSettings::default() };
     Client::with_resolver(&settings, Arc::new(Names)).unwrap()
 }
 
-/// Resolver with missing, empty and hanging names.
+/// Resolver with one missing, one empty and one hanging name. All other names resolve to 127.0.0.1.
 #[derive(Debug)]
 pub struct Names;
 

@@ -33,7 +33,7 @@ pub fn token_flows() -> [SimSwapFlow; 3] {
     [SimSwapFlow::ClientCredentials, SimSwapFlow::Ciba, SimSwapFlow::JwtBearer { key, audience: Audience::Endpoint }]
 }
 
-/// SIM Swap without Number Verification.
+/// Changes a configuration to SIM Swap without Number Verification.
 pub fn only_sim_swap(flow: SimSwapFlow) -> impl FnOnce(&mut CamaraConfig, &FakeOperator) {
     |config, _| {
         (config.scopes.verify, config.scopes.device_phone_number) = (None, None);
@@ -59,7 +59,7 @@ impl Fixture {
         let (now, until) = (self.clock.now(), Instant::now() + Duration::from_secs(15));
         let operation =
             SimSwapRequest { check: check(), project: project(), number: &number, period, now, deadline: until };
-        // As the engine does.
+        // Drops the query at its deadline, as the engine does.
         timeout_at(until, self.camara.sim_history(operation)).await.unwrap_or(Err(ErrorCode::MnoTimeout))
     }
 }
@@ -210,7 +210,7 @@ async fn second_operation_is_tried_without_data() {
         (null(), swapped(), changed, false),
         (out_of_range(), swapped(), changed, false),
         (null(), out_of_range(), no_data, false),
-        // One permitted operation means that the operator works.
+        // An operator that permits one of the operations works, so its breaker stays closed.
         (null(), denied(), no_data, false),
         (denied(), out_of_range(), no_data, false),
         (denied(), denied(), failed, true),

@@ -25,7 +25,7 @@ use super::{
 const OPERATION_PATHS: [(&str, SimSwapOperation); 2] =
     [(DATE, SimSwapOperation::RetrieveDate), (CHECK, SimSwapOperation::Check)];
 
-/// Runs SIM Swap against this response at this path.
+/// Checks the error code of SIM Swap, with every token flow, if the operator sends this response at this path.
 async fn assert_error(
     client: &Arc<Client>,
     path: &'static str,
@@ -45,7 +45,7 @@ async fn assert_error(
             }
         });
         let fixture = fixture.await;
-        // Avoids waiting for a pending CIBA decision.
+        // With this interval, the connector does not wait for a pending CIBA decision: the deadline is earlier.
         let backchannel_response = json!({ "auth_req_id": "request-of-ours", "interval": 60 });
         fixture.operator.respond(BACKCHANNEL, Json(200, backchannel_response));
         fixture.operator.respond(path, response.clone());
@@ -77,9 +77,9 @@ async fn api_errors() {
             let expected = match *name {
                 // Out of range, and no other operation is configured.
                 "OUT_OF_RANGE" => "mno_no_data_available",
-                // SIM Swap has no device.
+                // `NotMobileIp` is replaced, because SIM Swap involves no device.
                 "USER_NOT_AUTHENTICATED_BY_MOBILE_NETWORK" => "mno_response_error",
-                // The client token was replaced without success.
+                // Not covered here: after these errors the connector replaces the client token and tries again.
                 "UNAUTHENTICATED" | "AUTHENTICATION_REQUIRED" => continue,
                 _ => expected,
             };
@@ -181,11 +181,11 @@ async fn polling_ends_before_the_deadline() {
         assert_eq!(fixture.operator.requests_to(TOKEN).len(), count, "{interval}");
         assert_eq!(fixture.camara.sim_swap_breaker_state(), BreakerState::Closed);
     };
-    // Concurrently, because they wait.
+    // The cases run concurrently, because each one waits.
     join_all(cases.map(run)).await;
 }
 
-/// The client's timeout is longer than the request's deadline.
+/// The query ends at its deadline, although the HTTP client would wait longer.
 #[tokio::test]
 async fn late_response_is_a_timeout() {
     let timeout = Duration::from_secs(30);

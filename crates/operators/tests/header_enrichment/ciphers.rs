@@ -15,7 +15,7 @@ fn encrypted(encoding: Encoding, cipher: Cipher) -> HeaderEnrichmentConfig {
     HeaderEnrichmentConfig { encoding, cipher, ..config() }
 }
 
-/// Format of Magma's gateways: signature, initialisation vector, and the number padded with spaces.
+/// Returns the configuration for Magma's gateways: signature, initialisation vector, and the number padded with spaces.
 fn magma() -> HeaderEnrichmentConfig {
     encrypted(Encoding::Hex, Cipher::aes256_cbc_hmac_md5(key(0, 32), key(32, 32)).unwrap())
 }
@@ -69,7 +69,7 @@ fn openssl_ciphertexts_are_decrypted() {
     }
 }
 
-/// 99999999999, correctly padded and signed.
+/// The encrypted value is 99999999999, correctly padded and signed.
 #[test]
 fn encrypted_placeholder_is_rejected() {
     let value = format!("a269eaa92de9108dd8ed0fafd044fd95{IV}ac4e797f5948a243a8e356c89c6d66ee");

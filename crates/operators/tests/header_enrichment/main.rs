@@ -25,7 +25,7 @@ fn number(text: &str) -> Msisdn {
     Msisdn::parse(text, Mode::Live).unwrap()
 }
 
-/// A plain header from two address ranges.
+/// Returns a configuration that accepts a plain header from two address ranges.
 fn config() -> HeaderEnrichmentConfig {
     HeaderEnrichmentConfig {
         name: "example".into(),

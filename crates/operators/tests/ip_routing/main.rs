@@ -19,7 +19,7 @@ fn network(id: &str) -> NetworkId {
     id.parse().unwrap()
 }
 
-/// Network id, "not mobile" or "unknown".
+/// Returns the network id, "not mobile" or "unknown".
 fn describe(located: &IpLocation) -> &str {
     match located {
         IpLocation::Mobile(network) => network.as_str(),
@@ -49,7 +49,8 @@ impl TestFolder {
         path
     }
 
-    /// Providers with MCC and MNC, with a mapped ISP name, with a mapped autonomous system, and unmapped.
+    /// Writes an ISP database. Its providers have an MCC and MNC, a mapped ISP name, a mapped autonomous system, or
+    /// none of these.
     fn isp(&self) -> PathBuf {
         let provider =
             |isp, system| vec![("isp", Value::Text(isp)), ("autonomous_system_number", Value::Number(system))];
@@ -67,7 +68,8 @@ impl TestFolder {
         self.write("isp.mmdb", database("GeoIP2-ISP", &records))
     }
 
-    /// Per provider: cellular in the first eighth, cable in the second, nothing in the rest.
+    /// Writes a database of connection types. The first part of each provider's range is cellular, the second is cable,
+    /// and the rest is missing.
     fn connection_type(&self) -> PathBuf {
         let kind = |kind| Value::Map(vec![("connection_type", Value::Text(kind))]);
         let mut records = vec![];
@@ -94,7 +96,7 @@ impl TestFolder {
     }
 }
 
-/// All sources configured.
+/// Returns a configuration with all sources.
 fn full_config(folder: &TestFolder) -> IpRoutingConfig {
     IpRoutingConfig {
         address_ranges: [

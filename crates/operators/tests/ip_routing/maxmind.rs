@@ -52,7 +52,7 @@ pub enum Value {
     Map(Vec<(&'static str, Value)>),
 }
 
-/// One record per range; ranges must not be nested.
+/// Encodes a database with one record per range. Ranges must not be nested.
 pub fn database(database_type: &'static str, records: &[(&str, Value)]) -> Vec<u8> {
     let mut tree = Tree::default();
     let mut data = vec![];
@@ -128,7 +128,7 @@ impl Tree {
     }
 }
 
-/// The control byte holds the type in its first three bits and the length (below 29) in the others.
+/// Encodes a value. The control byte holds the type in its first three bits and the length (below 29) in the others.
 fn encode(value: &Value, into: &mut Vec<u8>) {
     let control =
         |kind: u8, length: usize| kind << 5 | u8::try_from(length).ok().filter(|length| *length < 29).unwrap();

@@ -11,25 +11,25 @@ fn ranges_precede_plmn_codes_and_maps() {
             ("5.1.128.1", "23415"),
             ("5.1.32.1", "26201"),
             ("192.0.2.127", "23420"),
-            // MCC and MNC.
+            // The ISP database contains MCC and MNC.
             ("5.1.0.1", "23410"),
             ("5.1.64.1", "23410"),
             ("5.1.33.1", "not mobile"),
-            // ISP name.
+            // The ISP name is mapped to a network.
             ("5.2.0.1", "23430"),
             ("5.2.32.1", "not mobile"),
             ("5.2.64.1", "unknown"),
-            // Autonomous system, from the ISP or the ASN database.
+            // The autonomous system, from the ISP or the ASN database, is mapped to a network.
             ("5.3.0.1", "23433"),
             ("5.3.32.1", "not mobile"),
             ("5.3.64.1", "unknown"),
             ("5.6.0.1", "23433"),
-            // Unmapped.
+            // Neither the ISP name nor the autonomous system is mapped.
             ("5.4.0.1", "unknown"),
             ("5.4.32.1", "not mobile"),
-            // Invalid codes.
+            // MCC and MNC are invalid.
             ("5.5.0.1", "unknown"),
-            // In no source.
+            // No source contains the address.
             ("8.8.8.8", "unknown"),
             ("2a00:1::1", "310004"),
             ("2a00:1:0:1::1", "not mobile"),

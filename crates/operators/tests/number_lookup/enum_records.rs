@@ -75,7 +75,7 @@ fn provider_record_formats_are_parsed() {
         (sip, r"!^.*$!sip:+447701023231@unknown;err=1!", Err(LookupError::Refused)),
         (sip, r"!^.*$!sip:+44@ims.mnc010.mcc234.3gppnetwork.org;err=0!", network("23410")),
         (sip, r"!^.*$!sip:+447701023231@sbc.example.com!", NO_DATA),
-        // Codes of operators.
+        // Operator codes, which a table maps to networks.
         (tel, r"!^.*$!tel:+1-215-555-0123;npdi;rn=+1-215-555-0199!", network("310260")),
         (
             "E2U+pstn:sip",

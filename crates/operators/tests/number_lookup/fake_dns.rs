@@ -31,7 +31,7 @@ pub type Naptr<'a> = (u16, u16, &'a str, &'a str, &'a str);
 
 pub const TEL: Naptr<'_> = (10, 100, "u", "E2U+pstn:tel", r"!^(.*)$!tel:\1;mcc=234;mnc=10!");
 
-/// Offset after the question section.
+/// Returns the offset after the question section.
 fn end_of_question(wire: &[u8]) -> usize {
     let mut at = 12;
     while wire[at] != 0 {
@@ -54,7 +54,7 @@ pub fn naptr((order, preference, flags, service, expression): Naptr<'_>) -> Vec<
     data
 }
 
-/// A record of the queried name.
+/// Encodes a record of the queried name.
 pub fn record(kind: u16, data: &[u8]) -> Vec<u8> {
     let length = u16::try_from(data.len()).unwrap().to_be_bytes();
     [&[0xC0, 12][..], &kind.to_be_bytes(), &[0, 1, 0, 0, 0, 60], &length, data].concat()
@@ -81,7 +81,7 @@ pub fn has_edns(query: &[u8]) -> bool {
     query[11] == 1
 }
 
-/// Lower-cases the question.
+/// Converts the question in an answer to lower case.
 pub fn with_lower_case(mut answer: Vec<u8>) -> Vec<u8> {
     let end = end_of_question(&answer);
     answer[12..end].make_ascii_lowercase();
@@ -96,7 +96,7 @@ pub enum Transport {
 
 type Script = dyn Fn(&[u8], Transport) -> Vec<Vec<u8>> + Send + Sync;
 
-/// Sends the messages that the script returns for each query.
+/// Name server that sends the messages which its script returns for each query.
 pub struct FakeNameServer {
     pub port: u16,
     counts: Arc<[AtomicUsize; 2]>,
@@ -138,7 +138,7 @@ impl FakeNameServer {
         FakeNameServer { port, counts }
     }
 
-    /// Number of queries over UDP and TCP.
+    /// Returns the number of queries over UDP and over TCP.
     pub fn query_counts(&self) -> (usize, usize) {
         (self.counts[0].load(Ordering::SeqCst), self.counts[1].load(Ordering::SeqCst))
     }
@@ -154,7 +154,7 @@ async fn bind_udp_and_tcp() -> (TcpListener, UdpSocket) {
     }
 }
 
-/// A source for these ports, with a timeout that tests do not reach.
+/// Configures a source that queries these ports, with a timeout that tests do not reach.
 pub fn config(ports: &[u16]) -> EnumConfig {
     let servers = ports.iter().map(|port| format!("127.0.0.1:{port}").parse().unwrap()).collect();
     let mut config = EnumConfig { timeout: Duration::from_secs(20), ..EnumConfig::new("enum", servers) };

@@ -15,7 +15,7 @@ pub use ringtrue_test_support::http_server::{
 /// Time of the manual clock.
 pub const NOW_SECS: i64 = 1_794_700_000;
 
-/// A JSON response with a possibly malformed body.
+/// Creates a JSON response, whose body may be malformed.
 pub fn json(status: u16, body: &(impl ToString + ?Sized)) -> ScriptedResponse {
     ScriptedResponse::Plain(status, "content-type: application/json\r\n", body.to_string().into_bytes())
 }
@@ -24,7 +24,7 @@ pub fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::at(Timestamp::from_second(NOW_SECS).unwrap()))
 }
 
-/// With a timeout that tests do not reach. Creating a client reads all system certificates.
+/// Creates a client with a timeout that tests do not reach. Slow: it reads all system certificates.
 pub fn client() -> Arc<Client> {
     client_with_timeout(Duration::from_secs(20))
 }
@@ -34,6 +34,6 @@ pub fn client_with_timeout(total: Duration) -> Arc<Client> {
     Arc::new(Client::new(&settings).unwrap())
 }
 
-/// Never opens.
+/// Settings with which the breaker has no effect.
 pub const NO_BREAKER: BreakerSettings =
     BreakerSettings { failures: 1_000_000, open_for: SignedDuration::ZERO, max_open_for: SignedDuration::ZERO };

@@ -104,7 +104,7 @@ async fn failing_vendor_opens_the_breaker() {
     assert_eq!(resolve().await, network("23410"));
     assert_eq!(vendor.take_requests().len(), 1);
 
-    // Rejections and `Retry-After` open the breaker immediately.
+    // Rejected credentials and throttling open the breaker immediately. `Retry-After` sets the pause.
     for (response, seconds) in
         [(json(401, ""), 30), (json(402, ""), 30), (ScriptedResponse::Plain(429, "retry-after: 90\r\n", vec![]), 90)]
     {

@@ -64,7 +64,7 @@ fn hlr(directory: &Directory, secret: &'static str) -> HlrDriver {
     })
 }
 
-/// ENUM first, then the HLR with this timeout.
+/// Creates a lookup that queries ENUM first, and then the HLR with this timeout.
 fn lookup(directory: &Directory, config: EnumConfig, hlr_timeout: Duration) -> Arc<NumberLookup> {
     let first = Arc::new(fake_dns::source(config));
     let second = Arc::new(vendor_configs::source(
@@ -91,7 +91,7 @@ fn configured(id: &str) -> Network {
     }
 }
 
-/// Results of the queried sources, and the resolution.
+/// Returns the results of the queried sources, and the resolution.
 async fn look_up(
     lookup: &NumberLookup,
     number: &str,

@@ -65,7 +65,7 @@ impl TelcoFinderFixture {
         self.source.resolve(&number()).await
     }
 
-    /// Received requests without token requests.
+    /// Returns the received requests, except token requests.
     fn lookup_requests(&self) -> Vec<ReceivedRequest> {
         self.vendor.take_requests().into_iter().filter(|request| !request.line().ends_with(TOKEN)).collect()
     }

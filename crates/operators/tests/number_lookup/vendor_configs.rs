@@ -68,7 +68,7 @@ pub fn generic(base_url: &Url) -> GenericJson {
     }
 }
 
-/// All drivers, with the same base URL.
+/// Returns one driver of each kind, all with the same base URL.
 pub fn all_drivers(base_url: &Url) -> Vec<HlrDriver> {
     vec![
         infobip(base_url.clone()),
@@ -85,7 +85,7 @@ pub fn source(driver: HlrDriver, client: &Arc<Client>) -> HttpHlr {
     HttpHlr::new(config, Arc::clone(client), clock(), Arc::new(SystemEntropy::default())).unwrap()
 }
 
-/// Checks the result of each response.
+/// Checks the lookup result for each response of the vendor.
 pub async fn assert_results(
     vendor: &FakeVendor,
     driver: HlrDriver,

@@ -16,7 +16,7 @@ use tokio::{
 
 use super::{loopback, post, responding};
 
-/// The client's deadline plus slack for a busy machine.
+/// Maximum duration of a request: the client's deadline, and slack for a busy machine.
 const MAX_ELAPSED: Duration = Duration::from_secs(4);
 
 #[tokio::test]
@@ -72,7 +72,8 @@ async fn drip_feeding_peer_times_out() {
     assert!(started_at.elapsed() < MAX_ELAPSED);
 }
 
-/// Sends the head, then repeats `piece` while the client reads, and counts the bytes.
+/// Starts a peer that sends the head and then repeats `piece` for as long as the client reads. Also returns the count
+/// of these bytes.
 async fn flooding_peer(head: &'static str, piece: &'static str) -> (TestServer, Arc<AtomicUsize>) {
     let taken = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&taken);
@@ -91,7 +92,7 @@ async fn flooding_peer(head: &'static str, piece: &'static str) -> (TestServer, 
     (peer, taken)
 }
 
-/// Socket buffers of both sides plus the client's limit.
+/// More than the socket buffers of both sides and the client's limit hold together.
 const MAX_BYTES_SENT: usize = 16 * 1_024 * 1_024;
 
 #[tokio::test]

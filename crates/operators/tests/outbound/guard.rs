@@ -19,7 +19,8 @@ use tokio::io::AsyncWriteExt;
 
 use super::{ScriptedResolver, allowing, callback_request, post, recording};
 
-/// All of these refer to this machine or its network. Some are rejected when parsed, the others when opened.
+/// Hosts that refer to this machine or its network. Some are rejected when the URL is parsed, the others when it is
+/// opened.
 const INTERNAL_HOSTS: [&str; 24] = [
     "127.0.0.1",
     "localhost",
@@ -55,7 +56,7 @@ async fn internal_addresses_are_never_connected() {
     for host in INTERNAL_HOSTS {
         for scheme in ["http", "https"] {
             let url = format!("{scheme}://{host}:{}/", v4.port);
-            // URLs stored under another policy.
+            // A stored URL may have been accepted under another policy.
             if CallbackUrl::from_stored(&url).is_ok() {
                 assert_eq!(post(&strict, &url).await, Err(TransportError::BlockedAddress), "{url}");
             }
@@ -90,7 +91,7 @@ async fn only_permitted_addresses_are_tried() {
     assert_eq!(forbidden.connections(), 0);
 }
 
-/// 127.0.0.1 plays the public address.
+/// The loopback address 127.0.0.1 stands for a public address here.
 #[tokio::test]
 async fn rebound_name_is_blocked() {
     let public = TestServer::start("127.0.0.1:0", |mut stream, _| async move {
@@ -179,7 +180,7 @@ impl Resolver for Names {
     }
 }
 
-/// Other names, or the address itself, may refer to our own host.
+/// Any name, or the address itself, may refer to our own host.
 #[tokio::test(start_paused = true)]
 async fn addresses_of_own_names_are_blocked_under_any_name() {
     let names = Arc::new(Names::default());
@@ -221,7 +222,7 @@ async fn addresses_of_own_names_are_blocked_under_any_name() {
     assert!(!is_blocked(&strict, "a.example").await);
 }
 
-/// A resolver whose names fail, or hang, while they are in the set.
+/// Resolver that can be made to fail or hang for some names.
 #[derive(Debug, Default)]
 struct FailingNames {
     names: Names,
@@ -261,7 +262,7 @@ impl FailingNames {
         Arc::new(resolver)
     }
 
-    /// A client of a service with two names.
+    /// Creates a client for a service with two host names of its own.
     fn client(self: &Arc<Self>, allowed_addresses: &[&str], allowed_hosts: &[&str]) -> Outbound {
         let policy = AddressPolicy {
             allowed_addresses: allowed_addresses.iter().map(|range| range.parse().unwrap()).collect(),
@@ -285,7 +286,8 @@ impl FailingNames {
     }
 }
 
-/// The result of the guard. Permitted addresses are not reachable in tests.
+/// Returns the decision of the address guard. Connecting to permitted addresses fails in tests, which counts as
+/// success.
 async fn guarded(client: &Outbound, host: &str) -> Result<(), TransportError> {
     match post(client, &format!("https://{host}/")).await {
         Err(error @ (TransportError::BlockedAddress | TransportError::OwnAddressUnknown)) => Err(error),
@@ -303,7 +305,7 @@ async fn callbacks_are_refused_while_an_own_name_was_never_resolved() {
         for host in ["c.example", "1.1.1.1", "a.example", "8.8.8.8"] {
             assert_eq!(guarded(&client, host).await, Err(TransportError::OwnAddressUnknown), "{host} {is_hanging}");
         }
-        // The other name was resolved.
+        // The name with this address was resolved.
         assert_eq!(guarded(&client, "b.example").await, Err(TransportError::BlockedAddress));
         assert_eq!(guarded(&client, "10.0.0.1").await, Err(TransportError::BlockedAddress));
 
@@ -328,7 +330,7 @@ async fn last_addresses_of_an_own_name_stay_blocked() {
     let names = FailingNames::new();
     let client = names.client(&[], &[]);
     assert_eq!(guarded(&client, "c.example").await, Ok(()));
-    // One name fails, the other has moved.
+    // One of our names cannot be resolved; the other has a new address.
     names.failing.lock().insert("eu.ours.example");
     names.names.set("sms.ours.example", "1.1.1.1");
     tokio::time::advance(Duration::from_secs(61)).await;
@@ -339,7 +341,7 @@ async fn last_addresses_of_an_own_name_stay_blocked() {
     ] {
         assert_eq!(guarded(&client, host).await, expected, "{host}");
     }
-    // All fail, for as long as it takes.
+    // If no name can be resolved, the last addresses stay in use without a time limit.
     names.failing.lock().insert("sms.ours.example");
     for _ in 0..20 {
         tokio::time::advance(Duration::from_mins(10)).await;

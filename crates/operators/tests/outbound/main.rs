@@ -17,7 +17,7 @@ use ringtrue_operators::outbound::{Outbound, OutboundSettings, Resolver};
 use ringtrue_test_support::http_server::{ReceivedRequest, TestServer};
 use tokio::{io::AsyncWriteExt, sync::mpsc};
 
-/// Returns its results in order, and repeats the last one.
+/// Resolver that returns its results in order, and repeats the last one.
 #[derive(Debug)]
 struct ScriptedResolver(Mutex<VecDeque<Vec<IpAddr>>>);
 
@@ -37,7 +37,7 @@ impl Resolver for ScriptedResolver {
     }
 }
 
-/// Allows the loopback addresses that these tests use.
+/// Creates settings that allow these loopback ranges, with short timeouts.
 fn allowing(ranges: &[&str]) -> OutboundSettings {
     let allowed_addresses = ranges.iter().map(|range| range.parse().unwrap()).collect();
     OutboundSettings {
@@ -70,7 +70,7 @@ async fn post(client: &Outbound, url: &str) -> Result<OutboundResponse, Transpor
     client.post(callback_request(url)).await
 }
 
-/// Sends the same bytes for every request and keeps the connection open.
+/// Starts a server that sends the same bytes for every request and keeps the connection open.
 async fn responding(response: impl Into<Vec<u8>>) -> TestServer {
     let response = Arc::new(response.into());
     TestServer::start("127.0.0.1:0", move |mut stream, _| {
@@ -85,7 +85,7 @@ async fn responding(response: impl Into<Vec<u8>>) -> TestServer {
     .await
 }
 
-/// Responds with 200 and returns the received requests.
+/// Starts a server that responds with 200, and returns the requests that it receives.
 async fn recording() -> (TestServer, mpsc::UnboundedReceiver<ReceivedRequest>) {
     let (sender, requests) = mpsc::unbounded_channel();
     let server = TestServer::start("127.0.0.1:0", move |mut stream, _| {

@@ -23,7 +23,7 @@ use super::{ScriptedResolver, allowing, post};
 
 const HOST: &str = "receiver.example";
 
-/// A certificate from an authority, valid from 2019 on.
+/// Issues a certificate that is valid from 2019 on.
 fn issued_certificate(
     name: &str,
     issuer: &Issuer<'_, KeyPair>,
@@ -44,7 +44,7 @@ struct TlsFixture {
 }
 
 impl TlsFixture {
-    /// The certificate is from the authority.
+    /// Starts a receiver with a certificate that the authority issued.
     async fn new(name: &str) -> TlsFixture {
         TlsFixture::with(|issuer| issued_certificate(name, issuer, |_| {})).await
     }
@@ -52,7 +52,7 @@ impl TlsFixture {
     async fn with(certify: impl FnOnce(&Issuer<'_, KeyPair>) -> (Certificate, KeyPair)) -> TlsFixture {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        // The default name is that of all certificates.
+        // By default, all certificates have the same name. The authority needs its own.
         params.distinguished_name.push(DnType::CommonName, "authority");
         let authority_key = KeyPair::generate().unwrap();
         let authority = params.self_signed(&authority_key).unwrap();
@@ -135,7 +135,7 @@ async fn rejected_certificate_is_named() {
     }
 }
 
-/// Peers that do not speak our TLS: the response to a handshake, and the error.
+/// Each case is a peer's response to our handshake, with the error that names the problem.
 #[tokio::test]
 async fn peer_without_our_tls_is_named() {
     let trusting = TlsFixture::new(HOST).await.client(true);
@@ -169,7 +169,7 @@ async fn peer_without_our_tls_is_named() {
     }
 }
 
-/// A server that stops at its end.
+/// A running `openssl s_server`, which stops when this is dropped.
 struct OpenSsl(Child);
 
 impl OpenSsl {

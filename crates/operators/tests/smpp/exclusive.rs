@@ -28,7 +28,7 @@ impl Node {
         self.connector.connector_status().state == ConnectorState::Standby
     }
 
-    /// Fails the node's requests to the database.
+    /// Makes the node's requests to the database fail.
     fn set_unreachable(&self, is_unreachable: bool) {
         self.fixture.deployment.leases.set_unreachable(self.fixture.node, is_unreachable);
     }
@@ -38,7 +38,7 @@ async fn one_bind_smsc() -> Smsc {
     Smsc::start(SmscConfig { max_binds: 1, ..SmscConfig::default() }).await.unwrap()
 }
 
-/// The first node is bound, the second stands by.
+/// Starts two nodes. The first one is bound, and the second stands by.
 async fn start_nodes(smsc: &Smsc) -> (Node, Node) {
     let first = Node::start(Fixture::new(), smsc.address().port());
     advance_until("the first node is bound", || first.is_bound()).await;
@@ -47,7 +47,8 @@ async fn start_nodes(smsc: &Smsc) -> (Node, Node) {
     (first, second)
 }
 
-/// Advances the paused clock in small steps, and lets the tasks and sockets of both nodes run after each.
+/// Advances the paused clock in small steps until the event has happened. The tasks and sockets of both nodes run after
+/// each step.
 async fn advance_until(event: &str, mut has_happened: impl FnMut() -> bool) {
     for _ in 0..2_000 {
         for _ in 0..200 {
@@ -156,7 +157,7 @@ async fn node_that_cannot_bind_hands_over() {
     assert_received(&smsc, &second, "hello").await;
 }
 
-/// While no node can bind, no node claims that one is bound.
+/// While no node can bind, every node reports that the receivers are unavailable.
 #[tokio::test(start_paused = true)]
 async fn receivers_become_unavailable_on_all_nodes() {
     let smsc = one_bind_smsc().await;

@@ -65,7 +65,7 @@ struct Fixture {
     deployment: Arc<Deployment>,
 }
 
-/// What the nodes of a deployment share.
+/// State that the nodes of a deployment share.
 struct Deployment {
     reassembly: Arc<InMemoryReassembly>,
     leases: Arc<InMemoryLeases>,
@@ -88,7 +88,7 @@ impl Fixture {
         }))
     }
 
-    /// Another node of the same deployment.
+    /// Creates another node of the same deployment.
     fn another_node(&self) -> Self {
         Self::on(Arc::clone(&self.deployment))
     }
@@ -154,7 +154,7 @@ impl Fixture {
     }
 }
 
-/// A connector, and an SMSC that the test controls.
+/// Starts a connector, and an SMSC that the test controls.
 async fn start_with_manual_smsc(change: impl FnOnce(SmppConfig) -> SmppConfig) -> (Fixture, ManualSmsc, SmppConnector) {
     let (fixture, smsc) = (Fixture::new(), ManualSmsc::start().await);
     let connector = fixture.start(change(Fixture::config(smsc.port())));

@@ -15,13 +15,13 @@ use crate::{
 
 const RESEND: CommandStatus = CommandStatus::RECEIVER_TEMPORARY_ERROR;
 
-/// An SMSC that distributes parts over the binds of two nodes.
+/// Two nodes of a deployment. The test distributes the parts of an SMS over their binds.
 struct TwoNodes {
     one: Node,
     other: Node,
 }
 
-/// A node, as its SMSC sees it.
+/// A node, with the bind as its SMSC sees it.
 struct Node {
     fixture: Fixture,
     bound: Bound,
@@ -98,7 +98,7 @@ async fn after_an_inbox_failure_the_resent_part_redelivers_the_sms() {
     other.fixture.inbox.fail_next(1);
     assert_eq!(other.deliver(part(7, 2, 2, "two")).await, RESEND);
     assert_eq!(other.texts(), NONE);
-    // To whichever node.
+    // The SMSC may resend the part to any node.
     assert_eq!(one.deliver(part(7, 2, 2, "two")).await, CommandStatus::OK);
     assert_eq!((one.texts(), other.texts()), (vec!["one two".to_owned()], vec![]));
 }
@@ -161,7 +161,7 @@ async fn references_of_different_widths_are_different() {
     assert_eq!(one.texts(), ["five six", "seven eight"]);
 }
 
-/// SMPP 3.4, 5.3.2.32.
+/// As SMPP 3.4, 5.3.2.32, specifies.
 #[tokio::test(start_paused = true)]
 async fn payload_takes_precedence_over_short_message() {
     let TwoNodes { one, .. } = TwoNodes::start().await;

@@ -81,7 +81,7 @@ impl ManualSmsc {
     }
 }
 
-/// PDU header with the given total length.
+/// Encodes a PDU header with this total length.
 pub fn header(octets: u8, command: u32, sequence: u8) -> Vec<u8> {
     [&[0, 0, 0, octets][..], &command.to_be_bytes(), &[0, 0, 0, 0, 0, 0, 0, sequence]].concat()
 }
@@ -96,7 +96,7 @@ pub async fn accept_bind<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(str
 }
 
 impl Bound {
-    /// Sends a message; the task returns the response status.
+    /// Sends a message. The returned task yields the response status.
     pub fn send(&self, message: ShortMessage) -> JoinHandle<CommandStatus> {
         let link = self.link.clone();
         TaskTracker::new().spawn(async move {
@@ -123,7 +123,7 @@ pub fn sms(text: &str) -> ShortMessage {
     }
 }
 
-/// One part of a concatenated SMS with a reference of eight bits.
+/// Creates one part of a concatenated SMS, with a reference of eight bits.
 pub fn part(reference: u8, total: u8, sequence: u8, text: &str) -> ShortMessage {
     part_with(ConcatenationReference::EightBit(reference), total, sequence, text)
 }

@@ -47,7 +47,7 @@ async fn lost_link_is_reconnected_and_unacknowledged_sms_is_resent() {
     sandbox.smsc.observer().wait_until(|counts| counts.failed_attempts == 1 && counts.binds == 0).await;
     advance(SECOND).await;
     assert_eq!(delivery.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
-    // Deduplication is the store's task.
+    // The connector delivers duplicates: deduplication is the task of the store.
     assert_eq!(sandbox.fixture.inbox.texts(), ["hello", "hello"]);
     assert_eq!(sandbox.connector.status().binds_up, 1);
 }

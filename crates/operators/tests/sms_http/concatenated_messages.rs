@@ -70,7 +70,7 @@ async fn parts_are_joined_across_nodes_and_restarts() {
     assert_eq!(statuses(&after_restart, &parts[2..]).await, [200]);
     assert_eq!((after_restart.texts(), other.texts()), (vec!["VERIFY 4F7K2Q9X0Z".to_owned()], vec![]));
     assert_eq!(other.inbox.partials.lock().len(), 0, "the first part was reported by its own node");
-    // A node without memory of the parts recognises them.
+    // A restarted node recognises the parts, although its own cache is empty.
     assert_eq!(statuses(&after_restart, &parts[..1]).await, [200]);
     assert_eq!((after_restart.texts().len(), after_restart.count(WebhookOutcome::Duplicate)), (1, 1));
 }

@@ -1,4 +1,4 @@
-//! Rejected configurations.
+//! Configurations that are rejected.
 
 use std::sync::Arc;
 

@@ -182,7 +182,7 @@ async fn wrong_secret_is_rejected() {
     }
 }
 
-/// Variants with one flipped bit, at every position that the signature covers.
+/// Returns variants of a request with one flipped bit, at every position that the signature covers.
 fn modified(vendor: &Vendor, request: &TestRequest) -> Vec<TestRequest> {
     let mut modified = vec![];
     for index in 0..request.headers.len() {

@@ -73,7 +73,7 @@ impl WebhookFixture {
         Self::on_deployment(config, reassembly, clock)
     }
 
-    /// The same webhook on another node, or after a restart.
+    /// Creates the same webhook on another node, or after a restart.
     pub fn another_node(&self, config: WebhookConfig) -> Self {
         Self::on_deployment(config, self.reassembly.clone(), self.clock.clone())
     }
@@ -158,7 +158,7 @@ impl TestRequest {
         self
     }
 
-    /// Appends the path secret.
+    /// Appends the path secret to the path.
     pub fn with_path_secret(mut self) -> Self {
         self.path_and_query = self.path_and_query.replacen(PATH, &format!("{PATH}/{PATH_SECRET}"), 1);
         self
@@ -179,7 +179,7 @@ pub struct TestSms<'a> {
     pub from: &'a str,
     pub to: &'a str,
     pub text: &'a str,
-    /// Signing time.
+    /// Signing time, in Unix seconds.
     pub at: i64,
 }
 
@@ -192,7 +192,7 @@ pub fn number(digits: &str) -> Msisdn {
     Msisdn::parse(&format!("+{digits}"), Mode::Live).unwrap()
 }
 
-/// Without path secret and address ranges.
+/// Creates a configuration without path secret and address ranges.
 pub fn unrestricted(driver: WebhookDriver) -> WebhookConfig {
     WebhookConfig {
         name: "door".into(),

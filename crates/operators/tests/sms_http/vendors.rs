@@ -38,7 +38,7 @@ pub struct Vendor {
     pub signed_part: SignedPart,
     pub has_timestamp: bool,
     pub acknowledgement: (StatusCode, &'static str, &'static str),
-    /// Malformed requests are acknowledged too.
+    /// Whether malformed requests are acknowledged too.
     pub acknowledges_malformed: bool,
 }
 
@@ -160,7 +160,7 @@ fn twilio_fields<'a>(message: &TestSms<'a>, plus: &'a [String; 2]) -> Vec<(&'a s
     vec![("ToCountry", "GB"), ("MessageSid", id), ("From", &plus[0]), ("To", &plus[1]), ("Body", text)]
 }
 
-/// Twilio writes numbers with their `+`.
+/// Returns sender and receiver with their `+`, as Twilio writes them.
 fn plus(message: &TestSms<'_>) -> [String; 2] {
     [message.from, message.to].map(|text| {
         if text.starts_with(|first: char| first.is_ascii_digit()) { format!("+{text}") } else { text.to_owned() }
@@ -316,7 +316,7 @@ fn messagebird_fields<'a>(message: &TestSms<'a>) -> Vec<(&'a str, &'a str)> {
     vec![("id", id), ("originator", from), ("recipient", to), ("body", text), ("createdDatetime", "2026-11-14")]
 }
 
-/// Adds the token that covers URL and body.
+/// Adds a token that covers URL and body to the request.
 pub fn messagebird_signed(
     request: TestRequest,
     (alg, algorithm): (&str, hmac::Algorithm),

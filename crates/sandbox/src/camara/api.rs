@@ -58,7 +58,7 @@ pub(super) fn device_phone_number(
     }
 }
 
-/// The number of the recognised device, or the error of its recognition.
+/// Returns the number of the recognised device, or the error that the number simulates.
 fn recognised_number(grant: &Grant) -> Result<&PhoneNumber, CamaraError> {
     let subject = grant.subject.as_ref().filter(|subject| subject.authentication != AuthenticationMethod::Named);
     let number = &subject.ok_or(CamaraError::NotAuthenticatedByNetwork)?.number;
@@ -158,7 +158,7 @@ pub(super) fn retrieve_sim_swap_date(
     }
 }
 
-/// The number of the access token or of the request body; never both.
+/// Returns the number from the access token or from the request body. Both together are an error.
 fn resolve_number(grant: &Grant, value_in_body: Option<&Value>) -> Result<PhoneNumber, CamaraError> {
     let number_in_body = value_in_body.map(parse_phone_number).transpose()?;
     match (&grant.subject, number_in_body) {
@@ -284,7 +284,7 @@ fn parse_object<T: DeserializeOwned>(request: &Request) -> Result<T, CamaraError
     parsed.ok_or(CamaraError::InvalidArgument("The request body is not a JSON object."))
 }
 
-/// For optional properties: distinguishes `null` from a missing property.
+/// Deserialises an optional property, and distinguishes `null` from a missing property.
 fn deserialize_present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
@@ -311,7 +311,7 @@ pub(super) enum CamaraError {
     Internal,
     Unavailable,
     Timeout,
-    /// Set by a fault.
+    /// An injected fault sets the status.
     Simulated(StatusCode),
 }
 
@@ -382,7 +382,7 @@ impl CamaraError {
     }
 }
 
-/// The generic code of a status.
+/// Returns the generic error code of an HTTP status.
 fn default_code(status: StatusCode) -> &'static str {
     match status.as_u16() {
         401 => "UNAUTHENTICATED",

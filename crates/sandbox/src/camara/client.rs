@@ -22,7 +22,7 @@ pub struct OAuthClient {
 }
 
 impl OAuthClient {
-    /// A client with all scopes and without credentials.
+    /// Creates a client with all scopes and without credentials.
     pub fn new(id: impl Into<String>) -> Self {
         Self {
             id: id.into(),
@@ -38,7 +38,7 @@ impl OAuthClient {
         Self { secret: Some(secret.into()), ..self }
     }
 
-    /// Public keys: a JWK or a JWK set.
+    /// Sets the public keys: a JWK or a JWK set.
     pub fn with_keys(self, keys: &Value) -> Result<Self, InvalidJwk> {
         Ok(Self { keys: ClientKeys::parse(keys)?, ..self })
     }
@@ -72,7 +72,7 @@ pub enum Scope {
     VerifyNumber,
     #[strum(serialize = "number-verification:device-phone-number:read")]
     ReadDeviceNumber,
-    /// For both operations of SIM Swap.
+    /// Covers both operations of SIM Swap.
     #[strum(serialize = "sim-swap")]
     SimSwap,
     #[strum(serialize = "sim-swap:check")]
@@ -82,7 +82,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Tokens with such a scope are single-use.
+    /// Whether this is a scope of Number Verification. Tokens with such a scope are single-use.
     fn is_number_verification(self) -> bool {
         matches!(self, Self::VerifyNumber | Self::ReadDeviceNumber)
     }

@@ -51,13 +51,13 @@ impl Endpoint {
         }
     }
 
-    /// CAMARA API rather than OAuth endpoint.
+    /// Whether this is a CAMARA API and not an OAuth endpoint.
     pub(super) fn is_api(self) -> bool {
         matches!(self, Self::VerifyNumber | Self::DevicePhoneNumber | Self::CheckSimSwap | Self::RetrieveSimSwapDate)
     }
 }
 
-/// Faults of a response. All can be combined; the default has none.
+/// Faults that an endpoint simulates in a response. All can be combined; the default has none.
 #[expect(clippy::struct_excessive_bools, reason = "independent faults")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Setters)]
 #[setters(strip_option)]
@@ -96,12 +96,12 @@ impl EndpointFault {
     }
 }
 
-/// Active faults by endpoint, with the number of remaining responses.
+/// Active faults by endpoint, with the number of responses that they still affect.
 #[derive(Debug, Default)]
 pub(super) struct FaultTable(Mutex<HashMap<Endpoint, (EndpointFault, Option<u32>)>>);
 
 impl FaultTable {
-    /// Replaces the fault of an endpoint. `None`: until cleared.
+    /// Replaces the fault of an endpoint for the next `times` responses. `None`: until it is cleared.
     pub(super) fn set(&self, endpoint: Endpoint, fault: EndpointFault, times: Option<u32>) {
         self.0.lock().insert(endpoint, (fault, times));
     }
@@ -110,7 +110,7 @@ impl FaultTable {
         self.0.lock().clear();
     }
 
-    /// The fault of the next response; counts it down.
+    /// Returns the fault of the next response, and counts it down.
     pub(super) fn take_next(&self, endpoint: Endpoint) -> EndpointFault {
         let mut faults = self.0.lock();
         match faults.get_mut(&endpoint) {
@@ -138,7 +138,7 @@ pub struct RecordedRequest {
 pub(super) struct RequestObserver {
     capacity: usize,
     recent: Mutex<VecDeque<RecordedRequest>>,
-    /// Counts by endpoint.
+    /// Number of requests by endpoint.
     requests: [AtomicU64; Endpoint::VARIANTS.len()],
     request_received: Notify,
 }
@@ -176,7 +176,7 @@ impl RequestObserver {
         }
     }
 
-    /// Oldest first.
+    /// Returns the recent requests, oldest first.
     pub(super) fn recorded_requests(&self) -> Vec<RecordedRequest> {
         self.recent.lock().iter().cloned().collect()
     }

@@ -1,4 +1,4 @@
-//! JWTs: those that clients sign, and the operator's ID tokens.
+//! Verifies the JWTs that clients sign, and signs the operator's ID tokens.
 
 use aws_lc_rs::{
     error::Unspecified,
@@ -19,7 +19,7 @@ use thiserror::Error;
 pub(super) const CLIENT_SIGNING_ALGORITHMS: [Algorithm; 4] =
     [Algorithm::ES256, Algorithm::RS256, Algorithm::PS256, Algorithm::EdDSA];
 
-/// `0x04` and both coordinates.
+/// Length of an uncompressed point: `0x04` and both coordinates.
 const P256_POINT_OCTETS: usize = 65;
 
 pub(super) type Claims = Map<String, Value>;
@@ -58,7 +58,7 @@ fn is_supported(jwk: &Jwk) -> bool {
     }
 }
 
-/// A parsed JWT whose signature is not verified yet. Hides the claims, which may contain a phone number.
+/// A parsed JWT whose signature is not verified yet. `Debug` hides the claims, which may contain a phone number.
 #[derive(derive_more::Debug)]
 #[debug("Jws({:?})", header.alg)]
 pub(super) struct Jws<'a> {
@@ -70,16 +70,16 @@ pub(super) struct Jws<'a> {
 impl<'a> Jws<'a> {
     pub(super) fn parse(compact: &'a str) -> Option<Self> {
         let TokenData { header, claims } = insecure_decode(compact).ok()?;
-        // No critical extensions are supported.
+        // A token with critical extensions (`crit`) is rejected, because none is supported.
         header.crit.is_none().then_some(Self { compact, header, claims })
     }
 
-    /// Unverified `iss`.
+    /// Returns `iss`, which is not verified yet.
     pub(super) fn claimed_issuer(&self) -> Option<&str> {
         self.claims.get("iss").and_then(Value::as_str)
     }
 
-    /// The claims, if one of the keys verifies the signature.
+    /// Returns the claims, if one of the keys verifies the signature.
     pub(super) fn verify_with(self, keys: &ClientKeys) -> Option<Claims> {
         keys.0.iter().any(|key| self.is_signed_by(key)).then_some(self.claims)
     }
@@ -118,12 +118,12 @@ impl SigningKey {
         Ok(Self { key, header: Header { kid: Some(kid), ..Header::new(Algorithm::ES256) }, jwk })
     }
 
-    /// Uses the `kid` of another key, for invalid signatures.
+    /// Takes the `kid` of another key, so that the signatures of this key are invalid for the other.
     pub(super) fn with_kid_of(self, other: &Self) -> Self {
         Self { header: other.header.clone(), ..self }
     }
 
-    /// Public key as a JWK set.
+    /// Returns the public key as a JWK set.
     pub(super) fn jwks(&self) -> Value {
         json!({ "keys": [self.jwk] })
     }

@@ -24,12 +24,12 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// A header's value; an invalid one becomes U+FFFD, which matches nothing.
+    /// Returns the value of a header. An invalid value becomes U+FFFD, which matches nothing.
     pub(super) fn header(&self, name: &HeaderName) -> Option<&str> {
         self.head.headers.get(name).map(|value| value.to_str().unwrap_or("\u{fffd}"))
     }
 
-    /// Credentials in `Authorization` with this scheme.
+    /// Returns the credentials in `Authorization`, if they have this scheme.
     pub(super) fn credentials(&self, scheme: &str) -> Option<&str> {
         let (found, credentials) = self.header(&AUTHORIZATION)?.split_once(' ')?;
         found.eq_ignore_ascii_case(scheme).then(|| credentials.trim())
@@ -72,13 +72,13 @@ impl OAuthParameters {
         self.values.get(name).map(String::as_str)
     }
 
-    /// Repeated parameters are not allowed (RFC 6749, 3.1).
+    /// Whether a parameter is repeated, which is not allowed (RFC 6749, 3.1).
     pub(super) fn has_repeated(&self) -> bool {
         self.repeated
     }
 }
 
-/// Parameters of a request object. Numbers become their digits.
+/// Parameters of a request object. Numbers become text.
 impl From<Claims> for OAuthParameters {
     fn from(claims: Claims) -> Self {
         let text = |value| match value {
@@ -97,7 +97,7 @@ pub(super) fn json_response(body: &impl Serialize) -> HttpResponse {
     json_response_with_status(StatusCode::OK, body)
 }
 
-/// Sets `Cache-Control: no-store`, because nearly every response is secret or personal.
+/// Builds a JSON response with `Cache-Control: no-store`, because nearly every response is secret or personal.
 pub(super) fn json_response_with_status(status: StatusCode, body: &impl Serialize) -> HttpResponse {
     match serde_json::to_vec(body) {
         Ok(body) => build_response(status, "application/json", body),
@@ -105,7 +105,7 @@ pub(super) fn json_response_with_status(status: StatusCode, body: &impl Serializ
     }
 }
 
-/// Plain text for browsers.
+/// Builds a plain-text response, for browsers.
 pub(super) fn text_response(status: StatusCode, text: &'static str) -> HttpResponse {
     build_response(status, "text/plain; charset=utf-8", text)
 }
@@ -162,7 +162,7 @@ pub(super) struct OAuthError {
 }
 
 impl OAuthError {
-    /// Response of the token and backchannel endpoints.
+    /// Builds the error response of the token and backchannel endpoints.
     pub(super) fn into_response(self) -> HttpResponse {
         let status = match self.code {
             OAuthErrorCode::InvalidClient => StatusCode::UNAUTHORIZED,

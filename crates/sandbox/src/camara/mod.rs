@@ -9,8 +9,8 @@
 //! The CAMARA security profile applies where it is stricter than OpenID: exactly one purpose in the scope, client
 //! assertions that live up to five minutes and are used once, and no parameters outside of a request object.
 //!
-//! Connections, bodies and stored entries are bounded. Codes and tokens are self-contained and sealed; only used ones
-//! are stored.
+//! Connections, bodies and stored entries are bounded. Codes and tokens contain their data in encrypted form, so that
+//! only used ones are stored.
 //!
 //! Deliberately absent: TLS, DPoP, refresh tokens, consent, encrypted tokens, subscriptions to SIM changes, and
 //! persistence.
@@ -61,16 +61,16 @@ pub struct OperatorConfig {
     /// Public URL of the authorization endpoint, if devices use a different one than clients.
     pub authorization_endpoint: Option<String>,
     pub clients: Vec<OAuthClient>,
-    /// SIM of devices without `login_hint`; `None`: such devices are not recognised.
+    /// SIM of devices that send no `login_hint`. `None`: such devices are not recognised.
     pub default_sim: Option<PhoneNumber>,
-    /// Legal limit on the recorded SIM history; `None`: unlimited.
+    /// Number of days for which the law permits a SIM history. `None`: unlimited.
     pub monitored_days: Option<u32>,
     /// Polling interval of CIBA clients, in whole seconds.
     pub poll_interval: Duration,
     pub clock: Clock,
-    /// Further connections are closed immediately.
+    /// Maximum number of connections. Further ones are closed immediately.
     pub max_connections: usize,
-    /// Seals codes and tokens. Operators with the same key accept each other's; `None`: a random key.
+    /// Key that encrypts codes and tokens. Operators with the same key accept each other's. `None`: a random key.
     pub seal_key: Option<[u8; 32]>,
     /// Maximum number of stored entries of each kind (used codes, used tokens, requests).
     pub max_records: usize,
@@ -109,9 +109,9 @@ struct OperatorState {
     issuer: String,
     signing_key: SigningKey,
     sealer: Sealer,
-    /// Derives the pairwise `sub` of a number.
+    /// Key from which the pairwise `sub` of a number is derived.
     pseudonym_key: hmac::Key,
-    /// Activation of all first SIMs, as Unix time.
+    /// When the first SIM of every number was activated, in Unix seconds.
     activated_at: i64,
     store: Mutex<OperatorStore>,
     faults: FaultTable,
@@ -137,7 +137,7 @@ impl Operator {
         &self.state.issuer
     }
 
-    /// Absolute URL of an endpoint.
+    /// Returns the absolute URL of an endpoint.
     pub fn url(&self, endpoint: Endpoint) -> String {
         self.state.url(endpoint)
     }
@@ -155,7 +155,7 @@ impl Operator {
         self.state.faults.set(endpoint, fault, None);
     }
 
-    /// Sets the fault of the next responses of an endpoint.
+    /// Sets the fault of the next `times` responses of an endpoint.
     pub fn set_fault_for_next(&self, times: u32, endpoint: Endpoint, fault: EndpointFault) {
         self.state.faults.set(endpoint, fault, Some(times));
     }
@@ -164,17 +164,17 @@ impl Operator {
         self.state.faults.clear();
     }
 
-    /// Number of received requests.
+    /// Returns the number of requests that an endpoint has received.
     pub fn request_count(&self, endpoint: Endpoint) -> u64 {
         self.state.observer.request_count(endpoint)
     }
 
-    /// Waits for a number of received requests.
+    /// Waits until an endpoint has received this number of requests.
     pub async fn wait_for_requests(&self, endpoint: Endpoint, count: u64) {
         self.state.observer.wait_for_requests(endpoint, count).await;
     }
 
-    /// Recent requests, oldest first.
+    /// Returns the recent requests, oldest first.
     pub fn recorded_requests(&self) -> Vec<RecordedRequest> {
         self.state.observer.recorded_requests()
     }
@@ -193,7 +193,8 @@ impl Drop for Operator {
     }
 }
 
-/// More than two years in seconds, to exceed one year in any calculation.
+/// Age of every first SIM when the operator starts, in seconds: more than two years, to exceed one year in any
+/// calculation.
 const FIRST_SIM_AGE_SECONDS: i64 = 800 * 86_400;
 
 impl OperatorState {
@@ -234,7 +235,7 @@ impl OperatorState {
         }
     }
 
-    /// Issuer in responses.
+    /// Returns the issuer for responses, which a fault can make wrong.
     fn stated_issuer(&self, fault: &EndpointFault) -> &str {
         if fault.wrong_issuer { "https://someone-else.invalid" } else { &self.issuer }
     }
@@ -256,7 +257,7 @@ impl Clock {
         Self(Arc::new(now))
     }
 
-    /// Unix time in seconds.
+    /// Returns the Unix time in seconds.
     fn now(&self) -> i64 {
         (self.0)().as_second()
     }

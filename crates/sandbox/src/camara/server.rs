@@ -29,7 +29,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_BODY_BYTES: usize = 64 * 1024;
 const MAX_HEAD_BYTES: usize = 32 * 1024;
 
-/// Makes hyper close the connection.
+/// Error that makes hyper close the connection.
 #[derive(Debug, Error)]
 #[error("connection closed by a fault")]
 struct CloseConnection;
@@ -143,7 +143,7 @@ fn dispatch(state: &OperatorState, endpoint: Endpoint, request: &Request, fault:
     }
 }
 
-/// Response of a fault.
+/// Builds the error response that a fault simulates.
 fn simulated_error(endpoint: Endpoint, request: &Request, status: StatusCode) -> HttpResponse {
     if endpoint.is_api() {
         api::error_response(request, &api::CamaraError::Simulated(status))

@@ -6,7 +6,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Phone number in E.164 format with plus sign. Masked, to keep numbers out of logs.
+/// Phone number in E.164 format with plus sign. `Debug` shows only the last two digits, to keep numbers out of logs.
 #[derive(Clone, PartialEq, Eq, Hash, Deserialize, Serialize, derive_more::Debug)]
 #[debug("PhoneNumber(…{:02})", self.last_two_digits())]
 pub struct PhoneNumber(String);
@@ -57,7 +57,7 @@ pub(super) enum SimHistory {
 }
 
 impl SimHistory {
-    /// 20 hours in seconds: within a day, but not within twelve hours.
+    /// Age of a recent SIM change, in seconds: 20 hours, which is within a day but not within twelve hours.
     pub(super) const RECENT_CHANGE_AGE: i64 = 20 * 3600;
 }
 
@@ -90,7 +90,7 @@ impl PhoneNumber {
         }
     }
 
-    /// Compares the SHA-256 of the number, in hexadecimal digits of either case.
+    /// Whether the SHA-256 of the number equals this one, in hexadecimal digits of either case.
     pub(super) fn hashes_to(&self, hexadecimal: &str) -> bool {
         hex::encode(digest(&SHA256, self.0.as_bytes())).eq_ignore_ascii_case(hexadecimal)
     }

@@ -1,4 +1,4 @@
-//! Grants, codes and tokens; and the in-memory store of used ones, CIBA requests and SIM swaps.
+//! Grants, codes and tokens, and the in-memory store for used codes and tokens, CIBA requests and SIM swaps.
 
 use std::num::NonZeroUsize;
 
@@ -32,7 +32,7 @@ pub(super) struct Subject {
     pub authentication: AuthenticationMethod,
 }
 
-/// A grant. Without a subject it is "two-legged".
+/// What a client may do with a token. A grant without a subject is "two-legged": it has no user.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Grant {
     pub client_id: String,
@@ -66,7 +66,7 @@ pub(super) struct BackchannelRequest {
     pub expires_at: i64,
 }
 
-/// Hides numbers, codes and tokens.
+/// Store of the operator. `Debug` hides numbers, codes and tokens.
 #[derive(derive_more::Debug)]
 #[debug("OperatorStore")]
 pub(super) struct OperatorStore {
@@ -93,7 +93,7 @@ impl OperatorStore {
     }
 }
 
-/// Digest of a code, token or identifier, which are much longer.
+/// Digest of a code, token or identifier, stored instead of the longer text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Fingerprint([u8; 32]);
 
@@ -116,7 +116,7 @@ impl<V> ExpiringMap<V> {
         Self(entries)
     }
 
-    /// Also removes the oldest entries that have expired.
+    /// Inserts an entry, and removes the oldest entries that have expired.
     pub(super) fn insert(&mut self, now: i64, key: impl Into<Fingerprint>, expires_at: i64, value: V) {
         while self.0.peek_lru().is_some_and(|(_, (expires_at, _))| *expires_at <= now) {
             self.0.pop_lru();
@@ -137,7 +137,7 @@ impl<V> ExpiringMap<V> {
     }
 }
 
-/// Kind of sealed content, bound as associated data.
+/// Kind of sealed content. It is part of the seal (as associated data), so that a code cannot be used as a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SealedKind {
     Code,
@@ -153,8 +153,8 @@ impl SealedKind {
     }
 }
 
-/// Seals codes and tokens, which are self-contained: every operator with the same key can open them, so that a flow may
-/// cross operators. Unused ones need no storage.
+/// Encrypts (seals) codes and tokens, which contain all of their data. Every operator with the same key can open them,
+/// so that a flow may begin at one operator and end at another. Unused codes and tokens need no storage.
 #[derive(derive_more::Debug)]
 #[debug("Sealer")]
 pub(super) struct Sealer(LessSafeKey);
@@ -164,7 +164,7 @@ impl Sealer {
         UnboundKey::new(&AES_256_GCM, key).map(LessSafeKey::new).map(Sealer)
     }
 
-    /// Uses a random nonce, so that equal contents differ.
+    /// Encrypts content. Uses a random nonce, so that equal contents yield different results.
     pub(super) fn seal(&self, kind: SealedKind, content: &impl Serialize) -> Result<String, Unspecified> {
         let mut nonce = [0; NONCE_LEN];
         rand::fill(&mut nonce)?;

@@ -25,19 +25,19 @@ use super::{
 use crate::{SOCKET_RETRY_DELAY, accept_connections};
 
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longer than any ENUM query.
+/// Size of the receive buffer: longer than any ENUM query.
 const MAX_QUERY_BYTES: usize = 4 * 1024;
 /// Maximum UDP payload without EDNS.
 const DEFAULT_UDP_PAYLOAD: u16 = 512;
 /// Maximum UDP payload that avoids fragmentation.
 const MAX_UDP_PAYLOAD: u16 = 1_232;
-/// Further queries are dropped.
+/// Maximum number of responses that are delayed by a fault at the same time. Further queries are dropped.
 const MAX_DELAYED_RESPONSES: usize = 1_024;
 /// Attempts to find a port that is free for UDP and TCP.
 const BIND_ATTEMPTS: u32 = 16;
 /// Enumservice of RFC 4769.
 const ENUM_SERVICE: &[u8] = b"E2U+pstn:tel";
-/// In seconds.
+/// Time to live of records, in seconds.
 const TTL: u32 = 60;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,8 +119,8 @@ async fn serve_connection(mut stream: TcpStream, state: &DirectoryState) -> io::
 }
 
 impl DirectoryState {
-    /// Response and its delay. `None`: no response, also for responses and incomplete headers, to avoid loops between
-    /// servers.
+    /// Returns the response and its delay. `None`: there is no response. Responses and incomplete headers get none, to
+    /// avoid loops between servers.
     fn respond(&self, message: &[u8], transport: Transport) -> Option<(Vec<u8>, Duration)> {
         let header = Header::read(&mut BinDecoder::new(message)).ok()?;
         if header.metadata.message_type == MessageType::Response {
@@ -156,7 +156,7 @@ impl DirectoryState {
     }
 }
 
-/// A message with exactly one question. On error, the response code.
+/// Parses a message with exactly one question. The error is the code of the response.
 fn parse_query(header: &Header, message: &[u8]) -> Result<Message, ResponseCode> {
     let counts = header.counts;
     if header.metadata.op_code != OpCode::Query {
@@ -168,7 +168,7 @@ fn parse_query(header: &Header, message: &[u8]) -> Result<Message, ResponseCode>
     Message::from_vec(message).map_err(|_| ResponseCode::FormErr)
 }
 
-/// A response without records: the question, and EDNS if the query has it.
+/// Builds a response without records: with the question, and with EDNS if the query has it.
 fn empty_response(header: &Header, query: Option<&Message>) -> Message {
     let mut response = Message::response(header.metadata.id, header.metadata.op_code);
     response.metadata = Metadata::response_from_request(&header.metadata);
@@ -194,8 +194,9 @@ pub enum RecordStyle {
     /// MCC and MNC: `!^(.*)$!tel:\1;mcc=234;mnc=30!`.
     #[default]
     MccMnc,
-    /// Routing number and service provider of a ported number (RFC 4694), both MCC and MNC here:
-    /// `!^.*$!tel:+447700900124;npdi;rn=23410;rn-context=sandbox.invalid;spn=23410!`. Only `npdi` if not ported.
+    /// Routing number and service provider of a ported number (RFC 4694). Here both are the MCC and MNC:
+    /// `!^.*$!tel:+447700900124;npdi;rn=23410;rn-context=sandbox.invalid;spn=23410!`. A number that is not ported has
+    /// only `npdi`.
     RoutingNumber,
 }
 
@@ -219,7 +220,7 @@ impl Zone {
         Some(Self { suffix, style: config.records, ported_only: config.ported_only })
     }
 
-    /// Completes the response to a question.
+    /// Adds the answer to a question to the response.
     fn answer(&self, mut response: Message, question: &Query, subscribers: &SubscriberTable) -> Message {
         let name = &question.name;
         if !self.suffix.zone_of(name) || !matches!(question.query_class, DNSClass::IN | DNSClass::ANY) {
@@ -260,7 +261,7 @@ impl Zone {
     }
 }
 
-/// The zone name is also MNAME and RNAME.
+/// Builds the SOA record of the zone, whose name is also MNAME and RNAME.
 fn soa_record(zone: Name) -> Record {
     let (serial, refresh, retry, expire) = (1, 3_600, 600, 86_400);
     let soa = SOA::new(zone.clone(), zone.clone(), serial, refresh, retry, expire, TTL);

@@ -88,7 +88,7 @@ fn is_authorized(state: &DirectoryState, request: &Request<Incoming>) -> bool {
     given.is_some_and(|(_, given)| verify_slices_are_equal(given.trim().as_bytes(), secret.as_bytes()).is_ok())
 }
 
-/// The plus sign may be missing, or decoded as a space.
+/// Parses the number in a query. Its plus sign may be missing, or decoded as a space.
 fn parse_number(query: &str) -> Option<PhoneNumber> {
     let mut values = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == "number");
     let (Some((_, value)), None) = (values.next(), values.next()) else { return None };
@@ -116,7 +116,7 @@ fn error_response(status: StatusCode, error: &str) -> HlrResponse {
     json_response(status, &json!({ "error": error }))
 }
 
-/// Garbage of the same length.
+/// Replaces the body by garbage of the same length.
 fn garble(response: &HlrResponse) -> HlrResponse {
     let length = hyper::body::Body::size_hint(response.body()).lower();
     json_text_response(response.status(), "}".repeat(usize::try_from(length).unwrap_or_default()))

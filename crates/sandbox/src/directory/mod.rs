@@ -1,5 +1,5 @@
-//! Simulated number directory: the network of a number by ENUM (RFC 6116) and by HLR lookups over HTTP, from one
-//! subscriber table.
+//! Simulated number directory. Returns the network of a number by ENUM (RFC 6116) and by HLR lookups over HTTP, from
+//! one subscriber table.
 //!
 //! ENUM simulates a portability database: it has the network of a number, but not whether the phone is on. Names of
 //! unassigned numbers do not exist; names outside of the zone are refused. UDP and TCP use the same port.
@@ -33,7 +33,7 @@ pub use self::{
 };
 use self::{dns::Zone, subscriber::SubscriberTable};
 
-/// Hides the secret and the numbers.
+/// Settings of a directory. `Debug` hides the secret and the numbers.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("DirectoryConfig({enum_listen:?}, {hlr_listen:?}, {} subscribers, {suffix})", subscribers.len())]
 pub struct DirectoryConfig {
@@ -41,16 +41,16 @@ pub struct DirectoryConfig {
     pub enum_listen: Option<SocketAddr>,
     /// Listen address of HTTP. Port 0 selects a free port; `None` disables the HLR.
     pub hlr_listen: Option<SocketAddr>,
-    /// The last of several entries for a number counts.
+    /// Numbers and their networks. If a number has several entries, the last one counts.
     pub subscribers: Vec<Subscriber>,
     /// Bearer token of HLR clients; `None`: no authentication.
     pub hlr_secret: Option<String>,
-    /// ENUM suffix.
+    /// Domain of the ENUM zone, which is appended to the reversed digits of a number.
     pub suffix: String,
     pub records: RecordStyle,
-    /// Only ported numbers have records.
+    /// Whether only ported numbers have ENUM records.
     pub ported_only: bool,
-    /// For each of DNS and HTTP; further connections are closed immediately.
+    /// Maximum number of connections, separately for DNS and HTTP. Further ones are closed immediately.
     pub max_connections: usize,
 }
 
@@ -121,12 +121,12 @@ impl Directory {
         Ok(Self { dns_address, hlr_address, state, tasks })
     }
 
-    /// DNS address, UDP and TCP.
+    /// Returns the address of the DNS server, for UDP and TCP.
     pub fn dns_address(&self) -> Option<SocketAddr> {
         self.dns_address
     }
 
-    /// HLR URL without the query `?number=`.
+    /// Returns the URL of the HLR without the query `?number=`.
     pub fn hlr_url(&self) -> Option<String> {
         self.hlr_address.map(|address| format!("http://{address}{}", hlr::HLR_PATH))
     }
@@ -148,7 +148,7 @@ impl Directory {
         *self.state.counts.borrow()
     }
 
-    /// Waits until the counts match.
+    /// Waits until the predicate accepts the counts.
     pub async fn wait_until(&self, mut predicate: impl FnMut(&DirectoryCounts) -> bool) -> DirectoryCounts {
         let mut changes = self.state.counts.subscribe();
         // The sender is never dropped.
@@ -181,7 +181,7 @@ pub enum DirectoryFault {
 pub enum EnumFault {
     /// UDP responses are truncated; TCP works.
     Truncated,
-    /// As for an unknown client address.
+    /// Queries are refused, as those from an unknown client address.
     Refused,
     ServerFailure,
     NoResponse,
@@ -192,13 +192,13 @@ pub enum EnumFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HlrFault {
     InternalError,
-    /// `retry_after` in seconds.
+    /// Status 429 with `Retry-After`, in seconds.
     TooManyRequests {
         retry_after: u32,
     },
     /// The request gets no response.
     Hang,
-    /// Garbage of the same length.
+    /// The body is garbage of the same length.
     GarbledBody,
 }
 

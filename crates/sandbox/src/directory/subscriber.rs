@@ -10,9 +10,9 @@ use crate::camara::PhoneNumber;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscriber {
     pub number: PhoneNumber,
-    /// Serving network.
+    /// The network that serves the number.
     pub network: Plmn,
-    /// Network of the number range, if the number was ported.
+    /// The network to which the number range belongs, if the number was ported.
     pub ported_from: Option<Plmn>,
     pub state: SubscriberState,
 }
@@ -34,7 +34,7 @@ pub enum SubscriberState {
 pub struct InvalidSubscriber;
 
 impl Subscriber {
-    /// A present subscriber whose number is not ported.
+    /// Creates a present subscriber whose number is not ported.
     pub fn new(number: PhoneNumber, network: Plmn) -> Self {
         Self { number, network, ported_from: None, state: SubscriberState::Present }
     }
@@ -125,13 +125,13 @@ impl SubscriberTable {
         self.0.get(digits)
     }
 
-    /// Some number starts with these digits.
+    /// Whether a number begins with these digits.
     pub(super) fn has_prefix(&self, digits: &str) -> bool {
         self.0.range(digits.to_owned()..).next().is_some_and(|(number, _)| number.starts_with(digits))
     }
 }
 
-/// Digits of an ENUM name, whose labels are in reverse order.
+/// Returns the digits of an ENUM name, whose labels are in reverse order. `None`: a label is not a digit.
 pub(super) fn parse_enum_labels<'a>(labels: impl DoubleEndedIterator<Item = &'a [u8]>) -> Option<String> {
     let mut digits = String::new();
     for label in labels.rev() {

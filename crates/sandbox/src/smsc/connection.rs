@@ -65,7 +65,8 @@ impl Connection<'_> {
         }
     }
 
-    /// The bind counts against the limit until the permit is dropped.
+    /// Waits for a bind request, and accepts or rejects it. The bind counts against the limit until the permit is
+    /// dropped.
     async fn bind(&self, session: &mut Session<TcpStream>) -> Result<(BindMode, OwnedSemaphorePermit), BindError> {
         let pending = session.wait_for_bind().await?;
         let mode = pending.mode;
@@ -125,7 +126,7 @@ impl Connection<'_> {
     }
 }
 
-/// Rejects message requests of ESMEs: there is no delivery to handsets.
+/// Rejects message requests of ESMEs: the SMSC does not deliver to handsets.
 struct EsmeRequestHandler {
     mode: BindMode,
 }

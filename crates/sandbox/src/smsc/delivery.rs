@@ -1,4 +1,4 @@
-//! Delivery of one SMS: sends its messages one after the other, with retries.
+//! Delivers one SMS: sends its messages one after the other, with retries.
 
 use std::{
     future::pending,
@@ -25,9 +25,9 @@ pub enum DeliveryOutcome {
     Acknowledged,
     /// The receiver rejected a message; the rest was not sent.
     Rejected(CommandStatus),
-    /// The last attempt failed with this.
+    /// All attempts failed, the last one with this failure.
     RetriesExhausted(AttemptFailure),
-    /// The SMSC stopped first.
+    /// The SMSC stopped before the SMS was delivered.
     Stopped,
 }
 
@@ -48,7 +48,7 @@ pub struct DeliveryHandle {
 }
 
 impl DeliveryHandle {
-    /// Id of the SMS, as in its [`SmsRecord`](super::SmsRecord).
+    /// Returns the id of the SMS, as in its [`SmsRecord`](super::SmsRecord).
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -180,7 +180,7 @@ impl ReceiverBind {
     }
 }
 
-/// Round robin over the binds that receive messages.
+/// The binds that receive messages, used in round robin.
 #[derive(Debug, Default)]
 pub(super) struct Binds {
     receivers: watch::Sender<Vec<ReceiverBind>>,
@@ -188,14 +188,14 @@ pub(super) struct Binds {
 }
 
 impl Binds {
-    /// Adds a receiver until the registration is dropped.
+    /// Adds a receiver. Dropping the registration removes it.
     pub(super) fn register(&self, receiver: ReceiverBind) -> Registration<'_> {
         let connection = receiver.connection;
         self.receivers.send_modify(|receivers| receivers.push(receiver));
         Registration { binds: self, connection }
     }
 
-    /// The next receiver; waits while there is none.
+    /// Returns the next receiver. Waits while there is none.
     pub(super) async fn next_receiver(&self) -> ReceiverBind {
         let mut changes = self.receivers.subscribe();
         let Ok(receivers) = changes.wait_for(|receivers| receivers.iter().any(ReceiverBind::is_connected)).await else {

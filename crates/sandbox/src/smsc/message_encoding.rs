@@ -32,7 +32,7 @@ impl OutboundMessage {
         }
     }
 
-    /// Rejects unencodable messages when the SMS is sent, not on delivery.
+    /// Checks that the message can be encoded, so that the error is reported when the SMS is sent and not on delivery.
     fn validate(&self) -> Result<(), SendError> {
         let request = match self {
             Self::DeliverSm(message) => Request::DeliverSm(message.clone()),
@@ -79,7 +79,8 @@ pub(super) fn encode_sms(
     Ok(messages)
 }
 
-/// Format of SMPP 3.4, Appendix B, with the whole text, to detect receivers that mistake a receipt for a message.
+/// Builds the text of a delivery receipt (SMPP 3.4, Appendix B). It quotes the whole text, to detect receivers that
+/// mistake a receipt for a message.
 fn receipt_text(id: &str, text: &str) -> String {
     let dates = "submit date:2601010000 done date:2601010000";
     format!("id:{id} sub:001 dlvrd:001 {dates} stat:DELIVRD err:000 text:{text}")
@@ -92,7 +93,7 @@ enum TextParts {
 }
 
 fn split_text(alphabet: Alphabet, characters: Vec<Vec<u8>>, faults: &FaultScript) -> TextParts {
-    // With SAR, the SMSC has removed the UDH of the handset, but the parts are as short as with it.
+    // With SAR TLVs, the SMSC has removed the UDH of the handset, but the parts are as short as with it.
     let header = match faults.concatenation {
         ConcatenationMode::MessagePayload => return TextParts::Single(characters.concat()),
         ConcatenationMode::Udh16Bit => 7,
@@ -202,7 +203,7 @@ impl MessageTemplate<'_> {
     }
 }
 
-/// User data of one message on the air interface.
+/// Maximum user data of a message on the air interface.
 const MAX_MESSAGE_OCTETS: usize = 140;
 
 const REPLACEMENT_OCTET: u8 = b'?';
@@ -221,7 +222,7 @@ pub enum Alphabet {
 }
 
 impl Alphabet {
-    /// The alphabet that a handset would choose.
+    /// Returns the alphabet that a handset would choose.
     pub(super) fn for_text(text: &str) -> Self {
         if text.chars().all(|character| gsm::encode_char(character).is_some()) { Self::Gsm } else { Self::Ucs2 }
     }
@@ -236,7 +237,7 @@ impl Alphabet {
         }
     }
 
-    /// Octets of each character; parts are split between them.
+    /// Encodes each character separately, because parts are split between characters.
     pub(super) fn encode_characters(self, text: &str) -> Vec<Vec<u8>> {
         text.chars().map(|character| self.encode_character(character)).collect()
     }
@@ -251,7 +252,8 @@ impl Alphabet {
         }
     }
 
-    /// Maximum text octets of a message with a header of this length. Septets are packed on the air, but not in SMPP.
+    /// Returns the maximum number of text octets in a message with a header of this length. Septets are packed on the
+    /// air, but not in SMPP.
     fn capacity(self, header_octets: usize) -> usize {
         let octets = MAX_MESSAGE_OCTETS - header_octets;
         match self {
@@ -260,7 +262,7 @@ impl Alphabet {
         }
     }
 
-    /// The text as a single message, if it fits.
+    /// Returns the text as a single message, if it fits.
     pub(super) fn fit_single(self, characters: &[Vec<u8>]) -> Option<Vec<u8>> {
         let whole = characters.concat();
         (whole.len() <= self.capacity(0)).then_some(whole)

@@ -58,19 +58,20 @@ pub struct SmscConfig {
     /// At most 8 characters, the limit of SMPP.
     pub password: String,
     pub session: session::SessionConfig,
-    /// Further connections are closed immediately.
+    /// Maximum number of connections. Further ones are closed immediately.
     pub max_connections: usize,
-    /// Further binds are rejected with `ESME_RALYBND`. 1 for an SMSC that allows one bind per account.
+    /// Maximum number of binds. Further ones are rejected with `ESME_RALYBND`. 1 simulates an SMSC that allows one bind
+    /// per account.
     pub max_binds: usize,
     pub queue: QueueLimits,
-    /// TLV for the account of the handset, in 16 octets; `None`: not sent.
+    /// TLV that carries the account of the handset, in 16 octets. `None`: it is not sent.
     pub account_tag: Option<TlvTag>,
-    /// For each message. By default enough for the longest lifetime of a check.
+    /// Maximum number of attempts for each message. By default enough for the longest lifetime of a check.
     pub max_attempts: u32,
     pub retry_delay: Duration,
     /// Timeout of the unbind on shutdown.
     pub unbind_timeout: Duration,
-    /// Maximum number of records of the observer.
+    /// Maximum number of SMS that the observer records.
     pub max_records: usize,
     /// Seed of random faults.
     pub seed: u64,
@@ -218,7 +219,7 @@ impl SmscState {
         self.refuses_binds.load(Ordering::Relaxed)
     }
 
-    /// Token that drops a new connection.
+    /// Returns the token that drops a new connection when it is cancelled.
     fn connection_token(&self) -> CancellationToken {
         self.connections.lock().child_token()
     }
@@ -287,14 +288,14 @@ impl SmscObserver {
         *self.counts.borrow()
     }
 
-    /// Waits until the counts match.
+    /// Waits until the predicate accepts the counts.
     pub async fn wait_until(&self, mut predicate: impl FnMut(&SmscCounts) -> bool) -> SmscCounts {
         let mut changes = self.counts.subscribe();
         // The sender is never dropped.
         changes.wait_for(|counts| predicate(counts)).await.map_or_else(|_| self.counts(), |counts| *counts)
     }
 
-    /// Recent SMS, oldest first.
+    /// Returns the recent SMS, oldest first.
     pub fn sent_sms(&self) -> Vec<SmsRecord> {
         self.records.lock().iter().cloned().collect()
     }

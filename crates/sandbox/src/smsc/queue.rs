@@ -1,7 +1,7 @@
 //! Bounded queue of SMS, with shares for accounts and groups.
 //!
 //! Handsets belong to accounts, and accounts to groups. An account can neither fill the queue nor block the
-//! connections: its SMS delay only its own.
+//! connections: its SMS delay only each other.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::SendError;
 
-/// Owner of a handset.
+/// The account that owns a handset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct QueueAccount {
     pub id: u128,
@@ -18,13 +18,13 @@ pub struct QueueAccount {
     pub group: u128,
 }
 
-/// Limits of queued SMS.
+/// Limits for the number of queued SMS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
     pub total: usize,
     pub per_group: usize,
     pub per_account: usize,
-    /// Concurrent deliveries of an account.
+    /// Maximum number of concurrent deliveries of an account.
     pub deliveries_per_account: usize,
 }
 
@@ -95,7 +95,7 @@ pub(super) struct QueueSlot {
 }
 
 impl QueueSlot {
-    /// Waits for a delivery permit of the account.
+    /// Waits until the account may deliver another SMS. `None`: an SMS without an account needs no permit.
     pub(super) async fn delivery_permit(&self) -> Option<SemaphorePermit<'_>> {
         // The semaphore is never closed.
         self.deliveries.as_ref()?.acquire().await.ok()

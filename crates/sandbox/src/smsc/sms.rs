@@ -1,4 +1,4 @@
-//! SMS of handsets, and their scripted faults.
+//! SMS that simulated handsets send, and the faults that a test or user can script for them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use super::{Alphabet, QueueAccount};
 
-/// Sender or receiver address of an SMS. Masked, to keep numbers out of logs.
+/// Sender or receiver address of an SMS. `Debug` shows only its length, to keep numbers out of logs.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 pub enum SmsAddress {
     /// E.164 number with `+`; sent as an international number without `+`.
@@ -40,8 +40,9 @@ impl From<Address> for SmsAddress {
 }
 
 impl SmsAddress {
-    /// A sender that cannot be attributed to a subscriber. An empty text is a withheld sender, three to eight digits are
-    /// a short code, and up to eleven letters, digits, spaces and `-._&` with a letter are an alphanumeric sender.
+    /// Creates a sender that cannot be attributed to a subscriber. An empty text is a withheld sender, three to eight
+    /// digits are a short code, and up to eleven letters, digits, spaces and `-._&` with a letter are an alphanumeric
+    /// sender. `None`: any other text.
     pub fn of_no_subscriber(text: &str) -> Option<Self> {
         let is_alphanumeric = |character: char| character.is_ascii_alphanumeric() || " -._&".contains(character);
         let ton = match text.len() {
@@ -87,7 +88,7 @@ pub struct Sms {
 }
 
 impl Sms {
-    /// An SMS without faults.
+    /// Creates an SMS without faults.
     pub fn new(from: impl Into<SmsAddress>, to: impl Into<SmsAddress>, text: impl Into<String>) -> Self {
         Self { from: from.into(), to: to.into(), text: text.into(), faults: FaultScript::default(), account: None }
     }
@@ -103,7 +104,7 @@ impl Sms {
     }
 }
 
-/// Rejection of an SMS by the SMSC.
+/// Why the SMSC rejects an SMS.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SendError {
     #[error("invalid E.164 number: must be + and 1 to 15 digits; use a raw address for others")]

@@ -16,7 +16,7 @@ impl Fixture {
         self.call(Endpoint::CheckSimSwap, bearer, &body.to_string()).await
     }
 
-    /// Starts with a SIM swap this number of hours ago.
+    /// Starts an operator at which the number's SIM was swapped this number of hours ago.
     async fn with_swap(number: &str, hours: i64) -> Self {
         let fixture = Self::start().await;
         fixture.operator.swap_sim(&number.parse().unwrap());
@@ -27,7 +27,7 @@ impl Fixture {
 
 #[tokio::test]
 async fn every_success_scenario() {
-    // Hours since the SIM swap, or `None`.
+    // Each scenario has the hours since the SIM swap, or `None` without a swap.
     let mut scenarios = vec![
         ("check_sim_swap_1_generic_success_scenario", None, json!({}), false),
         ("check_sim_swap_2_valid_sim_swap_no_max_age", Some(240), json!({}), true),
@@ -55,7 +55,7 @@ async fn every_success_scenario() {
     }
 }
 
-/// Also those of `sim-swap-retrieveSimSwapDate.feature`, which are the same.
+/// Also covers the errors of `sim-swap-retrieveSimSwapDate.feature`, which are the same.
 #[tokio::test]
 async fn every_common_error_scenario() {
     let fixture = Fixture::start().await;

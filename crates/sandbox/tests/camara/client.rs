@@ -37,7 +37,7 @@ impl TestResponse {
         str::from_utf8(&self.body).unwrap()
     }
 
-    /// Status and error code, in OAuth or CAMARA format.
+    /// Returns the status and the error code, which is in OAuth or CAMARA format.
     pub fn error(&self) -> (u16, String) {
         let body = self.json();
         let code = body.get("error").or(body.get("code")).and_then(Value::as_str);
@@ -45,7 +45,7 @@ impl TestResponse {
     }
 }
 
-/// Sends a request on its own connection. Fails without a complete response.
+/// Sends a request on its own connection. Fails if there is no complete response.
 pub async fn send_request(
     address: SocketAddr,
     method: &str,

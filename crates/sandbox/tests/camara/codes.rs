@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Fixture {
-    /// Claims of an ID token, verified by `jsonwebtoken`.
+    /// Returns the claims of an ID token after `jsonwebtoken` has verified it.
     async fn id_token(&self, issued: &TestResponse, audience: &str) -> Value {
         let keys = self.get("/jwks").await.json();
         let key: Jwk = serde_json::from_value(keys["keys"][0].clone()).unwrap();
@@ -141,7 +141,7 @@ async fn reused_code_revokes_its_token() {
     let check = || fixture.call_with_token(Endpoint::CheckSimSwap, Some(&token), "{}");
     assert_eq!(check().await.status, 200);
     assert_eq!(check().await.status, 200);
-    // After the expiry of the code.
+    // The code has expired by now.
     fixture.advance(600);
     assert_eq!(fixture.redeem(&code).await.error(), (400, "invalid_grant".into()));
     assert_eq!(check().await.error(), (401, "UNAUTHENTICATED".into()));

@@ -11,7 +11,7 @@ use crate::{Bearer, CORRELATOR, EVEN, Fixture, SIM_SWAP, VERIFY, authorization_p
 const DISCOVERY: &str = "/.well-known/openid-configuration";
 
 impl Fixture {
-    /// Claims of an ID token, if its signature is valid.
+    /// Returns the claims of an ID token, if its signature is valid.
     async fn claims_of(&self, token: &str) -> Option<Value> {
         let keys = self.get("/jwks").await.json();
         let key: Jwk = serde_json::from_value(keys["keys"][0].clone()).unwrap();
@@ -165,7 +165,7 @@ async fn requests_are_recorded() {
     assert_eq!(fixture.operator.request_count(Endpoint::CheckSimSwap), 1);
 }
 
-/// Codes and tokens are not evicted by others.
+/// A full store does not evict unused codes and tokens, because it does not contain them.
 #[tokio::test]
 async fn codes_and_tokens_are_not_evicted() {
     let fixture = Fixture::with_config(OperatorConfig { max_records: 2, ..OperatorConfig::default() }).await;

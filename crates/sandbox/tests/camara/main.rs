@@ -32,15 +32,15 @@ use serde_json::{Value, json};
 use url::{Url, form_urlencoded};
 
 const START: i64 = 1_800_000_000;
-/// A recognised SIM without a swap.
+/// Number of a SIM that the network recognises, and that was never swapped.
 const EVEN: &str = "+990123456700";
-/// A SIM that is recognised as another one, and was swapped 20 hours ago.
+/// Number of a SIM that the network recognises as another one, and that was swapped 20 hours ago.
 const ODD: &str = "+990123456701";
 const CLIENT: &str = "client";
 const SECRET: &str = "a secret & more";
 const REDIRECT_URI: &str = "https://client.example/back?from=operator";
 const VERIFIER: &str = "a-code-verifier-of-at-least-forty-three-characters";
-/// By `printf … | openssl sha256 -binary | basenc --base64url`.
+/// Made by `printf … | openssl sha256 -binary | basenc --base64url`.
 const CHALLENGE: &str = "bLRYBPalK1NsU4_TD3JrHRmfVjgoduNjiXgeScRbcr8";
 const VERIFY: &str = "openid dpv:FraudPreventionAndDetection number-verification:verify";
 const SHARE: &str = "openid dpv:FraudPreventionAndDetection number-verification:device-phone-number:read";
@@ -53,11 +53,11 @@ enum Bearer {
     Missing,
     Invalid,
     Expired(&'static str),
-    /// For a SIM recognised by the network: number and scope.
+    /// Token for a SIM that the network recognised: number and scope.
     Network(&'static str, &'static str),
-    /// For a number named by the client: number and scope.
+    /// Token for a number that the client named: number and scope.
     Named(&'static str, &'static str),
-    /// Client credentials: scope.
+    /// Token by client credentials: scope.
     Client(&'static str),
 }
 
@@ -72,7 +72,7 @@ impl Fixture {
         Self::with_config(OperatorConfig::default()).await
     }
 
-    /// Adds a client and sets the test clock.
+    /// Starts an operator with an additional client and the test clock.
     async fn with_config(mut config: OperatorConfig) -> Self {
         let signer = Signer::es256();
         let clock = Arc::new(AtomicI64::new(START));
@@ -95,13 +95,13 @@ impl Fixture {
         client::send_request(self.operator.address(), "GET", target, &[], "").await.unwrap()
     }
 
-    /// Requests the authorization endpoint as a device.
+    /// Opens the authorization endpoint as a device.
     async fn authorize(&self, parameters: &[(&str, &str)]) -> TestResponse {
         let query = form(parameters);
         self.get(&format!("/authorize?{query}")).await
     }
 
-    /// Parameters of the redirect.
+    /// Returns the parameters of the redirect that the device gets.
     async fn redirect_parameters(&self, parameters: &[(&str, &str)]) -> HashMap<String, String> {
         self.authorize(parameters).await.redirect_parameters()
     }
@@ -110,7 +110,7 @@ impl Fixture {
         self.redirect_parameters(&authorization_parameters(sim, scope)).await.remove("code").unwrap()
     }
 
-    /// Authenticates with the client secret.
+    /// Sends a form, authenticated with the client secret.
     async fn post(&self, endpoint: Endpoint, parameters: &[(&str, &str)]) -> TestResponse {
         self.post_with(endpoint, &[("authorization", &basic(CLIENT, SECRET))], parameters).await
     }
@@ -161,7 +161,7 @@ impl Fixture {
         self.post_with(Endpoint::Token, &[], &parameters).await
     }
 
-    /// Common claims of assertions, overridden by `more`; null claims are removed.
+    /// Returns the common claims of assertions. `more` overrides them, and null removes a claim.
     fn claims(&self, endpoint: Endpoint, more: &Value) -> Value {
         let now = self.now();
         let mut claims = json!({
@@ -177,7 +177,7 @@ impl Fixture {
         Value::Object(claims.clone())
     }
 
-    /// Calls an API.
+    /// Calls an API with this kind of access token.
     async fn call(&self, endpoint: Endpoint, bearer: Bearer, body: &str) -> TestResponse {
         self.call_with_token(endpoint, self.access_token(bearer).await.as_deref(), body).await
     }
@@ -191,7 +191,7 @@ impl Fixture {
     }
 }
 
-/// Parameters of an authorization request.
+/// Returns the parameters of an authorization request.
 fn authorization_parameters<'a>(sim: &'a str, scope: &'a str) -> Vec<(&'a str, &'a str)> {
     vec![
         ("response_type", "code"),
@@ -215,7 +215,7 @@ fn token_parameters(code: &str) -> Vec<(&str, &str)> {
     ]
 }
 
-/// Replaces a parameter; an empty value removes it.
+/// Replaces a parameter. An empty value removes it.
 fn with_parameter<'a>(
     mut parameters: Vec<(&'a str, &'a str)>,
     name: &'a str,

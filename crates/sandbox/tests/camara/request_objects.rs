@@ -6,7 +6,7 @@ use crate::{
     with_parameter,
 };
 
-/// Query parameters of a request with an object.
+/// Returns the query parameters of a request with a request object.
 fn query_with(object: &str) -> Vec<(&str, &str)> {
     vec![
         ("response_type", "code"),
@@ -99,7 +99,7 @@ async fn object_must_be_signed_by_the_client() {
     let unsigned = {
         let (_, rest) = by_another.split_once('.').unwrap();
         let (claims, _) = rest.split_once('.').unwrap();
-        // {"alg":"none"}
+        // The header is `{"alg":"none"}`.
         format!("eyJhbGciOiJub25lIn0.{claims}.")
     };
     for object in [&by_another, &unsigned, "not.a.token", "nothing"] {

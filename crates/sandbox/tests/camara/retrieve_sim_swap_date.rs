@@ -1,4 +1,5 @@
-//! Scenarios of CAMARA's `sim-swap-retrieveSimSwapDate.feature`; `check_sim_swap` has those of errors.
+//! Scenarios of CAMARA's `sim-swap-retrieveSimSwapDate.feature`. The tests of `check_sim_swap` cover its error
+//! scenarios.
 
 use jiff::Timestamp;
 use ringtrue_sandbox::camara::{Endpoint, OperatorConfig};
@@ -18,7 +19,7 @@ impl Fixture {
         self.call(Endpoint::RetrieveSimSwapDate, bearer, &body.to_string()).await
     }
 
-    /// Response for a number, equal for two-legged and three-legged tokens.
+    /// Returns the response for a number, after checking that two-legged and three-legged tokens yield the same.
     async fn date(&self, scenario: &str, number: &'static str) -> Value {
         let three_legged = self.retrieve_date(Network(number, SIM_SWAP), &json!({})).await;
         three_legged.assert_camara_conventions(scenario);
@@ -27,7 +28,7 @@ impl Fixture {
         two_legged.json()
     }
 
-    /// Seconds since the SIM change.
+    /// Returns the number of seconds since the SIM change.
     async fn age(&self, scenario: &str, number: &'static str) -> i64 {
         let response = self.date(scenario, number).await;
         assert_eq!(response.as_object().unwrap().len(), 1, "{scenario}");

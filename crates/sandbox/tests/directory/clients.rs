@@ -18,13 +18,13 @@ pub const NXDOMAIN: u8 = 3;
 pub const NOT_IMPLEMENTED: u8 = 4;
 pub const REFUSED: u8 = 5;
 
-/// ENUM name of a number.
+/// Returns the ENUM name of a number.
 pub fn enum_name(number: &str, suffix: &str) -> String {
     let digits: String = number.chars().rev().filter(char::is_ascii_digit).flat_map(|digit| [digit, '.']).collect();
     format!("{digits}{suffix}")
 }
 
-/// DNS query with the RD flag.
+/// Encodes a DNS query with the RD flag.
 pub fn dns_query(name: &str, record_type: u16) -> Vec<u8> {
     let mut message = [&ID[..], &[1, 0, 0, 1, 0, 0, 0, 0, 0, 0]].concat();
     for label in name.split('.').filter(|label| !label.is_empty()) {
@@ -56,12 +56,12 @@ pub struct DnsResponse {
 }
 
 impl DnsResponse {
-    /// Authoritative response without NAPTR records.
+    /// Creates an authoritative response without NAPTR records.
     pub fn no_records(code: u8) -> Self {
         DnsResponse { code, is_authoritative: true, is_truncated: false, records: vec![], others: vec![6] }
     }
 
-    /// Response code without any records.
+    /// Creates a response with a code and without any records.
     pub fn code_only(code: u8) -> Self {
         DnsResponse { is_authoritative: false, others: vec![], ..DnsResponse::no_records(code) }
     }
@@ -83,7 +83,7 @@ impl DnsResponse {
         }
         let (mut records, mut others) = (vec![], vec![]);
         for index in 0..count(6) + count(8) + count(10) {
-            // Compressed name or root.
+            // The name is compressed, or it is the root.
             at += if message[at] == 0 { 1 } else { 2 };
             let (record_type, length) = (count(at), usize::from(count(at + 8)));
             let data = &message[at + 10..at + 10 + length];

@@ -28,7 +28,7 @@ async fn assigned_numbers_have_mcc_and_mnc() {
         ("+447700900126", DnsResponse::no_records(NXDOMAIN)),
         ("+447700900127", DnsResponse::no_records(NXDOMAIN)),
         ("+4477009001234", DnsResponse::no_records(NXDOMAIN)),
-        // An empty non-terminal name.
+        // Names that have no records themselves, but exist because names below them do.
         ("+4477", DnsResponse::no_records(0)),
         ("", DnsResponse::no_records(0)),
     ] {

@@ -10,7 +10,7 @@ mod hlr_http;
 use ringtrue_sandbox::directory::{Directory, DirectoryConfig, Subscriber};
 
 const SECRET: &str = "a secret & more";
-/// Present, ported, absent and unassigned.
+/// Subscribers that are present, ported, absent and unassigned.
 const SUBSCRIBERS: [&str; 4] = [
     "+447700900123 23430",
     "+447700900124 23410 ported-from 23430",

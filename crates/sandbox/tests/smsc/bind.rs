@@ -136,7 +136,7 @@ async fn enquire_link_works_in_both_directions() {
     fixture.smsc.observer().wait_until(|counts| counts.binds == 1).await;
 }
 
-/// A receiver without automatic responses.
+/// A receiver that sends and receives single PDUs, without automatic responses.
 struct Peer {
     stream: TcpStream,
     buffer: BytesMut,

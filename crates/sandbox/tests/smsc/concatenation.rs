@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::{FaultScript, Fixture, text};
 
-/// The reassembled text; `None` if parts are missing.
+/// Returns the reassembled text. `None`: parts are missing.
 fn reassemble(requests: &[MessageRequest]) -> Option<String> {
     let mut parts = Reassembly::new(ReassemblyLimits::default());
     let mut whole = None;

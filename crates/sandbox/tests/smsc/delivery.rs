@@ -115,7 +115,7 @@ async fn permanent_error_is_not_retried() {
     assert_eq!((fixture.smsc.counts().rejected, fixture.smsc.counts().attempts), (4, 4));
 }
 
-/// An outage of the receiver may last as long as a check waits.
+/// The SMSC retries for as long as a check waits, so that an outage of the receiver may last that long.
 #[tokio::test(start_paused = true)]
 async fn message_is_retried_as_long_as_a_check_can_wait() {
     assert!(

@@ -134,7 +134,7 @@ async fn lost_response_keeps_the_connection() {
     assert_eq!((fixture.smsc.observer().sent_sms()[0].attempts, fixture.smsc.counts().binds), (3, 1));
 }
 
-/// An account has at most eight concurrent deliveries.
+/// An account has at most eight concurrent deliveries, so that a slow one does not delay other accounts.
 #[tokio::test(start_paused = true)]
 async fn accounts_do_not_delay_each_other() {
     let fixture = Fixture::start().await;

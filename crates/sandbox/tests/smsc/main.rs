@@ -96,14 +96,14 @@ impl Fixture {
         self.smsc.send(Sms::new(HANDSET, SERVICE, text).with_faults(faults)).unwrap()
     }
 
-    /// Waits for a number of failed attempts, then advances the clock to the retry.
+    /// Waits until this number of attempts has failed, then advances the clock to the retry.
     async fn retry_after_failure(&self, failures: u64) {
         self.smsc.observer().wait_until(|counts| counts.failed_attempts == failures).await;
         advance(SECOND).await;
     }
 }
 
-/// A receiver with responses from the test.
+/// A receiver whose responses the test determines.
 struct Esme {
     link: Link,
     requests: mpsc::UnboundedReceiver<ReceivedRequest>,
@@ -114,7 +114,7 @@ struct TestHandler {
     requests: mpsc::UnboundedSender<ReceivedRequest>,
 }
 
-/// A message request without a response yet.
+/// A received message request that has no response yet.
 struct ReceivedRequest {
     request: MessageRequest,
     response_sender: oneshot::Sender<MessageResponse>,

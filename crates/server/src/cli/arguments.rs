@@ -21,9 +21,9 @@ use strum::VariantNames as _;
 
 use super::error::EXIT_CODES;
 
-/// Directory of the configuration file that commands read by default.
+/// Default directory of the configuration file.
 pub(super) const DEFAULT_CONFIG_DIR: &str = "/etc/ringtrue";
-/// Data directory of `ringtrue dev`.
+/// Default data directory of `ringtrue dev`.
 pub(super) const DEFAULT_DATA_DIR: &str = "ringtrue-data";
 
 /// Self-hosted phone number verification through mobile operators.

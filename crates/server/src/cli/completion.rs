@@ -1,7 +1,7 @@
-//! `ringtrue completion`, and the completions that the shell then asks for.
+//! `ringtrue completion`, and the completions that a shell then requests.
 //!
-//! The script of the shell runs this binary with [`VARIABLE`] set. Profiles come from their files, projects from the
-//! server of the profile on the command line; a slow or unreachable server has no projects.
+//! The shell's script runs this binary with [`VARIABLE`] set. Profile names come from the saved profiles. Projects come
+//! from the server of the profile on the command line; if it is slow or unreachable, no projects are offered.
 
 use std::{
     env,
@@ -16,18 +16,18 @@ use ringtrue_client::{ClientContext, ProfileName, list_profile_names, list_proje
 
 use super::{error::CliError, help};
 
-/// Name of the shell, in requests for completions.
+/// Environment variable with the name of the shell. The completion script sets it when it requests completions.
 const VARIABLE: &str = "_RINGTRUE_COMPLETE";
-/// Short, because the shell waits for completions.
+/// Timeout for listing projects. Short, because the user waits for completions.
 const PROJECTS_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// Prints the script that registers this binary with the shell.
+/// Prints the script that registers this binary's completions with the shell.
 pub(super) fn print_script(shell: Shell) -> Result<(), CliError> {
     let binary = env::current_exe().unwrap_or_else(|_| PathBuf::from("ringtrue"));
     Ok(printer::print_text(&render_script(shell, &binary)?)?)
 }
 
-/// Renders a script that calls the given binary.
+/// Renders a completion script that calls the given binary.
 pub(super) fn render_script(shell: Shell, binary: &Path) -> Result<String, CliError> {
     let shell = shell.to_string();
     let shells = Shells::builtins();
@@ -39,14 +39,14 @@ pub(super) fn render_script(shell: Shell, binary: &Path) -> Result<String, CliEr
     Ok(String::from_utf8_lossy(&script).into_owned())
 }
 
-/// Completes a command line if a shell asks for it. Returns whether it did.
+/// Prints completions if a shell requests them. Returns whether it did.
 pub(super) fn complete(arguments: &[OsString], context: &ClientContext) -> clap::error::Result<bool> {
     let profile = profile_argument(arguments);
     let command = || add_candidates(help::command(), context, profile.as_ref());
     CompleteEnv::with_factory(command).var(VARIABLE).try_complete(arguments, env::current_dir().ok().as_deref())
 }
 
-/// Adds the values of profiles and projects to all arguments with these names.
+/// Adds candidates to all arguments that take a profile or a project.
 fn add_candidates(command: Command, context: &ClientContext, profile: Option<&ProfileName>) -> Command {
     let add = |argument: Arg| match argument.get_id().as_str() {
         "profile" => {
@@ -66,7 +66,7 @@ fn profiles(context: &ClientContext) -> Vec<CompletionCandidate> {
     list_profile_names(context).unwrap_or_default().into_iter().map(CompletionCandidate::new).collect()
 }
 
-/// Ids of projects, with their names as descriptions.
+/// Lists the project ids, with the names as descriptions.
 fn projects(context: &ClientContext, profile: Option<&ProfileName>) -> Vec<CompletionCandidate> {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return vec![] };
     let listed =
@@ -75,7 +75,7 @@ fn projects(context: &ClientContext, profile: Option<&ProfileName>) -> Vec<Compl
     projects.into_iter().map(|(id, name)| CompletionCandidate::new(id).help(Some(name.into()))).collect()
 }
 
-/// Value of `--profile` on the command line that is being completed.
+/// Finds the value of `--profile` on the command line that is being completed.
 fn profile_argument(arguments: &[OsString]) -> Option<ProfileName> {
     const OPTION: &str = "--profile";
     let joined = arguments.iter().filter_map(|argument| argument.to_str()?.strip_prefix(OPTION)?.strip_prefix('='));

@@ -24,7 +24,8 @@ use crate::{
 
 const CONFIG_FILE: &str = "ringtrue.toml";
 const MASTER_KEY_FILE: &str = "master.key";
-/// What `config init` writes, with the directory [`DEFAULT_CONFIG_DIR`].
+/// Configuration file that `config init` writes. It contains [`DEFAULT_CONFIG_DIR`], which is replaced by the chosen
+/// directory.
 const INITIAL_CONFIG: &str = include_str!("initial.toml");
 
 const NO_MASTER_KEY_NOTE: &str = "No master key configured: `ringtrue serve` requires one.";
@@ -40,7 +41,7 @@ pub(super) fn run(context: &CommandContext, action: &ConfigAction) -> Result<(),
 /// Writes the configuration and the master key of a new deployment.
 fn init(context: &CommandContext, InitArguments { dir }: &InitArguments) -> Result<(), CliError> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| io_error("create", dir, &error))?;
-    // The configuration names the key by its absolute path: servers run in another directory.
+    // The configuration refers to the key by its absolute path, because servers run in another directory.
     let dir = dir.canonicalize().map_err(|error| io_error("open", dir, &error))?;
     let (config_path, key_path) = (dir.join(CONFIG_FILE), dir.join(MASTER_KEY_FILE));
     for path in [&config_path, &key_path] {
@@ -81,7 +82,8 @@ fn render_next_steps(dir: &Path, config_path: &Path, key_path: &Path) -> String 
     )
 }
 
-/// Creates a file with mode 0600 for the owner of its directory, so that root can prepare the files of a service.
+/// Creates a file with mode 0600 and gives it to the owner of its directory. Root can thus prepare the files of a
+/// service that runs as another user.
 fn write_new_file(path: &Path, content: std::fmt::Arguments<'_>) -> Result<(), CliError> {
     let write = || {
         let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)?;
@@ -98,7 +100,7 @@ fn inherit_owner(file: &File, dir: &Path) -> io::Result<()> {
         return Ok(());
     }
     match fchown(file, Some(dir.uid()), Some(dir.gid())) {
-        // Only root may give files away. Others keep theirs.
+        // Only root may change the owner of a file. Files of other users keep their owner.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         result => result,
     }
@@ -115,7 +117,7 @@ fn check(context: &CommandContext) -> Result<(), CliError> {
     let LoadedConfig { config, file, changed } = context.load()?;
     prepared::validate(&config)?;
     match context.master_key(&config) {
-        // systemd may pass the key to the server process only.
+        // Not an error: systemd may pass the key to the server process only.
         Err(CliError::MasterKey(MasterKeyError::Missing)) => printer::print_note(NO_MASTER_KEY_NOTE),
         other => drop(other?),
     }

@@ -64,7 +64,8 @@ async fn change_account(
 async fn create_link(context: &CommandContext, arguments: &LinkArguments) -> Result<(), CliError> {
     let LinkArguments { admin, member, account, deployment, .. } = arguments;
     if admin.as_ref().or(member.as_ref()).or(account.as_ref()).is_none() && deployment.data.is_none() {
-        // Before the configuration is read, which the server of `ringtrue dev` does not have.
+        // Checked before the configuration is read: users of `ringtrue dev` have none, and would get an error about
+        // that.
         return Err(no_recipient());
     }
     let (link, url) = with_engine(context, &arguments.deployment, async |engine, base_url| {
@@ -82,7 +83,7 @@ async fn create_link(context: &CommandContext, arguments: &LinkArguments) -> Res
     Ok(())
 }
 
-/// Runs `work` with an engine over the selected database and with the base URL of the deployment.
+/// Runs `work` with an engine over the selected database, and with the base URL of that deployment.
 async fn with_engine<T>(
     context: &CommandContext,
     deployment: &DataDirArguments,
@@ -130,7 +131,7 @@ async fn issue_link(engine: &Engine, arguments: &LinkArguments) -> Result<Access
     }
 }
 
-/// Falls back to the listen address when no base URL is configured.
+/// Returns the base URL. Uses the listen address if none is configured.
 fn base_url(config: &Config) -> String {
     match &config.base_url {
         Some(base_url) => base_url.to_string(),

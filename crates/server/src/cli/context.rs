@@ -1,4 +1,4 @@
-//! Command context: access to the configuration, the database and the engine.
+//! Context of a command: gives access to the configuration, the database and the engine.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -46,12 +46,12 @@ impl CommandContext {
         Ok(config.keys.master_key(&self.environment)?)
     }
 
-    /// Context of commands that call the API of a server.
+    /// Returns the context for commands that call a server's API.
     pub(super) fn client(&self) -> Result<ClientContext, CliError> {
         Ok(client_context(&self.environment, self.printer)?)
     }
 
-    /// Runs `work` with an engine over the configured database. Running servers pick up its changes.
+    /// Runs `work` with an engine over the configured database. Running servers pick up the changes.
     pub(super) async fn with_engine<T>(
         &self,
         work: impl AsyncFnOnce(&Engine) -> Result<T, CliError>,
@@ -86,7 +86,7 @@ impl CommandContext {
         };
         let engine = Engine::start(parts, wiring::engine_settings(config, base_url, OwnEndpoints::default())).await?;
         let done = work(&engine).await;
-        // A registered node takes a share of the rate limits.
+        // The engine has registered this process as a node, which would take a share of the rate limits.
         engine.node.deregister_node().await;
         done
     }
@@ -117,7 +117,7 @@ pub(super) async fn database_clock(store: &dyn Store) -> Result<DatabaseClock, S
     Ok(clock)
 }
 
-/// Opens the stored keys, which proves that `master` is the master key of this deployment.
+/// Unseals the stored keys. Success proves that `master` is the deployment's master key.
 pub(super) async fn open_keys(store: &dyn Store, master: &MasterKey) -> Result<KeyRing, CliError> {
     let stored = store.list_keys().await?;
     Ok(KeyRing::from_sealed(&stored, master, &KeyRing::default())?)

@@ -87,7 +87,7 @@ pub(super) async fn distribute(context: &CommandContext) -> Result<(), CliError>
 
 /// Erases the stored data of a phone number.
 pub(super) async fn erase_number(context: &CommandContext, arguments: &EraseArguments) -> Result<(), CliError> {
-    // The error must not echo the number: it may be a mistyped real one.
+    // The error must not contain the number: it may be a real number with a typing error.
     let number = Msisdn::parse(&arguments.number.read()?, Mode::Sandbox).map_err(|error| {
         CliError::usage(
             format!("not a number in E.164 format: {error}"),
@@ -117,11 +117,11 @@ pub(super) async fn erase_number(context: &CommandContext, arguments: &EraseArgu
     Ok(())
 }
 
-/// Invalidates the sessions, tokens and callbacks that a restored backup has revived.
+/// Invalidates the sessions, tokens and callbacks that became valid again when a backup was restored.
 pub(super) async fn restored(context: &CommandContext, arguments: &RestoredArguments) -> Result<(), CliError> {
     let config = context.config()?;
     let store = open_store(&config).await?;
-    // Read before the command sends its own heartbeat.
+    // Must be read before this command sends a heartbeat, which would change it.
     let last_heartbeat = store.database_time(SystemClock.now()).await?.latest_recorded;
     if arguments.reset_clock {
         store.reset_latest_time().await?;

@@ -1,4 +1,4 @@
-//! Errors of commands, and their exit codes.
+//! Errors of commands and their exit codes.
 
 use std::{io, process::ExitCode};
 
@@ -67,12 +67,13 @@ impl CliError {
         CommandError::with_hint(message, hint).into()
     }
 
-    /// Invalid command line that the parser of arguments cannot detect.
+    /// Creates an error for an invalid command line that clap cannot detect.
     pub(super) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
         CommandError::usage(message, hint).into()
     }
 
-    /// Has been reported, or needs no report: other programs say nothing either when their output is no longer read.
+    /// Returns whether nothing should be printed: the error was already reported, or nobody reads the output any more
+    /// (closed pipe), about which other programs are silent, too.
     pub(super) fn is_silent(&self) -> bool {
         match self {
             CliError::Command(error) => matches!(error, CommandError::AlreadyReported) || error.is_closed_pipe(),

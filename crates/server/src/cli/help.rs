@@ -1,4 +1,4 @@
-//! Help of `ringtrue` itself: its commands in groups, which clap has for options only.
+//! Help text of `ringtrue` itself. It lists the commands in groups, which clap supports only for options.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use clap::{Command, CommandFactory};
 
 use super::arguments::Arguments;
 
-/// Titles of the groups and their commands. A test ensures that each command is in one group.
+/// Titles of the groups and their commands. A test ensures that each command is in exactly one group.
 const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Server",
@@ -56,10 +56,10 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Other", &["completion", "help"]),
 ];
 
-/// The command line with the grouped help.
+/// Returns the command line definition with the grouped help.
 pub(super) fn command() -> Command {
     let mut command = Arguments::command();
-    // Adds the subcommand `help`.
+    // Makes clap add the subcommand `help`.
     command.build();
     let (groups, options) = (render_groups(&command), render_heading(&command, "Options"));
     let template =
@@ -67,7 +67,7 @@ pub(super) fn command() -> Command {
     Arguments::command().help_template(template)
 }
 
-/// Renders each command with the first sentence of its description.
+/// Renders the groups, with the first sentence of each command's description.
 fn render_groups(command: &Command) -> String {
     let width = command.get_subcommands().map(|subcommand| subcommand.get_name().len()).max().unwrap_or(0);
     let literal = command.get_styles().get_literal();

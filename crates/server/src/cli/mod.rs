@@ -35,14 +35,14 @@ use self::{
 };
 use crate::config::Environment;
 
-/// Time that background tasks get to finish after a command.
+/// Time that background tasks have to finish after a command.
 const RUNTIME_SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Parses the arguments and runs the command.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: Environment) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let client = client_context(&environment, Printer { output: Output::Table });
-    // Variables that are not valid text are reported by the commands that need them.
+    // If a variable is not valid UTF-8, the commands that need it report the error.
     if let Ok(client) = client {
         match completion::complete(&arguments, &client) {
             Ok(false) => {}
@@ -56,7 +56,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: Environme
         .and_then(|matches| Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command)));
     let arguments = match parsed {
         Ok(arguments) => arguments,
-        // `--help` and `--version` are also reported as errors, with exit code 0.
+        // clap also returns `--help` and `--version` as errors, with exit code 0.
         Err(error) => return report_usage(&error),
     };
     let context =

@@ -1,4 +1,4 @@
-//! `ringtrue package-files`: manual pages and completion scripts for a package, generated from the command line.
+//! `ringtrue package-files`: generates the manual pages and completion scripts for a Linux package.
 
 use std::{fs, io, path::Path};
 
@@ -11,14 +11,15 @@ use super::{
     error::CliError,
 };
 
-/// Files of the shells below /usr/share, as Debian's shells look for them.
+/// Paths below /usr/share at which Debian's shells look for completion scripts.
 const COMPLETIONS: [(Shell, &str); 3] = [
     (Shell::Bash, "bash-completion/completions/ringtrue"),
     (Shell::Zsh, "zsh/vendor-completions/_ringtrue"),
     (Shell::Fish, "fish/vendor_completions.d/ringtrue.fish"),
 ];
 
-/// zsh runs the file as the function `_ringtrue` at the first completion, which the script only prepares.
+/// Appended to the zsh script. zsh runs the file as the function `_ringtrue` at the first completion, but the script
+/// itself only defines the completer. This line runs it.
 const ZSH_FIRST_COMPLETION: &str = "\n[[ $funcstack[1] = _ringtrue ]] && _clap_dynamic_completer_ringtrue \"$@\"\n";
 
 pub(super) fn write(PackageFilesArguments { dir, binary }: &PackageFilesArguments) -> Result<(), CliError> {
@@ -37,7 +38,7 @@ pub(super) fn write(PackageFilesArguments { dir, binary }: &PackageFilesArgument
     Ok(())
 }
 
-/// Writes a page for each command that is not hidden.
+/// Writes a manual page for each command that is not hidden.
 fn write_manual(dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     clap_mangen::generate_to(Arguments::command(), dir)

@@ -1,4 +1,4 @@
-//! `ringtrue serve`, and the signals that stop and reload a server.
+//! `ringtrue serve`, and the handling of signals that stop and reload a server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -49,8 +49,8 @@ async fn serve_until_stopped(context: &CommandContext, config: Config) -> Result
     run_until_stopped(running, &shutdown, grace, signals, load_config).await
 }
 
-/// Runs a server until SIGTERM or SIGINT; SIGHUP reloads the configuration. The first stop signal drains requests, a
-/// second one or the end of `grace` aborts them.
+/// Runs a server until SIGTERM or SIGINT. The first of these signals drains requests. A second signal, or the end of
+/// `grace`, aborts them. SIGHUP reloads the configuration.
 pub(super) async fn run_until_stopped(
     running: RunningNode,
     shutdown: &CancellationToken,
@@ -83,7 +83,8 @@ pub(super) async fn run_until_stopped(
     }
 }
 
-/// Reloads, and repeats if another SIGHUP arrives meanwhile, since the files read may already be outdated.
+/// Reloads the configuration. If another SIGHUP arrives meanwhile, reloads again, because the files may have changed
+/// after they were read.
 async fn reload(
     running: &RunningNode,
     signals: &mut Signals,

@@ -1,4 +1,4 @@
-//! `ringtrue backup`, `export` and `import`: copies of the configured database.
+//! `ringtrue backup`, `export` and `import`: copy the configured database.
 
 use std::{
     fs::File,
@@ -18,7 +18,7 @@ use super::{
     error::CliError,
 };
 
-/// Standard input or output, instead of a file.
+/// File name that stands for standard input or output.
 const STANDARD_STREAM: &str = "-";
 
 fn report_rows() -> impl FnMut(TransferProgress) + Send + 'static {
@@ -100,7 +100,7 @@ pub(super) async fn export(context: &CommandContext, arguments: &ExportArguments
 pub(super) async fn import(context: &CommandContext, arguments: &ImportArguments) -> Result<(), CliError> {
     let config = context.config()?;
     let master = context.master_key(&config)?;
-    // Reports a database that is unreachable or not migrated.
+    // Fails early if the database is unreachable or not migrated.
     drop(open_store(&config).await?);
     let url = &config.store.url;
     let imported = if arguments.file == Path::new(STANDARD_STREAM) {
@@ -112,7 +112,8 @@ pub(super) async fn import(context: &CommandContext, arguments: &ImportArguments
     let rows = imported.map_err(transfer_error)?;
     context.printer.print_record(vec![("rows", json!(rows)), ("database", json!(url.to_string()))])?;
     printer::print_note("Start servers on this database only: do not start servers on the old one again.");
-    // Everything is imported, but no server can use it.
+    // The import is complete, but servers cannot use the database if the configured master key is not the old
+    // deployment's.
     if let Err(error) = open_keys(&*open_store(&config).await?, &master).await {
         printer::print_note("Configure the old deployment's master key. You do not have to import again.");
         return Err(error);
@@ -147,7 +148,7 @@ fn unreadable(path: &Path, error: &io::Error) -> CliError {
     CliError::with_hint(format!("{}: {error}", path.display()), "Nothing was exported or imported.")
 }
 
-/// A file that appears under its name when it is complete, readable by its owner only.
+/// A file that gets its name only when it is complete. Only its owner can read it.
 struct NewFile {
     path: PathBuf,
     temporary: NamedTempFile,
@@ -168,7 +169,7 @@ impl NewFile {
         Ok(BufWriter::new(self.temporary.as_file().try_clone()?))
     }
 
-    /// Returns the size in bytes.
+    /// Gives the complete file its name. Returns its size in bytes.
     fn publish(self) -> Result<u64, CliError> {
         let file = self.temporary.as_file();
         file.sync_all()?;

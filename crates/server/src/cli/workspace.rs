@@ -1,4 +1,4 @@
-//! `ringtrue workspace` and `ringtrue credentials`.
+//! `ringtrue workspace` and `ringtrue credentials`: manage workspaces and credentials.
 
 use jiff::Timestamp;
 use ringtrue_client::{
@@ -53,7 +53,7 @@ async fn list(context: &CommandContext) -> Result<(), CliError> {
     Ok(context.printer.print_list(&COLUMNS, workspaces.iter().map(workspace_record).collect())?)
 }
 
-/// Newest first.
+/// Reads all workspaces, newest first.
 pub(super) async fn all_workspaces(store: &dyn Store) -> Result<Vec<Workspace>, StoreError> {
     read_all_pages(async |page| store.list_all_workspaces(page).await).await
 }
@@ -99,7 +99,7 @@ fn workspace_record(workspace: &Workspace) -> Record {
     COLUMNS.into_iter().zip(values).collect()
 }
 
-/// `null`: the limit of the deployment applies.
+/// Renders the rate limits of a workspace. `null`: the deployment's limit applies.
 fn limits_json(limits: &RateLimits) -> Value {
     json!({
         "create": limits.create,
@@ -110,7 +110,8 @@ fn limits_json(limits: &RateLimits) -> Value {
     })
 }
 
-/// `create --workspace` writes to the configured database; all other actions call the server of the profile.
+/// Runs `ringtrue credentials`. `create --workspace` writes to the configured database; all other actions call the
+/// server of the profile.
 pub(super) async fn run_credentials(
     context: &CommandContext,
     CredentialsArguments { owner, action }: CredentialsArguments,

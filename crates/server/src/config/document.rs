@@ -1,4 +1,4 @@
-//! Settings by key with their origin: defaults, overridden by a file, overridden by the environment.
+//! The settings by key, with their origin: the defaults, overridden by a file, overridden by the environment.
 //!
 //! The embedded defaults contain every key, so they are also the list of known keys. Only named sections have other
 //! keys: `networks.23410.name` is the member `name` of the section `networks.23410`.
@@ -22,12 +22,12 @@ use super::{
     value_parser::{self, ValueParser},
 };
 
-/// Printed by `ringtrue config default`.
+/// All settings with their defaults, as a TOML file. `ringtrue config default` prints it.
 pub const DEFAULTS: &str = include_str!("default.toml");
 
-/// Groups of sections with user-defined names.
+/// Groups whose sections have names chosen by the user.
 pub(super) const NAMED_GROUPS: [&str; 4] = ["networks", COUNTRIES, "connectors", "number_sources"];
-/// Group whose entries are values, such as `GB = ["+44…"]`, instead of sections.
+/// Group whose entries are plain values, such as `GB = ["+44…"]`, instead of sections.
 pub(super) const COUNTRIES: &str = "receivers.countries";
 
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +47,7 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// Line of the file that the error is about, if any.
+    /// Returns the line of the file with the error. `None`: the error is not in the file.
     fn line(&self) -> Option<usize> {
         match self {
             ConfigError::Syntax { line, .. }
@@ -65,7 +65,7 @@ impl ConfigError {
     }
 }
 
-/// All errors of a configuration, at least one: those of the file first, by line.
+/// All errors of a configuration, at least one. Those in the file come first, ordered by line.
 #[derive(Debug)]
 pub struct ConfigErrors(Vec<ConfigError>);
 
@@ -94,9 +94,9 @@ impl Display for ConfigErrors {
 
 impl std::error::Error for ConfigErrors {}
 
-/// Each further error reads the configuration once more.
+/// Maximum number of reported errors. To find each further error, the configuration is read once more.
 const MAX_ERRORS: usize = 50;
-/// Bounds the time that all errors of a large configuration take.
+/// Maximum number of settings that are read to find all errors. Limits the time for a large configuration.
 const MAX_READ_SETTINGS: usize = 1_000_000;
 
 fn hint(suggestion: Option<&str>) -> String {
@@ -127,12 +127,12 @@ impl Display for Origin {
 }
 
 pub(super) struct ConfigDocument<'e> {
-    /// Values and tables by dotted key.
+    /// Values and tables by their dotted key.
     entries: BTreeMap<String, Entry>,
-    /// Values of the settings that have a default.
+    /// Defaults of all settings that have one, by key.
     defaults: BTreeMap<String, Value>,
     errors: Vec<ConfigError>,
-    /// Whether sections with errors were left out, so that references to them cannot be checked.
+    /// Whether invalid sections were removed. References to them can then not be checked.
     is_incomplete: bool,
     pub environment: &'e Environment,
 }
@@ -143,7 +143,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// A variable is text that may contain any TOML value.
+    /// Parses the text of an environment variable as a TOML value. `None` for entries of other origins.
     fn typed(&self) -> Option<Value> {
         self.value.as_str().filter(|_| matches!(self.origin, Origin::Variable(_))).and_then(|text| text.parse().ok())
     }
@@ -184,7 +184,7 @@ impl<'e> ConfigDocument<'e> {
         self.entries.insert(key.into(), Entry { value: value.into(), origin });
     }
 
-    /// Keeps errors for [`read`](Self::read).
+    /// Overrides settings by those in a file. Errors are kept and reported by [`read`](Self::read).
     pub(super) fn overlay_file(&mut self, path: &Path, text: &str) {
         let path: Arc<Path> = path.into();
         let (entries, errors) = parse_toml(text, &path);
@@ -197,7 +197,7 @@ impl<'e> ConfigDocument<'e> {
             let suggestion = match (self.kind_of(&key), &value) {
                 (KeyKind::Setting, value) if !value.is_table() => None,
                 (KeyKind::Section, Value::Table(_)) => None,
-                // The error names the members instead.
+                // Another error names the members of this table.
                 (_, Value::Table(members)) if !members.is_empty() => continue,
                 (KeyKind::Section, _) => Some(Some(format!("a section, [{key}]"))),
                 _ => Some(self.suggest_key(&key)),
@@ -209,7 +209,7 @@ impl<'e> ConfigDocument<'e> {
         }
     }
 
-    /// Keeps errors for [`read`](Self::read).
+    /// Overrides settings by environment variables. Errors are kept and reported by [`read`](Self::read).
     pub(super) fn overlay_environment(&mut self) {
         let is_setting = |(key, entry): &(&String, &Entry)| !entry.value.is_table() && group_of(key).is_none();
         let settings = self.entries.iter().filter(is_setting);
@@ -231,7 +231,8 @@ impl<'e> ConfigDocument<'e> {
         }
     }
 
-    /// Reads the configuration. After an error, the setting gets its default or is left out, and the rest is read.
+    /// Reads the configuration and collects all errors. After each error, replaces the setting by its default or
+    /// removes it, and reads again.
     pub(super) fn read<T>(mut self, read: impl Fn(&Self) -> Result<T, ConfigError>) -> Result<T, ConfigErrors> {
         let mut errors = std::mem::take(&mut self.errors);
         if errors.iter().any(|error| matches!(error, ConfigError::Syntax { .. })) {
@@ -245,7 +246,8 @@ impl<'e> ConfigDocument<'e> {
                 Ok(_) => break,
                 Err(error) => {
                     let key = error.key().map(str::to_owned);
-                    // A required member that was left out because of its value has been reported.
+                    // A required member that was removed because of its invalid value is now missing, but has been
+                    // reported.
                     if key.as_ref().is_none_or(|key| !left_out.contains(key)) {
                         errors.push(error);
                     }
@@ -260,8 +262,9 @@ impl<'e> ConfigDocument<'e> {
         Err(ConfigErrors::new(errors))
     }
 
-    /// Replaces an invalid setting by its default, or removes an invalid member of a named section. If it is missing or
-    /// is the section itself, removes the section. Returns `false` if there is nothing to remove.
+    /// Makes an invalid key harmless, so that reading can continue. A setting gets its default. A member of a named
+    /// section is removed. If the key is missing, or is the section itself, the whole section is removed. Returns
+    /// `false` if nothing has changed.
     fn leave_out(&mut self, key: &str) -> bool {
         if let Some(default) = self.defaults.get(key) {
             let is_changed = self.entries.get(key).is_some_and(|entry| entry.origin != Origin::Default);
@@ -281,7 +284,7 @@ impl<'e> ConfigDocument<'e> {
         count > 0
     }
 
-    /// Whether references between sections can be checked.
+    /// Returns whether references between sections can be checked, because no section was removed.
     pub(super) fn is_complete(&self) -> bool {
         !self.is_incomplete
     }
@@ -296,12 +299,12 @@ impl<'e> ConfigDocument<'e> {
         section
     }
 
-    /// Settings outside of sections.
+    /// Returns the settings outside of sections.
     pub(super) fn root(&self) -> Section<'_> {
         self.section("")
     }
 
-    /// Sections of a group, sorted by name.
+    /// Returns the sections of a group, sorted by name.
     pub(super) fn named_sections(&self, group: &str) -> impl Iterator<Item = Section<'_>> {
         self.children(group)
             .filter(|(name, _)| !name.contains('.'))
@@ -315,7 +318,7 @@ impl<'e> ConfigDocument<'e> {
         ConfigError::Invalid { key: key.to_owned(), origin, found: found.to_string(), allowed: allowed.to_string() }
     }
 
-    /// Settings that differ from their defaults: named sections last.
+    /// Returns the settings that differ from their defaults. Those of named sections come last.
     pub(super) fn changed_settings(&self) -> Vec<ChangedSetting> {
         let is_default = |key: &str, entry: &Entry| {
             let default = self.defaults.get(key);
@@ -366,26 +369,26 @@ impl<'e> ConfigDocument<'e> {
     }
 }
 
-/// Description of the secrets allowed, and their parser.
+/// Description of the secrets that are allowed, and the function that parses them.
 pub(super) type SecretParser<T> = (&'static str, fn(&str) -> Option<T>);
 
 const SECRET_FILE: &str = "a path to a file readable by its owner only";
 
-/// Table of the document.
+/// A table of the configuration, such as `http`.
 pub(super) struct Section<'a> {
     pub document: &'a ConfigDocument<'a>,
     key: String,
     digest: RefCell<Context>,
 }
 
-/// Digest of the settings, secrets and certificates of a connector. Masked: it would allow a brute-force search for a
-/// short password.
+/// Digest of a connector's settings, secrets and certificates. `Debug` is masked, because the digest would allow a
+/// brute-force search for a short password.
 #[derive(Clone, derive_more::Debug, PartialEq, Eq)]
 #[debug("ConnectorFingerprint(…)")]
 pub struct ConnectorFingerprint(Box<[u8]>);
 
 impl<'a> Section<'a> {
-    /// Last part of the key.
+    /// Returns the section's name: the last part of its key.
     pub(super) fn name(&self) -> &str {
         self.key.rsplit('.').next().unwrap_or_default()
     }
@@ -417,7 +420,7 @@ impl<'a> Section<'a> {
         if self.has(member) { self.get(member, parser) } else { Ok(default) }
     }
 
-    /// Replaces the target by the value of the member, if it is set.
+    /// Sets the target to the value of the member, if the member is set.
     pub(super) fn update<T>(&self, member: &str, parser: ValueParser<T>, target: &mut T) -> Result<(), ConfigError> {
         if self.has(member) {
             *target = self.get(member, parser)?;
@@ -425,13 +428,13 @@ impl<'a> Section<'a> {
         Ok(())
     }
 
-    /// Parses the name of the section.
+    /// Parses the section's name as a value.
     pub(super) fn parse_name<T>(&self, parser: ValueParser<T>) -> Result<T, ConfigError> {
         let name = Value::from(self.name());
         parser.parse(&name).ok_or_else(|| self.invalid("", render_masked(&name), parser.allowed))
     }
 
-    /// Reads a required secret: see [`get_opt_secret`](Self::get_opt_secret).
+    /// Reads a required secret. See [`get_opt_secret`](Self::get_opt_secret).
     pub(super) fn get_secret<T>(&self, member: &str, parser: &SecretParser<T>) -> Result<T, ConfigError> {
         self.get_opt_secret(member, parser)?.ok_or_else(|| {
             let alternative = self.key(&format!("{member}_env"));
@@ -439,7 +442,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Reads a secret from the file in `MEMBER_file`, or the environment variable in `MEMBER_env`.
+    /// Reads a secret from the file that `MEMBER_file` names, or from the environment variable that `MEMBER_env` names.
     pub(super) fn get_opt_secret<T>(
         &self,
         member: &str,
@@ -474,7 +477,7 @@ impl<'a> Section<'a> {
         parse(secret).ok_or_else(invalid).map(Some)
     }
 
-    /// Renders the value of a member.
+    /// Renders the value of a member for messages.
     pub(super) fn render_value(&self, member: &str) -> String {
         self.document
             .entries
@@ -489,7 +492,7 @@ impl<'a> Section<'a> {
     pub(super) fn reject_unknown(&self, known: &[&[&str]]) -> Result<(), ConfigError> {
         let known: Vec<&str> = known.concat();
         let Some((member, entry)) = self.members().find(|(member, _)| !known.contains(member)) else { return Ok(()) };
-        // A secret in the file: suggest the `_file` member.
+        // The user has put a secret into the configuration file: suggest the `_file` member.
         let file = format!("{member}_file");
         let suggestion =
             if known.contains(&file.as_str()) { Some(file) } else { suggest_similar(member, known.into_iter()) };
@@ -510,7 +513,7 @@ impl<'a> Section<'a> {
         Ok(content)
     }
 
-    /// Length-prefixed, so that distinct inputs have distinct digests.
+    /// Adds data to the section's digest. The length comes first, so that distinct inputs have distinct digests.
     pub(super) fn add_to_digest(&self, part: &[u8]) {
         let mut digest = self.digest.borrow_mut();
         digest.update(&part.len().to_be_bytes());
@@ -526,30 +529,30 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Position of the group that a key belongs to.
+/// Returns the position in [`NAMED_GROUPS`] of the group to which a key belongs.
 pub(super) fn group_of(key: &str) -> Option<usize> {
     NAMED_GROUPS.iter().position(|group| key.strip_prefix(group).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// Environment variable that overrides a key.
+/// Returns the name of the environment variable that overrides a key.
 pub(super) fn variable_name(key: &str) -> String {
     format!("RINGTRUE_{}", key.to_ascii_uppercase().replace('.', "__"))
 }
 
-/// Suggests a section of the file for a variable that addresses a named section.
+/// If a variable addresses a named section, suggests to set the section in the file instead.
 fn suggest_group(name: &str) -> Option<String> {
     let begins = |group: &&&str| name.strip_prefix(&variable_name(group)).is_some_and(|rest| rest.starts_with("__"));
     NAMED_GROUPS.iter().find(begins).map(|group| format!("a section of the file, [{group}]"))
 }
 
-/// Returns the most similar known name, unless all are too different.
+/// Returns the most similar known name. `None`: none is similar enough.
 pub(super) fn suggest_similar<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let distance = |other: &str| strsim::levenshtein(&name.to_lowercase(), &other.to_lowercase());
     let (distance, nearest) = known.map(|other| (distance(other), other)).min()?;
     (distance <= name.chars().count() / 2).then(|| nearest.to_owned())
 }
 
-/// Renders a value with possible secrets in URLs masked.
+/// Renders a value, and masks passwords and queries in URLs.
 pub(super) fn render_masked(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{:?}", mask_url(text)),
@@ -558,7 +561,7 @@ pub(super) fn render_masked(value: &Value) -> String {
     }
 }
 
-/// Masks possible secrets, even in text that is not a valid URL.
+/// Masks the user information and query of a URL, even if the text is not a valid URL.
 pub(super) fn mask_url(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
     let separator = if scheme.is_empty() { "" } else { "://" };
@@ -568,16 +571,16 @@ pub(super) fn mask_url(url: &str) -> String {
     format!("{scheme}{separator}{mask}{rest}{query}")
 }
 
-/// Dotted key, line and value.
+/// An entry of a TOML file: dotted key, line and value.
 pub(super) type FileEntry = (String, usize, Value);
 
-/// Values and tables of a TOML file, and its syntax errors, one for each line.
+/// Parses a TOML file. Returns its values and tables, and its syntax errors, at most one for each line.
 pub(super) fn parse_toml(text: &str, path: &Path) -> (Vec<FileEntry>, Vec<ConfigError>) {
     let lines = LineIndex::new(text);
     let syntax_error = |error: toml::de::Error| ConfigError::Syntax {
         path: path.to_owned(),
         line: error.span().map_or(1, |span| lines.line_of(span.start)),
-        // Without the excerpt, which may contain a password.
+        // Omits the excerpt of the file, because it may contain a password.
         error: error.message().trim().to_owned(),
     };
     let (spans, errors) = DeTable::parse_recoverable(text);
@@ -604,7 +607,7 @@ fn flatten(lines: &LineIndex, prefix: &str, spans: &DeTable<'_>, values: &Table,
     }
 }
 
-/// Finds the line of an offset without reading the text again.
+/// Index that finds the line of an offset without reading the text again.
 struct LineIndex {
     /// Offsets of the line breaks.
     breaks: Vec<usize>,

@@ -1,4 +1,4 @@
-//! Environment variables, read once at startup, and secrets in files that must be readable by their owner only.
+//! Environment variables, read once at startup, and secrets in files that only their owner may be able to read.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,8 @@ pub(super) const CONFIG_VARIABLE: &str = "RINGTRUE_CONFIG";
 pub(super) const MASTER_KEY_VARIABLE: &str = "RINGTRUE_MASTER_KEY";
 pub(super) const LOG_VARIABLE: &str = "RINGTRUE_LOG";
 
-/// Variables with our prefix that are not settings. The client libraries read the last two and the client secret.
+/// Variables with our prefix that are not settings. The client libraries read the last two, and the one with the client
+/// secret.
 pub(super) const RESERVED_VARIABLES: [&str; 7] = [
     CONFIG_VARIABLE,
     MASTER_KEY_VARIABLE,
@@ -32,8 +33,8 @@ pub(super) const RESERVED_VARIABLES: [&str; 7] = [
     "RINGTRUE_URL",
 ];
 
-/// All variables: those with the prefix `RINGTRUE_` are settings, and the file may reference any other that holds a
-/// secret. `Debug` shows only the names of prefixed ones.
+/// All environment variables. Those with the prefix `RINGTRUE_` are settings. The configuration file may refer to any
+/// other for a secret. `Debug` shows only the names of those with the prefix.
 #[derive(Clone, Default, derive_more::Debug)]
 #[debug("Environment({:?})", self.prefixed().map(|(name, _)| name).collect::<Vec<_>>())]
 pub struct Environment(BTreeMap<String, OsString>);
@@ -53,7 +54,7 @@ impl Environment {
         self.0.get(name).map(|value| as_text(name, value)).transpose()
     }
 
-    /// Variables that override settings.
+    /// Returns the variables that override settings.
     pub(super) fn settings(&self) -> impl Iterator<Item = (&str, Result<&str, ConfigError>)> {
         self.prefixed()
             .filter(|(name, _)| !RESERVED_VARIABLES.contains(name))
@@ -133,7 +134,7 @@ pub(super) enum SecretFileError {
     TooLong,
 }
 
-/// The longest secrets are RSA keys: a key of 16,384 bits takes 12,800 bytes of PEM.
+/// Maximum length of a secret. The longest secrets are RSA keys: one of 16,384 bits takes 12,800 bytes as PEM.
 const MAX_SECRET_BYTES: usize = 16_384;
 
 /// Reads a secret from a file. Rejects files that other users can read.
@@ -144,7 +145,7 @@ pub(super) fn read_private_file(path: &Path) -> Result<Zeroizing<String>, Secret
     if is_exposed(mode, metadata.uid(), metadata.gid()) {
         return Err(SecretFileError::Exposed { mode });
     }
-    // Full capacity: a growing buffer would leave copies of the secret behind.
+    // Allocates the full capacity at once: a growing buffer would leave copies of the secret in memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_SECRET_BYTES + 2));
     file.take(MAX_SECRET_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > MAX_SECRET_BYTES {
@@ -154,8 +155,9 @@ pub(super) fn read_private_file(path: &Path) -> Result<Zeroizing<String>, Secret
     Ok(Zeroizing::new(text.to_owned()))
 }
 
-/// systemd credentials have mode 0440 and owner root:root: the group bits are the mask of an access control list that
-/// grants access to the service user only.
+/// Returns whether other users may read the file. systemd credentials are an exception. They have mode 0440 and owner
+/// root:root, but their group bits are the mask of an access control list, which grants access only to the service
+/// user.
 pub(super) fn is_exposed(mode: u32, user: u32, group: u32) -> bool {
     let is_credential = (mode & 0o777, user, group) == (0o440, 0, 0);
     mode & 0o077 != 0 && !is_credential

@@ -1,4 +1,4 @@
-//! Listeners: public API, operators' webhooks, header enrichment and metrics.
+//! Settings of the listeners: public API, operators' webhooks, header enrichment and metrics.
 
 use std::{
     fmt,
@@ -20,19 +20,19 @@ use super::{
     },
 };
 
-/// The public listener.
+/// Settings of the public listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpSection {
     pub listen: SocketAddr,
-    /// `None`: plain HTTP.
+    /// Certificate and key. `None`: the listener uses plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// Proxies whose client address information is trusted.
+    /// Proxies whose information about client addresses is trusted.
     pub trusted_proxies: Vec<IpNet>,
-    /// The proxies use the PROXY protocol.
+    /// Whether the proxies use the PROXY protocol.
     pub proxy_protocol: bool,
     pub max_connections: usize,
     pub max_connections_per_address: usize,
-    /// Per trusted proxy address.
+    /// Maximum number of connections from each trusted proxy address.
     pub max_connections_per_proxy: usize,
     pub header_timeout: Duration,
     pub body_timeout: Duration,
@@ -43,13 +43,13 @@ pub struct HttpSection {
 }
 
 impl HttpSection {
-    /// The same limits and timeouts for a listener behind other proxies.
+    /// Returns the same limits and timeouts for another listener that is behind other proxies.
     #[must_use]
     pub fn behind_proxies(&self, trusted_proxies: &[IpNet], proxy_protocol: bool) -> HttpSection {
         HttpSection { trusted_proxies: trusted_proxies.to_vec(), proxy_protocol, ..self.clone() }
     }
 
-    /// Settings that requests depend on. Those of connections are for the listener.
+    /// Returns the settings that affect single requests. The listener itself uses those about connections.
     pub fn settings(&self) -> HttpSettings {
         HttpSettings {
             trusted_proxies: self.trusted_proxies.clone(),
@@ -67,32 +67,33 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// The listener for operators' webhooks.
+/// Settings of the listener for operators' webhooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IngressSection {
     pub listen: SocketAddr,
-    /// `None`: plain HTTP.
+    /// Certificate and key. `None`: the listener uses plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// Proxies whose client address information is trusted.
+    /// Proxies whose information about client addresses is trusted.
     pub trusted_proxies: Vec<IpNet>,
-    /// The proxies use the PROXY protocol.
+    /// Whether the proxies use the PROXY protocol.
     pub proxy_protocol: bool,
 }
 
-/// Listener for devices whose operator adds a header to their requests. Plain HTTP, since TLS prevents that.
+/// Settings of the listener for devices whose operator adds a header to their requests. It uses plain HTTP, because
+/// operators cannot add headers to TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderEnrichmentSection {
     pub listen: SocketAddr,
-    /// URL for devices. `None`: the bound address, which is then a loopback address.
+    /// URL at which devices reach the listener. `None`: its address, which must then be a loopback address.
     pub public_url: Option<BaseUrl>,
-    /// Proxies whose client address information is trusted. The address of a device decides whether its header is
-    /// trusted.
+    /// Proxies whose information about client addresses is trusted. The address of a device decides whether the number
+    /// in its header is trusted.
     pub trusted_proxies: Vec<IpNet>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricsSection {
-    /// `None`: no metrics are served.
+    /// Address of the metrics listener. `None`: no metrics are served.
     pub listen: Option<SocketAddr>,
 }
 
@@ -155,7 +156,7 @@ fn read_ingress(section: &Section<'_>) -> Result<Option<IngressSection>, ConfigE
 
 fn read_header_enrichment(section: &Section<'_>) -> Result<Option<HeaderEnrichmentSection>, ConfigError> {
     const ALLOWED: &str = "an http:// URL without a path, such as \"http://he.example.com\"";
-    // Operators cannot add headers to TLS.
+    // The URL must be plain HTTP, because operators cannot add headers to TLS.
     let plain_url = text(ALLOWED, |text| BaseUrl::parse(text).filter(|url| !url.is_https()));
     let listen = section.get("listen", optional(socket_address()))?;
     let public_url = section.get("public_url", optional(plain_url))?;
@@ -170,7 +171,7 @@ fn read_header_enrichment(section: &Section<'_>) -> Result<Option<HeaderEnrichme
     }
 }
 
-/// Rejects the PROXY protocol without trusted proxies, where it would silently have no effect.
+/// Reads `proxy_protocol`. Rejects it without trusted proxies, because it would then have no effect.
 fn read_proxy_protocol(section: &Section<'_>, proxies: &[IpNet]) -> Result<bool, ConfigError> {
     let is_on = section.get("proxy_protocol", boolean())?;
     if is_on && proxies.is_empty() {
@@ -193,7 +194,7 @@ fn read_tls(section: &Section<'_>) -> Result<Option<TlsFiles>, ConfigError> {
     Err(section.invalid(missing, "nothing", format!("a path to a file, because `{}` is set", section.key(set))))
 }
 
-/// Checks the base URL against the listener and the region.
+/// Reads the base URL, and checks that it fits the listener and the region.
 pub(super) fn read_base_url(
     document: &ConfigDocument<'_>,
     region: Region,
@@ -226,7 +227,7 @@ pub(super) fn read_base_url(
 pub struct BaseUrl(Url);
 
 impl BaseUrl {
-    /// `None`: not a plain scheme and host.
+    /// Parses a base URL. `None`: it has more than a scheme, a host and a port.
     pub fn parse(text: &str) -> Option<Self> {
         let url = Url::parse(text).ok().filter(|url| url.path() == "/" && url.has_host())?;
         let is_bare = !text.ends_with(['/', '?', '#'])

@@ -49,10 +49,10 @@ pub use self::{
 #[derive(Clone, Debug)]
 pub struct Config {
     pub region: Region,
-    /// Public URL of this deployment. `None`: the bound address, which is then a loopback address.
+    /// Public URL of this deployment. `None`: the listen address, which must then be a loopback address.
     pub base_url: Option<BaseUrl>,
     pub http: HttpSection,
-    /// Listener for operators. `None` implies that no connector is a webhook.
+    /// Listener for operators' webhooks. `None`: it is off, and no connector receives webhooks.
     pub ingress: Option<IngressSection>,
     pub header_enrichment: Option<HeaderEnrichmentSection>,
     pub metrics: MetricsSection,
@@ -64,19 +64,19 @@ pub struct Config {
     pub callbacks: CallbacksSection,
     pub courier: courier::CourierLimits,
     pub retention: RetentionSettings,
-    /// Maximum of members and pending invitations per workspace.
+    /// Maximum number of members and pending invitations of a workspace.
     pub max_members: u32,
     /// Whether accounts that sign in by password must have a second factor.
     pub require_second_factor: bool,
-    /// Sign-in by OpenID Connect. `None`: off.
+    /// OpenID provider for sign-in to the console. `None`: sign-in by OpenID Connect is off.
     pub openid_connect: Option<Box<OpenIdConnectSection>>,
     pub sandbox: SandboxSection,
     pub number_lookup: NumberLookupSection,
-    /// Every receiver in it is served by a connector.
+    /// Configured networks. A connector serves every receiver in them.
     pub networks: NetworkDirectory,
-    /// Mapping of device addresses to networks. Its files are not read yet.
+    /// Mapping of device addresses to networks. Loading the configuration does not read its files.
     pub ip_routing: IpRoutingConfig,
-    /// Sorted by name.
+    /// Connectors, sorted by name.
     pub connectors: Vec<ConnectorSection>,
     pub log: LogSection,
     pub telemetry: TelemetrySection,
@@ -85,21 +85,21 @@ pub struct Config {
 #[derive(Clone, Debug)]
 pub struct LoadedConfig {
     pub config: Config,
-    /// Configuration file, if one was read.
+    /// Configuration file. `None`: no file was read.
     pub file: Option<PathBuf>,
     pub changed: Vec<ChangedSetting>,
 }
 
-/// Setting that differs from its default.
+/// A setting that differs from its default.
 #[derive(Clone, Debug)]
 pub struct ChangedSetting {
     pub key: String,
-    /// Passwords are masked.
+    /// Value as text, with passwords masked.
     pub value: String,
     pub origin: Origin,
 }
 
-/// Searched if no file is named.
+/// Configuration files to try if the user names none.
 const DEFAULT_FILES: [&str; 2] = ["ringtrue.toml", "/etc/ringtrue/ringtrue.toml"];
 
 /// Loads the configuration. A named file must exist; the default files are optional.
@@ -123,10 +123,10 @@ fn load_layers(file: Option<(&str, &Path)>, environment: &Environment) -> Result
     Ok(LoadedConfig { config, file: file.map(|(_, path)| path.to_owned()), changed })
 }
 
-/// Configuration of `ringtrue dev`: its own database, and loopback listeners only.
+/// Loads the configuration of `ringtrue dev`: its own database, and loopback listeners only.
 ///
 /// The environment may override the defaults of `dev`, but not the settings that isolate it from production: a variable
-/// set for `serve` must not point `dev` at a production database.
+/// that is set for `serve` must not make `dev` use a production database.
 pub fn load_for_development(
     database: &Path,
     listen: SocketAddr,
@@ -136,7 +136,7 @@ pub fn load_for_development(
     for (key, value) in [
         ("metrics.listen", Value::from("off")),
         ("log.format", "pretty".into()),
-        // Requests, but nothing about the start: the banner is to be seen.
+        // Logs requests, but nothing about the startup, which would hide the banner.
         ("log.level", "info,ringtrue_store=warn,ringtrue_sandbox=warn,ringtrue_operators=warn".into()),
         ("callbacks.allow_http", true.into()),
         ("callbacks.allowed_addresses", vec!["127.0.0.0/8", "::1/128"].into()),
@@ -169,7 +169,8 @@ fn read_first_default_file() -> Result<Option<(String, PathBuf)>, ConfigError> {
         match fs::read_to_string(&path) {
             Ok(text) => return Ok(Some((text, path))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            // The service's user may not read the folder from which an administrator runs a command.
+            // Skips the file: an administrator may run a command as the service's user in a directory which that user
+            // cannot read.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_readable_folder(&path) => {}
             Err(error) => return Err(ConfigError::Unreadable { path, error }),
         }
@@ -177,7 +178,7 @@ fn read_first_default_file() -> Result<Option<(String, PathBuf)>, ConfigError> {
     Ok(None)
 }
 
-/// Whether this user can see the files beside a path. A file that is there and unreadable is an error.
+/// Returns whether this user can list the directory of a path. If so, an unreadable file in it is an error.
 fn is_readable_folder(path: &Path) -> bool {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::read_dir(folder).is_ok()

@@ -1,4 +1,4 @@
-//! Networks, receiver pools, and the mapping of device addresses to networks.
+//! Settings of networks and receiver pools, and the mapping of device addresses to networks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use super::{
 const MEMBERS: [&str; 8] =
     ["name", "aliases", "country", "prefixes", "receivers", "address_ranges", "isps", "autonomous_systems"];
 
-/// Owners of values that only one network may have.
+/// Detects duplicates: maps each value that only one network may have to the key that claims it.
 struct Claims<T>(BTreeMap<T, String>);
 
 impl<T: Ord + ToString> Claims<T> {
@@ -115,7 +115,7 @@ fn read_network(section: &Section<'_>) -> Result<Network, ConfigError> {
     })
 }
 
-/// Rejects duplicate receivers, and receivers that no connector serves.
+/// Checks the receivers of a pool. Rejects duplicates, and receivers that no connector serves.
 fn check_pool(
     section: &Section<'_>,
     member: &str,

@@ -1,4 +1,4 @@
-//! Number lookup: the sources that map a number to its network, and their order.
+//! Settings of the number lookup: the sources that map a number to its network, and their order.
 
 use std::{collections::HashSet, iter, time::Duration};
 
@@ -36,9 +36,9 @@ use super::{
 #[derive(Clone, Debug)]
 pub struct NumberLookupSection {
     pub prefixes: PrefixPolicy,
-    /// For all sources together.
+    /// Time limit for a lookup in all sources together.
     pub deadline: Duration,
-    /// In lookup order.
+    /// Sources, in the order in which they are asked.
     pub sources: Vec<NumberSourceSection>,
 }
 
@@ -82,7 +82,7 @@ pub(super) fn read(
     let mut sources: Vec<_> = sources
         .into_iter()
         .map(|source| {
-            // Sources missing from the order follow, sorted by name.
+            // Sources that the order does not name come last, sorted by name.
             let position = order.iter().position(|name| name == source.name()).unwrap_or(usize::MAX);
             Ok((position, read_source(&source, &known)?))
         })
@@ -100,7 +100,7 @@ pub(super) fn read(
     Ok(NumberLookupSection { prefixes, deadline, sources: sources.into_iter().map(|(_, source)| source).collect() })
 }
 
-/// Includes aliases, since sources may return any id of a network.
+/// Returns the ids of all networks. Includes aliases, because a source may return any id of a network.
 fn known_networks(networks: &NetworkDirectory) -> KnownNetworks {
     let ids = |network: &Network| -> Vec<NetworkId> {
         let aliases = network.aliases.iter().filter_map(|alias| alias.parse().ok());

@@ -1,4 +1,4 @@
-//! Sign-in to the console by OpenID Connect.
+//! Settings of the sign-in to the console by OpenID Connect.
 
 use std::path::PathBuf;
 
@@ -16,10 +16,10 @@ use super::{
 
 #[derive(Clone, Debug)]
 pub struct OpenIdConnectSection {
-    /// As the provider spells it.
+    /// Issuer, spelt exactly as the provider spells it.
     pub issuer: String,
     pub client_id: String,
-    /// `None`: a public client.
+    /// Client secret. `None`: a public client.
     pub client_secret: Option<ClientSecret>,
     pub scopes: Vec<String>,
     pub provider_name: String,
@@ -36,10 +36,10 @@ struct WorkspaceItem {
     role: String,
 }
 
-/// `None`: no issuer is set.
+/// Reads the section. `None`: no issuer is set, so sign-in by OpenID Connect is off.
 pub(super) fn read(section: &Section<'_>) -> Result<Option<OpenIdConnectSection>, ConfigError> {
     let secret: SecretParser<ClientSecret> = ("a secret", |text| (!text.is_empty()).then(|| text.into()));
-    // Read even if sign-in is off, so that errors are reported.
+    // Read even if OpenID Connect is off, so that errors are reported.
     let policy = IdentityPolicy {
         create_accounts: section.get("create_accounts", boolean())?,
         administrators: section.get("administrators", list(display_name()))?,
@@ -55,7 +55,7 @@ pub(super) fn read(section: &Section<'_>) -> Result<Option<OpenIdConnectSection>
     }
     let missing_id = || section.invalid("client_id", "nothing", "the client id, because `issuer` is set");
     Ok(Some(OpenIdConnectSection {
-        // Providers compare the text, so it is not the parsed URL, which may have a slash more.
+        // Keeps the text instead of the parsed URL, because issuers are compared as text, and parsing may add a slash.
         issuer: section.get("issuer", token())?,
         client_id: client_id.ok_or_else(missing_id)?,
         client_secret,
@@ -74,7 +74,7 @@ fn identifier() -> ValueParser<String> {
     })
 }
 
-/// Without TLS, anybody on the path could sign in as anybody.
+/// Parses the issuer's URL. Without TLS, an attacker on the network path could sign in as any user.
 fn issuer() -> ValueParser<Url> {
     plain_url("the https:// URL of an issuer, or an http:// URL of a loopback address", |url| match url.scheme() {
         "https" => url.has_host(),

@@ -1,4 +1,4 @@
-//! Sections without named members: database, limits, callbacks, retention, sandbox, logs and traces.
+//! Sections without user-defined names: database, limits, callbacks, retention, sandbox, logs and traces.
 
 use std::{collections::HashSet, net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -35,7 +35,7 @@ pub struct StoreSection {
     pub url: StoreUrl,
     pub options: StoreOptions,
     pub distribute: Distribute,
-    /// File in which a node records the database generation. `None`: next to a SQLite database.
+    /// File in which a node records the database generation. `None`: a file next to the SQLite database.
     pub state_file: Option<PathBuf>,
 }
 
@@ -43,7 +43,7 @@ pub struct StoreSection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribute {
-    /// If the database is new, and belongs to a Citus cluster.
+    /// Only if the database is new and belongs to a Citus cluster.
     Auto,
     Never,
 }
@@ -58,12 +58,13 @@ pub struct CallbacksSection {
     pub allow_http: bool,
     pub allowed_addresses: Vec<IpNet>,
     pub allowed_hosts: Vec<String>,
-    /// Extra CA certificates (PEM).
+    /// File with additional CA certificates (PEM).
     pub ca_file: Option<PathBuf>,
 }
 
 impl CallbacksSection {
-    /// Builds the policy for callback and redirect URLs. The own hosts are known only after binding.
+    /// Builds the policy for callback and redirect URLs. The parameters are this deployment's own hosts and listeners,
+    /// which are known only after binding.
     pub fn url_policy(&self, own_hosts: Vec<Host>, own_listeners: Vec<SocketAddr>) -> UrlPolicy {
         UrlPolicy {
             allow_http: self.allow_http,
@@ -77,11 +78,11 @@ impl CallbacksSection {
     }
 }
 
-/// Simulated operator of sandbox projects.
+/// Settings of the simulated operator of sandbox projects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxSection {
     pub enabled: bool,
-    /// `None`: no directory listener is configured.
+    /// Simulated number directory. `None`: no listener is configured for it.
     pub directory: Option<DirectoryConfig>,
 }
 
@@ -101,7 +102,7 @@ pub enum LogFormat {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TelemetrySection {
-    /// Trace collector. `None`: no traces.
+    /// URL of the trace collector. `None`: no traces are exported.
     pub otlp_endpoint: Option<Url>,
     pub service_name: String,
 }
@@ -211,7 +212,7 @@ fn read_number_limit(section: &Section<'_>) -> Result<NumberLimit, ConfigError> 
 }
 
 fn read_callbacks(section: &Section<'_>) -> Result<CallbacksSection, ConfigError> {
-    // Normalised to lower case and punycode, the form of hosts in parsed URLs.
+    // Normalises the host to lower case and punycode, the form that hosts have in parsed URLs.
     let host =
         text("a host name without scheme or port, such as \"hooks.internal\"", |text| match url::Host::parse(text) {
             Ok(url::Host::Domain(name)) if !text.is_empty() && !name.ends_with('.') => Some(name),
@@ -225,8 +226,8 @@ fn read_callbacks(section: &Section<'_>) -> Result<CallbacksSection, ConfigError
     })
 }
 
-/// Destinations that have not responded yet may use a quarter of the slots, slow and failing ones another quarter. One
-/// destination may use a quarter of the queue.
+/// Reads the limits of callback delivery. Destinations that have not responded yet may use a quarter of the slots; slow
+/// and failing ones may use another quarter. One destination may use a quarter of the queue.
 fn read_courier_limits(section: &Section<'_>) -> Result<courier::CourierLimits, ConfigError> {
     let concurrency = section.get("concurrency", integer(4..=100_000))?;
     let concurrency_per_destination = section.get("concurrency_per_destination", integer(1..=100_000))?;
@@ -246,7 +247,7 @@ fn read_courier_limits(section: &Section<'_>) -> Result<courier::CourierLimits, 
 }
 
 fn read_sandbox(section: &Section<'_>) -> Result<SandboxSection, ConfigError> {
-    // Loopback only: an open UDP responder could be used for reflection attacks.
+    // Only loopback addresses are allowed: an open UDP responder could be used for reflection attacks.
     let loopback_address = || {
         text("a loopback address and a port, such as \"127.0.0.1:5353\"", |text| {
             text.parse().ok().filter(|address: &SocketAddr| address.ip().is_loopback())
@@ -270,7 +271,7 @@ fn read_sandbox(section: &Section<'_>) -> Result<SandboxSection, ConfigError> {
     })
 }
 
-/// Errors name the position of a subscriber, not its number, which may be a real one.
+/// Reads the simulated subscribers. Errors name a subscriber's position, not its number, which may be a real one.
 fn read_subscribers(section: &Section<'_>) -> Result<Vec<Subscriber>, ConfigError> {
     const MEMBER: &str = "subscribers";
     let allowed = || format!("a list of subscribers with distinct numbers: {InvalidSubscriber}");

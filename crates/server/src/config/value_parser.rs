@@ -1,4 +1,4 @@
-//! Parsers of setting values. Each describes the values that it allows.
+//! Parsers for the values of settings. Each parser describes the values that it allows.
 
 use std::{fmt::Display, net::SocketAddr, ops::RangeInclusive, path::PathBuf, str::FromStr, time::Duration};
 
@@ -15,7 +15,7 @@ use url::Url;
 type ParseFn<T> = dyn Fn(&Value) -> Option<T>;
 
 pub(super) struct ValueParser<T> {
-    /// Completes the message "allowed: …".
+    /// Description of the allowed values. Completes the message "allowed: …".
     pub allowed: String,
     parse: Box<ParseFn<T>>,
 }
@@ -33,7 +33,7 @@ impl<T> ValueParser<T> {
     }
 }
 
-/// Parses a value of any type that serde can read.
+/// Parses a value of any type that implements serde's `Deserialize`.
 pub(super) fn value<T: DeserializeOwned>(allowed: impl Into<String>) -> ValueParser<T> {
     ValueParser { allowed: allowed.into(), parse: Box::new(|value| value.clone().try_into().ok()) }
 }
@@ -46,7 +46,7 @@ pub(super) fn path() -> ValueParser<PathBuf> {
     value("a path to a file")
 }
 
-/// Parses the name of a variant of an enum that serde can read.
+/// Parses the name of an enum variant, for enums that implement serde's `Deserialize`.
 pub(super) fn variant<T: DeserializeOwned>() -> ValueParser<T> {
     // serde's message for an unknown variant lists the known ones in back quotes.
     let error = Value::from("?").try_into::<T>().err().map(|error| error.message().to_owned()).unwrap_or_default();
@@ -54,7 +54,7 @@ pub(super) fn variant<T: DeserializeOwned>() -> ValueParser<T> {
     value(join_words(&names))
 }
 
-/// Parses one of several words, for enums of other crates.
+/// Parses one of several words, for enums of other crates that do not implement `Deserialize`.
 pub(super) fn keyword<T: Copy + 'static>(words: &'static [(&'static str, T)]) -> ValueParser<T> {
     let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
     text(join_words(&names), |text| words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning))
@@ -90,7 +90,7 @@ pub(super) fn list<T: 'static>(item: ValueParser<T>) -> ValueParser<Vec<T>> {
     }
 }
 
-/// Parses a setting that may be "" or "off".
+/// Parses an optional setting. "" and "off" mean `None`.
 pub(super) fn optional<T: 'static>(parser: ValueParser<T>) -> ValueParser<Option<T>> {
     let allowed = format!("{}; or \"\" for none", parser.allowed);
     let parse = move |value: &Value| match value.as_str() {
@@ -128,7 +128,7 @@ pub(super) fn duration(min: Duration, max: Duration) -> ValueParser<Duration> {
     ValueParser { allowed, parse: Box::new(parse) }
 }
 
-/// Parses a duration that may be 0, for no limit.
+/// Parses a duration for which 0 means no limit.
 pub(super) fn zero_or(parser: ValueParser<Duration>) -> ValueParser<Option<Duration>> {
     let allowed = format!("0, or {}", parser.allowed);
     let is_zero = |value: &Value| match value {

@@ -1,4 +1,4 @@
-//! Connection limits, activity of connections, idle timeouts and eviction.
+//! Limits the number of connections, tracks their activity, and closes idle or surplus ones.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -15,9 +15,10 @@ use parking_lot::Mutex;
 use ringtrue_engine::rate_limits::ip_bucket;
 use tokio::{sync::oneshot, time::Instant};
 
-/// Connections selected for eviction in one pass, so that a full listener does not scan all of them for each new one.
+/// Maximum number of connections that one pass selects for eviction. Selecting several at once spares a full listener a
+/// scan of all connections for each new one.
 const MAX_EVICTION_BATCH: usize = 256;
-/// Time for the TLS handshake and the first request during which a new connection is evicted last.
+/// Time that a new connection has for the TLS handshake and the first request. Until then, it is evicted last.
 const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug)]
@@ -27,7 +28,7 @@ pub struct ConnectionLimits(Arc<Shared>);
 pub struct MaxConnections {
     pub total: usize,
     pub per_address: usize,
-    /// For each address in `proxies`, instead of `per_address`.
+    /// Maximum number of connections from each address in `proxies`. Applies instead of `per_address`.
     pub per_proxy: usize,
     pub proxies: Vec<IpNet>,
 }
@@ -42,7 +43,8 @@ struct Shared {
 struct ConnectionTable {
     by_address: HashMap<IpAddr, BTreeSet<u64>>,
     open: BTreeMap<u64, OpenConnection>,
-    /// Eviction candidates with their activity when selected. Those with newer activity are skipped.
+    /// Candidates for eviction, with their activity at the time of selection. A candidate that was active since then is
+    /// skipped.
     evictable: VecDeque<(u64, ActivitySnapshot)>,
     next_id: u64,
     is_closed: bool,
@@ -51,21 +53,21 @@ struct ConnectionTable {
 #[derive(Debug)]
 struct OpenConnection {
     address: IpAddr,
-    /// Sending evicts the connection; dropping closes it gracefully.
+    /// Sending a message evicts the connection. Dropping the sender closes the connection gracefully.
     close_sender: oneshot::Sender<()>,
     counter: ActivityCounter,
-    /// Last observed activity and the time of its last change.
+    /// Activity when it was last observed. `unchanged_since` is the time at which it last changed.
     last_activity: ActivitySnapshot,
     unchanged_since: Instant,
 }
 
 impl OpenConnection {
-    /// Start of the idle period. Activity since the last observation counts as current.
+    /// Returns when the connection became idle. If it was active since the last observation, that is now.
     fn idle_since(&self, activity: ActivitySnapshot, now: Instant) -> Instant {
         if activity == self.last_activity { self.unchanged_since } else { now }
     }
 
-    /// Whether the connection has had no complete request and none is being received.
+    /// Returns whether the connection never had a complete request, and is not receiving its first one now.
     fn is_unused(&self, now: Instant) -> bool {
         let activity = self.counter.snapshot();
         let is_stalled = now.duration_since(self.idle_since(activity, now)) >= FIRST_REQUEST_GRACE;
@@ -73,16 +75,17 @@ impl OpenConnection {
     }
 }
 
-/// Receives the order to close a connection.
+/// Tells a connection to close.
 ///
-/// One channel per connection: with a shared token, thousands of connections would contend for its lock on every poll.
+/// Each connection has its own channel: with a shared token, thousands of connections would contend for its lock on
+/// every poll.
 #[derive(Debug)]
 pub struct CloseSignal(oneshot::Receiver<()>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseMode {
     Graceful,
-    /// Immediate, unless a complete request is in progress.
+    /// Closes immediately, unless a completely received request is in progress.
     Evicted,
 }
 
@@ -95,7 +98,7 @@ impl CloseSignal {
     }
 }
 
-/// Counts a connection until dropped.
+/// Counts a connection against the limits until it is dropped.
 #[derive(Debug)]
 pub struct ConnectionPermit {
     limits: ConnectionLimits,
@@ -108,8 +111,9 @@ impl ConnectionLimits {
         ConnectionLimits(Arc::new(Shared { max, table: Mutex::default() }))
     }
 
-    /// Admits a connection. At a limit, evicts the oldest connection without a complete request: of the same address if
-    /// the address is at its limit, otherwise of all.
+    /// Admits a connection, or returns `None`. At a limit, it first evicts another connection. If the address is at its
+    /// limit, that is the address's oldest connection that never had a complete request. If the total is reached, it is
+    /// any connection that has no completely received request in progress.
     pub fn admit(&self, address: IpAddr, counter: &ActivityCounter) -> Option<(ConnectionPermit, CloseSignal)> {
         let mut table = self.0.table.lock();
         if table.is_closed || !self.0.make_room_for(&mut table, address) {
@@ -130,8 +134,8 @@ impl ConnectionLimits {
         Some((ConnectionPermit { limits: self.clone(), address, id }, CloseSignal(closing)))
     }
 
-    /// Closes connections without activity for `header_timeout` before the first request, or `idle_timeout` after one.
-    /// Must be called periodically.
+    /// Closes connections that were inactive for `header_timeout` before their first request, or for `idle_timeout`
+    /// after a request. Must be called periodically.
     pub fn close_idle(&self, header_timeout: Duration, idle_timeout: Duration) {
         let now = Instant::now();
         self.0.table.lock().open.retain(|_, open| {
@@ -153,8 +157,8 @@ impl ConnectionLimits {
 }
 
 impl Shared {
-    /// Whether the address may open another connection, after evicting one of its own if necessary. Only connections
-    /// without a complete request are evicted: clients keep connections that they use.
+    /// Returns whether the address may open another connection. If it is at its limit, evicts one of its connections
+    /// that never had a complete request. Others are not evicted, because their clients use them.
     fn make_room_for(&self, table: &mut ConnectionTable, address: IpAddr) -> bool {
         let is_proxy = self.max.proxies.iter().any(|range| range.contains(&address.to_canonical()));
         let max = if is_proxy { self.max.per_proxy } else { self.max.per_address };
@@ -170,7 +174,7 @@ impl Shared {
 }
 
 impl ConnectionTable {
-    /// Counts a connection under its [`ip_bucket`].
+    /// Counts a connection under the [`ip_bucket`] of its address.
     fn register(&mut self, id: u64, address: IpAddr) -> IpAddr {
         let address = ip_bucket(address);
         self.by_address.entry(address).or_default().insert(id);
@@ -189,12 +193,13 @@ impl ConnectionTable {
     fn evict(&mut self, id: u64) -> bool {
         let Some(open) = self.open.remove(&id) else { return false };
         self.unregister(id, open.address);
-        // The receiver may already be dropped.
+        // Fails if the connection has already ended and dropped the receiver, which does not matter.
         let _ = open.close_sender.send(());
         true
     }
 
-    /// Evicts the oldest connection without a complete request: stalled ones first, then idle ones, then new ones.
+    /// Evicts a connection that has no completely received request in progress: first those that stall in a request or
+    /// before their first one, then idle ones, then new ones. Among equals, evicts the one that was inactive longest.
     fn evict_any(&mut self, total: usize) -> bool {
         for is_fresh in [false, true] {
             if is_fresh {
@@ -228,7 +233,7 @@ impl ConnectionTable {
     }
 }
 
-/// The lowest rank is evicted first.
+/// Returns the rank of a connection for eviction. The lowest rank is evicted first.
 fn eviction_rank(activity: ActivitySnapshot, unchanged_since: Instant, now: Instant) -> u8 {
     if activity.has_requests() && !activity.is_busy() {
         1
@@ -240,7 +245,7 @@ fn eviction_rank(activity: ActivitySnapshot, unchanged_since: Instant, now: Inst
 }
 
 impl ConnectionPermit {
-    /// Moves the connection to another address, unless that address is at its limit.
+    /// Counts the connection under another address. Returns `false` if that address is at its limit.
     pub fn reassign(&mut self, address: IpAddr) -> bool {
         let mut table = self.limits.0.table.lock();
         let has_room = self.limits.0.make_room_for(&mut table, address);
@@ -273,11 +278,11 @@ pub struct ActivityCounter(Arc<Counts>);
 struct Counts {
     started: AtomicU64,
     finished: AtomicU64,
-    /// Writes accepted by the peer.
+    /// Number of writes that the peer has accepted.
     written: AtomicU64,
-    /// Frames of request bodies received.
+    /// Number of received frames of request bodies.
     received: AtomicU64,
-    /// Requests with incomplete bodies.
+    /// Number of requests whose body is not completely received.
     receiving: AtomicU64,
 }
 
@@ -291,17 +296,17 @@ pub struct ActivitySnapshot {
 }
 
 impl ActivitySnapshot {
-    /// Whether a request is in progress.
+    /// Returns whether a request is in progress.
     pub fn is_busy(self) -> bool {
         self.started != self.finished
     }
 
-    /// Whether a request is in progress whose body was received completely.
+    /// Returns whether a request is in progress and its body is completely received.
     pub fn has_complete_request(self) -> bool {
         self.is_busy() && self.receiving == 0
     }
 
-    /// Whether the first request has started but not finished.
+    /// Returns whether the first request has started but not finished.
     pub fn is_first_unanswered(self) -> bool {
         self.started > 0 && self.finished == 0
     }
@@ -311,7 +316,7 @@ impl ActivitySnapshot {
     }
 }
 
-/// A request in progress.
+/// Counts a request as in progress until it is dropped.
 #[derive(Debug)]
 pub struct RequestGuard<'a>(&'a Counts);
 
@@ -327,7 +332,7 @@ impl ActivityCounter {
         BodyGuard(Arc::clone(&self.0))
     }
 
-    /// Counts a write: a connection that sends a response is not idle.
+    /// Counts a write, because a connection that sends a response is not idle.
     pub fn count_write(&self) {
         self.0.written.fetch_add(1, Ordering::Relaxed);
     }
@@ -339,7 +344,7 @@ impl ActivityCounter {
         ActivitySnapshot { started, finished, written, received, receiving }
     }
 
-    /// Returns after a period without events and without a request in progress.
+    /// Waits until no request is in progress and nothing has happened for this period.
     pub async fn wait_until_idle(&self, period: Duration) {
         let mut previous = self.snapshot();
         loop {
@@ -353,7 +358,7 @@ impl ActivityCounter {
     }
 }
 
-/// An incomplete request body.
+/// Counts a request body as incomplete until it is dropped.
 #[derive(Debug)]
 pub struct BodyGuard(Arc<Counts>);
 
@@ -390,14 +395,14 @@ mod tests {
         })
     }
 
-    /// A connection with an incomplete request body.
+    /// Simulates a connection with an incomplete request body.
     fn half_sent() -> ActivityCounter {
         let counter = busy();
         std::mem::forget(counter.begin_body());
         counter
     }
 
-    /// A connection with a request in progress.
+    /// Simulates a connection with a request in progress.
     fn busy() -> ActivityCounter {
         let counter = ActivityCounter::default();
         std::mem::forget(counter.begin_request());
@@ -456,7 +461,7 @@ mod tests {
             tokio::time::advance(Duration::from_secs(1)).await;
         }
         let mut newer = vec![];
-        // The last one is within its grace period.
+        // The connection that is evicted last is within its grace period.
         for evicted in [2, 1, 3] {
             let newest = limits.admit(format!("198.51.100.{evicted}").parse().unwrap(), &busy());
             newer.push(newest.expect("a permit"));

@@ -32,18 +32,18 @@ use connection_limits::{ActivityCounter, CloseMode, CloseSignal, ConnectionLimit
 use stream::{ConnectionStream, request_body};
 pub use tls::Tls;
 
-/// hyper's limit for request heads, above the limit enforced by the middleware. Bounded, as every connection may fill
-/// it: decisions/0007-oversized-credentials.md.
+/// Maximum size of a request head in hyper. It is larger than the middleware's limit, so that the middleware reports
+/// the error. It is bounded, because every connection may fill it: decisions/0007-oversized-credentials.md.
 const MAX_HEAD_BYTES: usize = 72 * 1024;
-/// Time to read and discard the rest of a rejected request, so that closing does not reset the connection before the
-/// client has read the response.
+/// Time for which the rest of a rejected request is read and discarded. Closing at once could reset the connection
+/// before the client has read the response.
 const LINGER_TIMEOUT: Duration = Duration::from_millis(500);
 const MAX_LINGER_BYTES: u64 = 1024 * 1024;
-/// Passed to hyper instead of the invalid request, to write the response.
+/// Valid request that is passed to hyper in place of an invalid one, so that hyper writes our response.
 const PLACEHOLDER_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-/// Time to finish writing a response before a connection without a request in progress is closed.
+/// Time that a connection without a request in progress has to finish writing a response before it is closed.
 const CLOSE_GRACE: Duration = Duration::from_millis(500);
-/// Out of file descriptors, an immediate retry would fail again.
+/// Delay after a failed accept. When file descriptors have run out, an immediate retry would fail again.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Accepts connections and serves them until shutdown, then waits for requests in progress.
@@ -59,9 +59,10 @@ pub async fn serve(listener: TcpListener, tls: Option<Arc<Tls>>, settings: Arc<H
     // Small HTTP clients of devices compare header names case-sensitively (decisions/0009-device-responses.md).
     http.title_case_headers(true);
     // Copying small bodies behind the head is cheaper than vectored writes. With half-close, hyper does not read ahead
-    // to detect disconnects, which saves a read and a buffer per request; most requests run to completion anyway.
+    // to detect disconnects. This saves a read and a buffer for each request, and most requests run to completion
+    // anyway.
     http.max_buf_size(MAX_HEAD_BYTES).half_close(true).writev(false);
-    // Often enough that timeouts are exceeded by a quarter at most.
+    // Checks so often that connections exceed their timeout by a quarter at most.
     let idle_check_interval = settings.header_timeout.min(settings.idle_timeout) / 4;
     let mut idle_checks =
         tokio::time::interval(idle_check_interval.clamp(Duration::from_millis(25), Duration::from_secs(1)));
@@ -121,7 +122,7 @@ impl Connection {
     async fn serve(mut self, mut stream: TcpStream, tls: Option<Arc<Tls>>, mut close_signal: CloseSignal) {
         let app = self.service.app().clone();
         app.metrics.connections.inc();
-        // Responses are written at once, so Nagle's algorithm would only add latency.
+        // Each response is written at once, so Nagle's algorithm would only add latency.
         let _ = stream.set_nodelay(true);
         let proxied = tokio::select! {
             biased;
@@ -136,7 +137,7 @@ impl Connection {
         drop(self.permit);
     }
 
-    /// Reads the PROXY protocol header, if expected, and counts the connection under the client's address.
+    /// Reads the PROXY protocol header, if one is expected, and counts the connection under the client's address.
     async fn read_proxy_header(&mut self, stream: &mut TcpStream) -> io::Result<()> {
         let app = self.service.app();
         if !self.settings.proxy_protocol || !app.trusts_proxy(self.peer.ip()) {
@@ -179,7 +180,7 @@ impl Connection {
         }
     }
 
-    /// Serves requests until the connection ends. Returns `None` if it was closed by us.
+    /// Serves requests until the connection ends. Returns `None` if the server closed it.
     async fn serve_requests(
         &self,
         stream: &mut ConnectionStream<impl AsyncRead + AsyncWrite + Unpin + Send>,
@@ -204,7 +205,7 @@ impl Connection {
             return None;
         }
         connection.as_mut().graceful_shutdown();
-        // Wait for requests in progress, but not for incomplete ones.
+        // Waits for requests that are completely received, but not for others.
         tokio::select! {
             ended = connection => Some(ended),
             () = self.activity.wait_until_idle(CLOSE_GRACE) => None,
@@ -232,18 +233,19 @@ impl Connection {
     }
 }
 
-/// Maps hyper's parse error and status to a problem.
+/// Converts hyper's parse error and the status of its response to a problem.
 fn parse_problem(error: &hyper::Error, status: Option<StatusCode>, has_request_line: bool) -> Problem {
     let text = error.to_string();
     if error.is_parse_too_large() {
-        // hyper does not inspect the request line before it is complete.
+        // hyper inspects the request line only when it is complete. If the limit is reached before, the URL is too
+        // long.
         return if status == Some(StatusCode::URI_TOO_LONG) || !has_request_line {
             Problem::uri_too_long()
         } else {
             Problem::headers_too_large()
         };
     }
-    // hyper distinguishes this error by its text only.
+    // Only the text of hyper's error identifies this case.
     if text.starts_with("invalid transfer-encoding") {
         return Problem::transfer_coding_not_implemented();
     }

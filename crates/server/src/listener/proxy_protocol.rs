@@ -1,4 +1,5 @@
-//! PROXY protocol version 2: TCP proxies send the client address ahead of the connection's data.
+//! Reads the header of the PROXY protocol, version 2, in which TCP proxies send the client's address ahead of the
+//! connection's data.
 //!
 //! <https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>, section 2.2. The text format of version 1 is not
 //! supported: proxies that send it also support version 2.
@@ -11,11 +12,11 @@ use std::{io, net::SocketAddr};
 use ppp::v2::{Addresses, Header, PROTOCOL_PREFIX, ParseError, Protocol, Type};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Signature, version and command, family and protocol, and the length of the rest.
+/// Length of the fixed part: signature, version and command, family and protocol, and the length of the rest.
 const PREAMBLE_BYTES: usize = 16;
-/// Proxies send a few hundred bytes at most.
+/// Maximum length of a header. Proxies send a few hundred bytes at most.
 const MAX_HEADER_BYTES: usize = 4096;
-/// Version 2, and a connection of the proxy itself, such as a health check.
+/// Version 2 with the command LOCAL: a connection of the proxy itself, such as a health check.
 const LOCAL: u8 = 0x20;
 
 #[derive(Debug, PartialEq, thiserror::Error)]
@@ -52,9 +53,9 @@ pub async fn read_header(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Op
     Ok(parse_source(&header)?)
 }
 
-/// Returns the client address of a complete header.
+/// Parses the client's address in a complete header. `None`: a connection of the proxy itself.
 fn parse_source(bytes: &[u8]) -> Result<Option<SocketAddr>, ProxyHeaderError> {
-    // The rest is ignored, whatever it contains.
+    // The specification says to ignore the rest of the header in this case.
     if bytes[PROTOCOL_PREFIX.len()] == LOCAL {
         return Ok(None);
     }
@@ -75,7 +76,7 @@ fn parse_source(bytes: &[u8]) -> Result<Option<SocketAddr>, ProxyHeaderError> {
     Ok(Some(SocketAddr::new(ip, port)))
 }
 
-/// The checksum covers the header with zeros in its own place, which ends at `end`.
+/// Verifies the checksum, whose field ends at `end`. It is computed over the header with zeros in that field.
 fn verify_checksum(header: &[u8], checksum: &[u8], end: usize) -> Result<(), ProxyHeaderError> {
     let before = crc32c::crc32c(&header[..end - checksum.len()]);
     let zeroed = crc32c::crc32c_append(before, &[0; 4]);
@@ -99,7 +100,7 @@ mod tests {
         [PROTOCOL_PREFIX, &[command, family], &length, body].concat()
     }
 
-    /// Returns the result and the unread data.
+    /// Reads a header. Returns the result and the data that was not read.
     async fn read_from(bytes: &[u8]) -> (io::Result<Option<SocketAddr>>, Vec<u8>) {
         let mut rest = bytes;
         let read = read_header(&mut rest).await;

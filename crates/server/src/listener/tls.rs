@@ -34,7 +34,7 @@ pub struct Tls {
     key: PathBuf,
 }
 
-/// Open connections keep the certificate of their handshake.
+/// Certificate for new connections. Open connections keep the certificate of their handshake.
 #[derive(Debug)]
 struct CurrentCertificate(ArcSwap<CertifiedKey>);
 
@@ -63,7 +63,7 @@ impl Tls {
         })
     }
 
-    /// Reloads the files. Keeps the current certificate on errors.
+    /// Reads the certificate files again. Keeps the current certificate on errors.
     pub fn reload(&self) -> Result<(), TlsError> {
         self.current.0.store(Arc::new(read_certified_key(&self.certificate, &self.key)?));
         Ok(())

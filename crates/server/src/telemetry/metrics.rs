@@ -1,4 +1,4 @@
-//! Metrics of the engine and the connectors for Prometheus. Those of requests are in `ringtrue_web::metrics`.
+//! Prometheus metrics of the engine and the connectors. Metrics of HTTP requests are in `ringtrue_web::metrics`.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use ringtrue_engine::{
 
 use crate::connectors::Connectors;
 
-/// Collects the metrics of the engine and the connectors on scrape.
+/// Collects the metrics of the engine and the connectors on each scrape.
 #[derive(Debug)]
 pub struct EngineCollector {
     pub engine: Engine,
@@ -142,13 +142,13 @@ fn encode_connectors(encoder: &mut DescriptorEncoder<'_>, connectors: &Connector
 
 type Labels<'a> = Vec<(&'a str, &'a str)>;
 
-/// Sum in seconds and counts by upper bound.
+/// Data of a histogram: the sum in seconds, and the counts by upper bound.
 struct HistogramData {
     sum: f64,
     buckets: Vec<(f64, u64)>,
 }
 
-/// Upper bounds in seconds, followed by infinity.
+/// Converts upper bounds of buckets to seconds, and appends infinity.
 fn bounds_in_seconds(millis: impl IntoIterator<Item = u64>) -> impl Iterator<Item = f64> {
     millis.into_iter().map(|millis| Duration::from_millis(millis).as_secs_f64()).chain([f64::INFINITY])
 }

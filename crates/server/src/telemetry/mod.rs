@@ -1,4 +1,4 @@
-//! Logs, traces and metrics.
+//! Sets up logs, traces and metrics.
 //!
 //! Numbers, codes and secrets have types with masked `Debug` output. Log statements must not contain URLs with queries,
 //! headers or bodies.
@@ -28,7 +28,7 @@ pub enum TelemetryError {
     Otlp(#[from] opentelemetry_otlp::ExporterBuildError),
 }
 
-/// Flushes traces on shutdown.
+/// Handle of the running telemetry, used to send pending traces on shutdown.
 #[must_use = "pending traces are lost unless this is flushed"]
 #[derive(Debug)]
 pub struct Telemetry {

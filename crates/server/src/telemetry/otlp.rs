@@ -1,4 +1,4 @@
-//! Trace export to an OpenTelemetry collector by OTLP over HTTP.
+//! Exports traces to an OpenTelemetry collector by OTLP over HTTP.
 //!
 //! Only our own spans are exported: spans of the exporting HTTP client would cause new exports. If the collector is
 //! unreachable, spans are dropped and one warning is logged.
@@ -23,7 +23,7 @@ use url::Url;
 use crate::config::TelemetrySection;
 
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Limit for the last batches on shutdown.
+/// Time limit for sending the last batches on shutdown.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(6);
 
 #[derive(Debug)]
@@ -32,7 +32,8 @@ pub struct TraceExport {
 }
 
 impl TraceExport {
-    /// Returns `None` without a configured collector. Must be called inside the runtime, which exports the traces.
+    /// Starts the export. Returns `None` if no collector is configured. Must be called inside the runtime, on which the
+    /// export runs.
     pub fn start(telemetry: &TelemetrySection) -> Result<Option<Self>, ExporterBuildError> {
         let Some(endpoint) = &telemetry.otlp_endpoint else { return Ok(None) };
         let exporter = opentelemetry_otlp::SpanExporter::builder()
@@ -53,7 +54,7 @@ impl TraceExport {
         Ok(Some(TraceExport { provider }))
     }
 
-    /// Converts our spans to traces.
+    /// Returns the tracing layer that exports our spans.
     pub fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'span> LookupSpan<'span>,

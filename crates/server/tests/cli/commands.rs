@@ -25,7 +25,7 @@ fn version_and_help_succeed() {
     }
 }
 
-/// As with `ringtrue … | head`.
+/// The output of the command is closed early, as in `ringtrue … | head`.
 #[test]
 fn closed_pipe_ends_a_command_silently() {
     for arguments in [&["config", "default"][..], &["--output", "json", "config", "check"]] {
@@ -351,7 +351,7 @@ fn bash_completes_profiles_and_projects() {
     assert_eq!(complete(&client, &format!("ringtrue usage --profile acme --project {}", &project[..4])), [""]);
 }
 
-/// First column of the tables of exit codes.
+/// Returns the first column of the tables of exit codes.
 fn documented_codes(text: &str, parse: impl Fn(&str) -> Option<&str>) -> Vec<i32> {
     text.lines().filter_map(parse).filter_map(|code| code.trim().parse().ok()).collect()
 }

@@ -48,7 +48,7 @@ fn config_check_reports_the_same_errors_as_serve() {
     }
 }
 
-/// The database is not contacted.
+/// The check does not contact the database.
 #[test]
 fn database_certificates_are_checked() {
     let deployment = Deployment::new();
@@ -58,7 +58,7 @@ fn database_certificates_are_checked() {
     assert!(errors.contains("store.url: ") && errors.contains("sslrootcert nowhere.pem: "), "{errors}");
 }
 
-/// The key may be available to the server process only.
+/// A missing key is no error, because it may be available to the server process only.
 #[test]
 fn master_key_is_checked_if_present() {
     let deployment = Deployment::new();

@@ -82,7 +82,8 @@ fn restored_database_is_reported_until_accepted() {
     let deployment = Deployment::migrated();
     deployment.serve().0.stop();
     let [database, backup] = [deployment.path("ringtrue.db"), deployment.path("backup.db")];
-    // Not a copy of the file: a stopped server may leave its last changes in the write-ahead log.
+    // Uses a backup instead of a copy of the file, because a stopped server may leave its last changes in the
+    // write-ahead log.
     deployment.run("backup backup.db").expect_code(0);
     deployment.serve().0.stop();
     assert!(deployment.run("doctor").expect_code(0).text().contains("✓ restore: "));

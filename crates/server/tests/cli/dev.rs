@@ -83,7 +83,7 @@ fn run_in_shell(commands: &[&str]) -> String {
     String::from_utf8(shell.stdout).expect("the output is UTF-8")
 }
 
-/// Keeps the profiles of API client commands in the folder.
+/// Returns the shell command that makes API client commands keep their profiles in the folder.
 fn config_home(folder: &Path) -> String {
     format!("export XDG_CONFIG_HOME={}/config", folder.display())
 }
@@ -94,19 +94,19 @@ fn header<'r>(response: &'r str, name: &str) -> &'r str {
     found.unwrap_or_else(|| panic!("no header {name}: {response}")).1
 }
 
-/// Opens a sign-in link. Returns the path to which it leads, and the cookie that it sets.
+/// Opens a sign-in link. Returns the path to which it redirects, and the cookie that it sets.
 fn open_link(base_url: &str, link: &str) -> (String, String) {
     let path = link.strip_prefix(base_url).expect("a link of this server");
     let response = raw_request(base_url, &format!("GET {path} HTTP/1.1"), "");
     (header(&response, "location").to_owned(), header(&response, "set-cookie").to_owned())
 }
 
-/// The sign-in link in the output of a server that is starting.
+/// Reads the sign-in link from the output of a starting server.
 fn console_link(server: &RunningCommand) -> String {
     server.wait_for("  Console ").split_whitespace().last().unwrap().to_owned()
 }
 
-/// Commands of a page, by the id of their element.
+/// Returns the shell commands in an element of a page. `start` is the start of the element.
 fn commands(page: &str, start: &str) -> String {
     let (_, rest) = page.split_once(start).unwrap_or_else(|| panic!("no {start}: {page}"));
     let text = rest.split("</code>").next().unwrap();
@@ -114,7 +114,7 @@ fn commands(page: &str, start: &str) -> String {
     characters.iter().fold(text.to_owned(), |text, (escaped, character)| text.replace(escaped, character))
 }
 
-/// The page Getting started of the demo project.
+/// The page *Getting started* of the demo project.
 struct GettingStarted(String);
 
 impl GettingStarted {
@@ -129,7 +129,7 @@ impl GettingStarted {
         commands(&self.0, &format!("<code id=\"{id}-commands\">"))
     }
 
-    /// Runs commands after those that prepare the terminal.
+    /// Runs the setup commands of the page, then the commands with this id.
     fn run(&self, id: &str) -> String {
         run_in_shell(&[&self.commands("setup"), &self.commands(id)])
     }

@@ -14,7 +14,7 @@ use super::{
     setup::{Deployment, MASTER_KEY, OTHER_MASTER_KEY},
 };
 
-/// Returns check, verdict and detail of each finding.
+/// Runs `doctor` and returns check, verdict and detail of each finding.
 fn run_doctor(deployment: &Deployment, variables: &[(&str, &str)], code: i32) -> Vec<(String, String, String)> {
     let mut command = deployment.command("doctor --output json");
     command.envs(variables.iter().copied());

@@ -10,7 +10,7 @@ use super::{
     setup::Deployment,
 };
 
-/// O2 with all connectors, Vodafone with none, Meteor with a receiver only.
+/// Networks: O2 has all connectors, Vodafone has none, Meteor has only a receiver.
 const NETWORKS: &str = r#"
     ingress.listen = "127.0.0.1:0"
 
@@ -61,7 +61,8 @@ fn explain_json(deployment: &Deployment, line: &str) -> Value {
     explain(deployment, &format!("{line} --output json")).json()
 }
 
-/// Product and gate pairs in response order; `open` means eligible.
+/// Returns each product with the gate that excludes it, in the order of the output. `open` means that the product is
+/// available.
 fn gates(explanation: &Value) -> Vec<(&str, &str)> {
     let products = explanation["products"].as_array().unwrap().iter();
     let gates = products.map(|explanation| {
@@ -132,7 +133,7 @@ fn configured_connectors_count_as_available() {
 fn failed_source_is_named() {
     let broken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = broken.local_addr().unwrap();
-    // Name server that responds with SERVFAIL.
+    // Runs a name server that responds with SERVFAIL.
     thread::spawn(move || {
         let mut packet = [0; 512];
         while let Ok((length, from)) = broken.recv_from(&mut packet) {

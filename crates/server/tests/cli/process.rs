@@ -12,10 +12,10 @@ use std::{
 
 use serde_json::Value;
 
-/// Generous, for busy machines.
+/// Timeout for a command. Long enough for busy machines.
 pub const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The binary with an empty environment.
+/// Returns a command that runs the binary with an empty environment.
 pub fn ringtrue(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringtrue"));
     command.current_dir(folder).env_clear().stdin(Stdio::null());
@@ -137,7 +137,7 @@ pub fn address(url: &str) -> &str {
     url.strip_prefix("http://").expect("plain HTTP")
 }
 
-/// Returns the status and body of the response.
+/// Sends a request. Returns the status and body of the response.
 pub fn request(base_url: &str, head: &str, body: &str) -> (u16, String) {
     let response = raw_request(base_url, head, body);
     let status = response.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status line");
@@ -145,7 +145,7 @@ pub fn request(base_url: &str, head: &str, body: &str) -> (u16, String) {
     (status, body.to_owned())
 }
 
-/// Returns the head and body of the response.
+/// Sends a request. Returns the head and body of the response.
 pub fn raw_request(base_url: &str, head: &str, body: &str) -> String {
     let address = address(base_url);
     let mut stream = TcpStream::connect(address).expect("the server listens");

@@ -13,7 +13,7 @@ use super::{
     setup::Deployment,
 };
 
-/// Request in flight: the server has sent 100 Continue, but the body never arrives.
+/// Opens a request that stays in progress: the server has sent 100 Continue, but the body never arrives.
 fn open_request_in_flight(base_url: &str) -> TcpStream {
     let address = address(base_url);
     let mut stream = TcpStream::connect(address).unwrap();

@@ -19,7 +19,7 @@ pub struct Deployment {
 }
 
 impl Deployment {
-    /// Without a database.
+    /// Creates a deployment without a database.
     pub fn new() -> Self {
         let deployment = Deployment { folder: tempfile::tempdir().expect("a temporary directory") };
         deployment.configure("");

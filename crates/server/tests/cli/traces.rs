@@ -1,4 +1,4 @@
-//! Exported traces contain routes, and no personal data.
+//! Tests that exported traces contain route templates and no personal data.
 
 use std::{
     io::{Read, Write},
@@ -27,14 +27,14 @@ impl Collector {
         Collector { endpoint, exports }
     }
 
-    /// `RunningCommand` that exports its traces here, with a signed-in client.
+    /// Starts a server that exports its traces to this collector. Returns a signed-in client of the server.
     fn signed_in_client(&self) -> TestClient {
         let client = TestClient::with(&[("RINGTRUE_TELEMETRY__OTLP_ENDPOINT", &self.endpoint)]);
         client.run("login --data data").expect_code(0);
         client
     }
 
-    /// All exports. Call after the server has stopped, so that none is in flight.
+    /// Returns all exports. Must be called after the server has stopped, so that no export is in progress.
     fn exports(self) -> Exports {
         Exports(self.exports.try_iter().flatten().collect())
     }
@@ -101,7 +101,7 @@ fn traces_contain_no_numbers_of_silent_checks() {
     let mut client = collector.signed_in_client();
     let dev = client.dev();
     let base_url = text(&dev, "base_url");
-    // A closed port: traces of failed callbacks are checked too.
+    // Nothing listens on this port, so that the test also covers the traces of failed callbacks.
     let callback = "--callback-url http://127.0.0.1:9/done";
 
     client.run(&format!("secure-sna create +{CLAIMED} {callback}")).expect_code(0);
@@ -113,7 +113,7 @@ fn traces_contain_no_numbers_of_silent_checks() {
     let found = client.json(&format!("discovery get {}", text(&found, "check_id")));
     assert_eq!(text(&found, "phone_number"), format!("+{DISCOVERED}"), "reads return the number too");
 
-    // Numbers in path segments for ids.
+    // Requests with numbers in path segments in which ids are expected.
     for number in [CLAIMED, DISCOVERED] {
         for plus in ["+", "%2B", ""] {
             get(base_url, &format!("/v1/number-verification/discovery-checks/{plus}{number}"));

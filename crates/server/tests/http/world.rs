@@ -37,7 +37,7 @@ use crate::{
 /// Initial time of every test: 2026-01-01T00:00:00Z.
 pub const START_TIME: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
-/// All responses are validated against the OpenAPI document.
+/// The OpenAPI document, against which all responses are validated.
 pub static CONTRACT: LazyLock<Contract> =
     LazyLock::new(|| Contract::new(openapi::DOCUMENT).expect("the document is valid"));
 
@@ -50,12 +50,12 @@ pub struct World {
     config: Config,
 }
 
-/// What a node takes the time from.
+/// Where a node gets the time from.
 enum TimeSource {
-    /// The test advances the time, and sends the heartbeats that it needs. Periodic ones would exchange demand for rate
-    /// limits at random moments of the test's time.
+    /// The test advances the time and sends heartbeats when it needs them. Periodic heartbeats would share rate limits
+    /// between nodes at unpredictable moments of the test's time.
     Manual(Arc<ManualClock>),
-    /// The database, sampled with periodic heartbeats, on a machine with this clock.
+    /// The database, whose time is sampled with periodic heartbeats. The machine has this clock.
     Database(Arc<dyn Clock>),
 }
 
@@ -85,7 +85,7 @@ impl World {
         World::with(Database::postgres().await, |_| {}).await
     }
 
-    /// On SQLite, with a changed configuration.
+    /// Starts a node on SQLite with a changed configuration.
     pub async fn configured(change: impl FnOnce(&mut Config)) -> Self {
         World::with(Database::sqlite().await, change).await
     }
@@ -96,7 +96,7 @@ impl World {
         World::on(database, store, change).await
     }
 
-    /// On SQLite, with its own keys instead of the shared ones.
+    /// Starts a node on SQLite with newly generated keys instead of those that tests share.
     pub async fn with_own_keys(change: impl FnOnce(&mut Config)) -> Self {
         let database = Database::sqlite().await;
         let store = database.open().await;
@@ -134,31 +134,31 @@ impl World {
         World { node, clock, acme, database, shutdown, config }
     }
 
-    /// Uses the database time, on a machine with this clock.
+    /// Starts a node that uses the database time, on a machine with this clock.
     pub async fn with_database_clock(database: Database, machine: Arc<dyn Clock>) -> Self {
         let store = database.open().await;
         insert_keys(&*store).await;
         World::with_time(database, store, TimeSource::Database(machine), |_| {}).await
     }
 
-    /// Another node that uses the database time, on a machine with this clock.
+    /// Starts another node that uses the database time, on a machine with this clock.
     pub async fn node_with_database_clock(&self, machine: Arc<dyn Clock>) -> RunningNode {
         start(&self.config, self.database.open().await, &TimeSource::Database(machine), &self.shutdown).await
     }
 
-    /// Another node on the same database.
+    /// Starts another node on the same database.
     pub async fn second_node(&self) -> RunningNode {
         self.stoppable_node().await.0
     }
 
-    /// Another node on the same database, with a changed configuration.
+    /// Starts another node on the same database, with a changed configuration.
     pub async fn node_with(&self, change: impl FnOnce(&mut Config)) -> RunningNode {
         let mut config = self.config.clone();
         change(&mut config);
         start(&config, self.database.open().await, &self.manual_time(), &self.shutdown).await
     }
 
-    /// Error of starting a node on the same database with a changed configuration.
+    /// Returns the error with which a node with a changed configuration fails to start on the same database.
     pub async fn start_error(&self, change: impl FnOnce(&mut Config)) -> String {
         let mut config = self.config.clone();
         change(&mut config);
@@ -166,7 +166,7 @@ impl World {
         started.expect_err("the node must not start").to_string()
     }
 
-    /// Another node on the same database, with its shutdown token.
+    /// Starts another node on the same database. Returns it with its shutdown token.
     pub async fn stoppable_node(&self) -> (RunningNode, CancellationToken) {
         let shutdown = self.shutdown.child_token();
         (start(&self.config, self.database.open().await, &self.manual_time(), &shutdown).await, shutdown)
@@ -207,7 +207,7 @@ impl World {
         self.token_request(id, secret, scope).await.access_token()
     }
 
-    /// A management token of the first tenant.
+    /// Requests a management token of the first tenant.
     pub async fn management_token(&self) -> String {
         self.management_token_of(&self.acme).await
     }
@@ -216,7 +216,7 @@ impl World {
         self.token(&tenant.client_id, &tenant.client_secret, "management").await
     }
 
-    /// A project of the first tenant, created with `body` and a name.
+    /// Creates a project of the first tenant from `body` and a name.
     pub async fn project(&self, name: &str, body: Value) -> TestProject {
         self.project_of(&self.acme, name, body).await
     }
@@ -236,7 +236,7 @@ impl World {
         assert!(delivered.is_ok(), "undelivered SMS: {:?}", observer.counts());
     }
 
-    /// Waits until the results of the callbacks that this world's node sent are stored.
+    /// Waits until the node has stored the results of the callbacks that it sent.
     pub async fn wait_for_callback_results(&self) {
         wait_for_callback_results(&self.node).await;
     }
@@ -246,8 +246,8 @@ impl World {
     }
 }
 
-/// Waits until the results of the callbacks that a node sent are stored. Time that passes before ends the lease of such a
-/// callback, and another node sends it again.
+/// Waits until a node has stored the results of the callbacks that it sent. If a test advances the time before that,
+/// the lease of such a callback expires, and another node sends it again.
 pub async fn wait_for_callback_results(node: &RunningNode) {
     let courier = node.engine.courier();
     assert!(timeout(WAIT_LIMIT, courier.wait_idle()).await.is_ok(), "running attempts: {courier:?}");
@@ -296,19 +296,19 @@ pub fn assert_contract(request: &Request, response: HttpResponse) -> HttpRespons
     response
 }
 
-/// Whether the Management API accepts the token: 200 or 403, but not 401.
+/// Returns whether the Management API accepts the token: responds with 200 or 403, but not 401.
 pub async fn is_token_accepted(address: SocketAddr, token: &str) -> bool {
     let response = send_to(address, Request::get("/v1/management/workspaces").bearer(token)).await;
     assert!([200, 401, 403].contains(&response.status), "{response:?}");
     response.status != 401
 }
 
-/// Polls for an effect that a node guarantees within a second. Ten seconds allow for a busy machine.
+/// Polls for an effect that a node guarantees within a second. The timeout of ten seconds allows for a busy machine.
 pub async fn poll_with_timeout(what: &str, condition: impl AsyncFnMut() -> bool) {
     assert!(timeout(Duration::from_secs(10), poll_until(what, condition)).await.is_ok(), "timed out: {what}");
 }
 
-/// Default configuration on free ports, with limits that regular tests do not reach.
+/// Returns the default configuration on free ports, with limits that regular tests do not reach.
 fn config(store: &str) -> Config {
     let settings = [
         ("RINGTRUE_HTTP__LISTEN", "127.0.0.1:0"),

@@ -1,4 +1,4 @@
-//! Backups of a running service, restored on a new machine, as docs/backup.md describes.
+//! Tests backups of a running service that are restored on a new machine, as docs/backup.md describes.
 
 use std::{
     fs::{self, Permissions},
@@ -16,7 +16,7 @@ use crate::{
     load::RunningLoad,
 };
 
-/// Responses before, during and after a backup.
+/// Number of responses before, during and after a backup.
 const RESPONSES: usize = 300;
 
 /// A directory with the configuration, the master key and a SQLite database.
@@ -151,8 +151,8 @@ fn backup_of_postgres_names_its_own_tools() {
     assert!(!machine.path("backup.db").exists() && !machine.path("missing.db").exists());
 }
 
-/// The base backup is taken under load. Afterwards, the load pauses at the point in time, so that each check was
-/// acknowledged before it, or requested after it.
+/// The base backup is taken under load. The load then pauses at the point in time to which the database is restored, so
+/// that each check was either acknowledged before that point or requested after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres_is_restored_to_a_point_in_time() {
     let postgres = OwnPostgres::start_archiving().await;
@@ -173,7 +173,7 @@ async fn postgres_is_restored_to_a_point_in_time() {
     let all = load.stop().await;
     let later: Vec<_> = all.keys().filter(|id| !before.contains_key(*id)).collect();
     assert!(!before.is_empty() && !later.is_empty());
-    // The archive has what was written up to now.
+    // Waits until the archive contains everything that was written so far.
     let last = postgres.query("select pg_walfile_name(pg_switch_wal())");
     poll_until("the WAL is archived", async || {
         postgres.query("select coalesce(max(last_archived_wal), '') from pg_stat_archiver") >= last

@@ -1,4 +1,4 @@
-//! All products on a database distributed over a Citus cluster.
+//! Tests all products on a database that is distributed over a Citus cluster.
 
 use std::net::TcpListener;
 

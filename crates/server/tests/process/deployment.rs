@@ -1,4 +1,4 @@
-//! A deployment of the real binary, and writers that keep it busy until it is gone.
+//! Runs deployments of the real binary, and clients that keep writing until the server is gone.
 
 use std::{
     ffi::OsStr,
@@ -24,17 +24,17 @@ pub const CHECKS: &str = "/v1/number-verification/reverse-sms-checks";
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_ringtrue");
 
-/// A database with a workspace, and the settings of its processes.
+/// A database with a workspace, and the settings of its server processes.
 #[derive(Clone)]
 pub struct Deployment {
     store: String,
     master: String,
     binary: PathBuf,
-    /// Id and credential printed by the command line.
+    /// Id and credential of the workspace, as the command line printed them.
     workspace: Value,
 }
 
-/// A disk in the mount namespace of a server.
+/// A small disk that only one server process sees, in its mount namespace.
 pub struct SmallDisk {
     deployment: Deployment,
     server: u32,
@@ -42,7 +42,7 @@ pub struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// Runs a command of the binary where the disk is mounted.
+    /// Runs a command of the binary in the namespace in which the disk is mounted.
     pub fn run(&self, arguments: &[&str]) -> Output {
         self.enter(self.deployment.binary.as_os_str()).args(arguments).output().unwrap()
     }
@@ -74,7 +74,7 @@ impl Deployment {
         Self::of_release(Path::new(BINARY), store)
     }
 
-    /// A deployment that the binary of a release sets up.
+    /// Sets up a deployment with the binary of a release.
     pub fn of_release(binary: &Path, store: &str) -> Self {
         let master = MasterKey::generate(&SystemEntropy::default()).to_string();
         let (store, binary) = (store.to_owned(), binary.to_owned());
@@ -83,12 +83,12 @@ impl Deployment {
         deployment
     }
 
-    /// The same deployment on another database.
+    /// Returns the same deployment on another database.
     pub fn with_store(&self, store: &str) -> Self {
         Deployment { store: store.to_owned(), ..self.clone() }
     }
 
-    /// The same deployment by another release.
+    /// Returns the same deployment with the binary of another release.
     pub fn with_binary(&self, binary: &Path) -> Self {
         Deployment { binary: binary.to_owned(), ..self.clone() }
     }
@@ -97,7 +97,7 @@ impl Deployment {
         self.command().args(arguments).output().unwrap()
     }
 
-    /// Runs a command that succeeds, and returns its output.
+    /// Runs a command, asserts that it succeeds, and returns its output.
     #[track_caller]
     pub fn json(&self, arguments: &[&str]) -> Value {
         let output = self.run(&[&["--output", "json"], arguments].concat());
@@ -128,23 +128,23 @@ impl Deployment {
         self.serve_with(&[] as &[(&str, &str)])
     }
 
-    /// With additional settings as environment variables.
+    /// Starts a server with additional settings as environment variables.
     pub fn serve_with(&self, settings: &[(impl AsRef<OsStr>, impl AsRef<OsStr>)]) -> ServerProcess {
         let settings = settings.iter().map(|(name, value)| (name, value));
         ServerProcess::start(self.command().arg("serve").envs(settings)).expect("the service is ready")
     }
 
-    /// A process with a fault injected by `strace` into one kind of system call, counted per thread. Returns `None` if
-    /// it died before it was ready.
+    /// Starts a server in which `strace` injects a fault into one kind of system call, counted per thread. Returns
+    /// `None` if the server died before it was ready.
     pub fn serve_with_fault(&self, call: &str, fault: &str) -> Option<ServerProcess> {
         let mut strace = self.set_up(Command::new("strace"));
-        // Detached, so that the child is the service itself.
+        // `-D` detaches `strace`, so that the child process is the server itself.
         strace.args(["-D", "-f", "--quiet=all", "--output=/dev/null"]);
         strace.arg(format!("--trace={call}")).arg(format!("--inject={call}:{fault}"));
         ServerProcess::start(strace.arg(&self.binary).arg("serve"))
     }
 
-    /// A process on a copy of the SQLite database, on a disk of a few megabytes that only it can see.
+    /// Starts a server on a copy of the SQLite database, on a disk of a few megabytes that only this server can see.
     pub fn serve_on_small_disk(&self) -> (ServerProcess, SmallDisk) {
         let directory = TempDir::new().unwrap();
         let source = Path::new(self.store.strip_prefix("sqlite:").expect("a SQLite database"));
@@ -159,8 +159,8 @@ impl Deployment {
         (server, disk)
     }
 
-    /// A process whose writes, syncs and sent data `strace` records in a file. Syncs take longer than usual, so that a
-    /// response that does not wait for its sync overtakes it.
+    /// Starts a server whose writes, syncs and sent data `strace` records in a file. Syncs are slowed down, so that a
+    /// response that does not wait for its sync is sent before it.
     pub fn serve_traced(&self, trace: &Path) -> ServerProcess {
         let mut strace = self.set_up(Command::new("strace"));
         strace.args(["-D", "-f", "-y", "--quiet=all", "--string-limit=65536", "--strings-in-hex=all"]);
@@ -187,7 +187,7 @@ impl Deployment {
         self.workspace[name].as_str().unwrap_or_else(|| panic!("{name}: {}", self.workspace))
     }
 
-    /// The credential of a new project with these Reverse SMS settings.
+    /// Creates a project with these Reverse SMS settings and returns its credential.
     pub async fn product_credential(&self, server: &ServerProcess, settings: Value) -> Value {
         let manager = self.manager(server.address).await;
         let project = json!({"name": "Shop", "configuration": {"reverse_sms": settings}});
@@ -195,14 +195,14 @@ impl Deployment {
         server.send(create).await.assert(201).json()["credentials"][0].clone()
     }
 
-    /// A token of a new project with these Reverse SMS settings.
+    /// Creates a project with these Reverse SMS settings and returns a token.
     pub async fn product_token(&self, server: &ServerProcess, settings: Value) -> String {
         let credential = self.product_credential(server, settings).await;
         let [id, secret] = ["client_id", "client_secret"].map(|name| credential[name].as_str().unwrap());
         server.send(http_client::token_request(id, secret, "reverse_sms")).await.access_token()
     }
 
-    /// A Reverse SMS token of a new live project that may use all networks.
+    /// Creates a live project that may use all networks and returns a Reverse SMS token.
     pub async fn live_token(&self, server: &ServerProcess) -> String {
         let manager = self.manager(server.address).await;
         let projects = format!("{}/projects", self.path());
@@ -226,12 +226,12 @@ impl Deployment {
     }
 }
 
-/// Whether a check is concluded.
+/// Returns whether a check is concluded.
 pub fn is_ended(check: &Value) -> bool {
     !["ACCEPTED", "PENDING"].contains(&check["status"].as_str().unwrap())
 }
 
-/// Counts responses, and can be awaited.
+/// Counts responses. Tests can wait for a count.
 #[derive(Clone, Default)]
 pub struct ResponseCounter(Arc<watch::Sender<usize>>);
 
@@ -251,7 +251,7 @@ impl ResponseCounter {
     }
 }
 
-/// Concurrent writers that run until the service is gone.
+/// Concurrent clients that write until the server is gone.
 #[derive(Default)]
 pub struct Writers(JoinSet<()>);
 

@@ -1,4 +1,4 @@
-//! An SMSC that allows one bind per account, and several processes on one PostgreSQL database.
+//! Tests several processes on one PostgreSQL database with an SMSC that allows one bind per account.
 
 use ringtrue_sandbox::smsc::{DeliveryOutcome, Sms, Smsc, SmscConfig};
 use ringtrue_test_support::{database::Database, http_client::Request, server_process::ServerProcess};
@@ -34,12 +34,13 @@ async fn another_process_takes_over_the_bind() {
     }
     let (is_healthy, doctor) = deployment.run_with(&["doctor"], &settings.variables);
     assert!(is_healthy && doctor.contains("✓ exclusive binds: bound: o2 on node "), "{doctor}");
-    // A check of the node without the bind is concluded by an SMS at the other.
+    // The node without the bind creates a check. The other node receives the SMS that concludes it.
     let check = PendingCheck::create(&second, &token, "+447700900101").await;
     receive(&smsc, &check).await;
     check.assert_matched(&second, &token).await;
 
-    // Killed: its lease expires. Meanwhile the other node accepts checks, and the SMSC keeps their SMS.
+    // The node with the bind is killed, so its lease has to expire. Meanwhile the other node accepts checks, and the
+    // SMSC keeps their SMS.
     first.kill();
     let check = PendingCheck::create(&second, &token, "+447700900102").await;
     receive(&smsc, &check).await;
@@ -47,7 +48,7 @@ async fn another_process_takes_over_the_bind() {
     wait_for_metric(&second, BINDS, 1.0).await;
     assert_eq!(metric(&second, STANDBY).await, Some(0.0));
 
-    // Stopped: it releases the lease. Its checks are concluded by the next node.
+    // The node with the bind is stopped, so it releases its lease. The next node concludes its checks.
     let check = PendingCheck::create(&second, &token, "+447700900103").await;
     let third = serve();
     wait_for_metric(&third, STANDBY, 1.0).await;
@@ -65,7 +66,7 @@ async fn receive(smsc: &Smsc, check: &PendingCheck) {
     assert_eq!(smsc.send(sms).unwrap().wait_for_outcome().await, DeliveryOutcome::Acknowledged);
 }
 
-/// A node that cannot bind is not ready to receive SMS, but ready for requests, and says so.
+/// A node that cannot bind serves requests but receives no SMS, and reports this.
 #[tokio::test]
 async fn nodes_report_a_missing_bind() {
     let smsc = smsc::start(SmscConfig { max_binds: 1, ..SmscConfig::default() }).await;

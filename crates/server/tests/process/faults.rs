@@ -1,5 +1,5 @@
-//! Failures of the disk or the database server: requests fail immediately, acknowledged writes survive, and the service
-//! recovers.
+//! Tests failures of the disk and the database server: requests fail immediately, acknowledged writes survive, and the
+//! service recovers.
 
 use std::{
     sync::{
@@ -28,7 +28,7 @@ fn assert_unavailable(response: &HttpResponse) {
     assert!(response.header("retry-after").unwrap().parse::<u32>().unwrap() >= 1);
 }
 
-/// A failed sync may have lost data, and the next one does not report it.
+/// A failed sync may have lost data, and a later sync does not report that.
 #[tokio::test]
 async fn writes_are_refused_after_a_disk_failure_until_restart() {
     let database = Database::sqlite().await;
@@ -66,7 +66,7 @@ async fn writes_are_refused_after_a_disk_failure_until_restart() {
     server.send(create()).await.assert(201);
 }
 
-/// Small writes still succeed on a full disk, as long as the log of SQLite has room that was allocated before.
+/// Small writes still succeed on a full disk, as long as SQLite's log has space that was allocated before.
 #[tokio::test]
 async fn node_is_not_ready_on_a_full_disk() {
     let database = Database::sqlite().await;
@@ -101,13 +101,13 @@ async fn node_is_not_ready_on_a_full_disk() {
     server.send(create()).await.assert(201);
 }
 
-/// Downtime of the server: longer than any timeout.
+/// Downtime of the database server. Longer than any timeout.
 const DOWNTIME: Duration = Duration::from_secs(8);
-/// Maximum response time.
+/// Maximum response time during the outage.
 const MAX_RESPONSE_TIME: Duration = Duration::from_secs(15);
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(10);
 const WRITERS: usize = 8;
-/// Checks created before and after the outage.
+/// Number of checks created before, and again after the outage.
 const CHECKS_BEFORE_AND_AFTER: usize = 100;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -127,7 +127,7 @@ async fn nothing_is_lost_when_postgres_is_killed() {
     .await;
 }
 
-/// Commits wait for the standby, so it has all acknowledged writes.
+/// Commits wait for the standby, so the standby has all acknowledged writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn promoted_standby_has_all_acknowledged_writes() {
     let postgres = OwnPostgres::start_pair().await;
@@ -166,7 +166,7 @@ async fn create_checks_during(postgres: &OwnPostgres, inject_fault: impl AsyncFn
     let recovered = timeout(RECOVERY_TIMEOUT, poll_until("the service recovers", is_back)).await;
     assert!(recovered.is_ok(), "the service does not recover");
     writing.written.wait_for_count(writing.written.so_far() + CHECKS_BEFORE_AND_AFTER).await;
-    // Pending requests are not awaited.
+    // Does not wait for pending requests.
     writers.shutdown().await;
 
     assert_all_exist(&server, &writing).await;
@@ -188,10 +188,10 @@ async fn assert_all_exist(server: &ServerProcess, writing: &CheckWriters) {
 struct CheckWriters {
     address: std::net::SocketAddr,
     token: String,
-    /// Ids returned with 201.
+    /// Ids of checks whose creation was acknowledged with 201.
     created: Mutex<Vec<String>>,
     written: ResponseCounter,
-    /// Responses with 503.
+    /// Number of responses with 503.
     unavailable: AtomicUsize,
     numbers: AtomicUsize,
 }
@@ -206,7 +206,7 @@ impl CheckWriters {
         }
     }
 
-    /// Creates a check, or gets a 503 in time.
+    /// Creates a check. The response, possibly a 503, must arrive in time.
     async fn create(&self) -> HttpResponse {
         let number = format!("+9901{:06}00", self.numbers.fetch_add(1, Ordering::SeqCst));
         let request = Request::post(CHECKS).bearer(&self.token).json(&json!({"phone_number": number}));

@@ -1,7 +1,7 @@
-//! `kill -9` under load: no acknowledged write is lost, on each store.
+//! Tests `kill -9` under load, on each store: no acknowledged write is lost.
 //!
-//! Writers create and delete credentials, create projects with idempotency keys, and revoke tokens, and record the
-//! responses. The process is killed, restarted and compared with the records, several times.
+//! Writers create and delete credentials, create projects with idempotency keys, and revoke tokens. They record the
+//! responses. Several times, the process is killed and restarted, and its data is compared with the records.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ use crate::deployment::{Deployment, ResponseCounter, Writers};
 
 const ROUNDS: usize = 5;
 const WRITERS: usize = 8;
-/// Responses per round before the kill.
+/// Number of responses in each round before the kill.
 const RESPONSES_PER_ROUND: usize = 60;
 
 #[tokio::test]
@@ -60,14 +60,14 @@ async fn no_acknowledged_write_is_lost(store: &str) {
     );
 }
 
-/// Responses of all rounds.
+/// Records of the responses of all rounds.
 #[derive(Debug, Default)]
 struct WriteLog {
-    /// Client ids created with 201 and not deleted.
+    /// Client ids whose creation was acknowledged with 201, and which were not deleted.
     created: BTreeSet<String>,
-    /// Client ids deleted with 204.
+    /// Client ids whose deletion was acknowledged with 204.
     deleted: BTreeSet<String>,
-    /// Idempotency keys with their responses, if any.
+    /// Idempotency keys of created projects, with the response if one arrived.
     projects: BTreeMap<String, Option<Value>>,
     revoked: Vec<String>,
 }
@@ -89,7 +89,7 @@ async fn assert_writes_exist(server: &ServerProcess, deployment: &Deployment, ma
     }
     for (key, answered) in &written.projects {
         let again = server.send(create_project(deployment, manager, key)).await;
-        // The claim of a killed request expires with its lease.
+        // A killed request keeps its idempotency key claimed until the lease expires.
         if again.status == 409 && answered.is_none() {
             continue;
         }
@@ -108,7 +108,7 @@ async fn assert_writes_exist(server: &ServerProcess, deployment: &Deployment, ma
     );
 }
 
-/// Runs the writers, kills the process after a number of responses, and collects their records.
+/// Runs the writers, kills the process after a number of responses, and returns the writers' records.
 async fn load_until_killed(
     mut server: ServerProcess,
     deployment: &Deployment,
@@ -163,7 +163,7 @@ impl Writer {
         self.written.lock().created.insert(client_id.clone());
 
         if step.is_multiple_of(2) {
-            // The result is unknown until the response arrives.
+            // Removed before the request: until the response arrives, it is unknown whether the credential exists.
             self.written.lock().created.remove(&client_id);
             let path = format!("{credentials}/{client_id}");
             let deleted = self.send(Request::new("DELETE", &path).bearer(&self.manager)).await?;

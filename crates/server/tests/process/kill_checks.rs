@@ -1,11 +1,11 @@
-//! `kill -9` under load with checks in progress, on each store: no acknowledged check is lost, each concludes once,
-//! and each callback is delivered.
+//! Tests `kill -9` under load with checks in progress, on each store: no acknowledged check is lost, each concludes
+//! once, and each callback is delivered.
 //!
-//! The process is killed at a random time, or at the n-th system call of a kind in one of its threads: write, sync,
-//! send or receive.
+//! The process is killed at a random time, or when one of its threads makes the n-th system call of a kind: write,
+//! sync, send or receive.
 //!
-//! Rounds do not wait for leases of the killed process. At the end, all checks are concluded and all callbacks must
-//! have arrived.
+//! A round does not wait until the leases of the killed process expire. At the end, all checks must be concluded and
+//! all callbacks must have arrived.
 
 use std::{
     collections::BTreeMap,
@@ -30,10 +30,10 @@ use crate::{
     receiver::Receiver,
 };
 
-/// On each store, in addition to the system call rounds. `KILL_ROUNDS` sets more.
+/// Number of rounds with a random kill on each store, in addition to those at system calls. `KILL_ROUNDS` sets more.
 const ROUNDS: usize = 25;
-/// Within a transaction, between commit and sync, before sending a response or callback, and before processing received
-/// data.
+/// System calls at which the process is killed: within a transaction, between commit and sync, before it sends a
+/// response or callback, and before it processes received data.
 const SQLITE_KILL_POINTS: [KillPoint; 12] = [
     ("pwrite64", 50),
     ("pwrite64", 400),
@@ -48,7 +48,8 @@ const SQLITE_KILL_POINTS: [KillPoint; 12] = [
     ("recvfrom", 50),
     ("recvfrom", 300),
 ];
-/// Before sending a statement, response or callback, or processing received data.
+/// System calls at which the process is killed: before it sends a statement, response or callback, or processes
+/// received data.
 const POSTGRES_KILL_POINTS: [KillPoint; 12] = [
     ("sendto", 20),
     ("sendto", 60),
@@ -64,15 +65,15 @@ const POSTGRES_KILL_POINTS: [KillPoint; 12] = [
     ("writev", 80),
 ];
 const WRITERS: usize = 8;
-/// Approximate responses per round.
+/// Approximate number of responses in each round.
 const RESPONSES_PER_ROUND: u8 = 200;
-/// The minimum, so that checks expire within the test.
+/// Lifetime of checks in seconds. The minimum, so that checks expire within the test.
 const TTL: u64 = 60;
 const CONCLUSION_TIMEOUT: Duration = Duration::from_secs(TTL + 10);
-/// Until the last lease has expired and failed deliveries were retried, with a margin.
+/// Time until the last lease has expired and failed deliveries were retried, with a margin.
 const CALLBACK_TIMEOUT: Duration = Duration::from_secs(75);
 
-/// A system call and the number of calls of a thread before it is killed.
+/// A system call, and the number of such calls after which the calling thread's process is killed.
 type KillPoint = (&'static str, u32);
 
 #[tokio::test]
@@ -96,7 +97,7 @@ async fn citus() {
     println!("Citus: {summary}");
 }
 
-/// Responses about an acknowledged check.
+/// What the responses said about an acknowledged check.
 #[derive(Clone, Debug)]
 struct Check {
     number: String,
@@ -108,7 +109,7 @@ struct Check {
 
 type CheckLog = Arc<Mutex<BTreeMap<String, Check>>>;
 
-/// Returns a summary of the run.
+/// Runs all rounds. Returns a summary.
 async fn every_concluded_check_has_its_callback(store: &str, moments: &[KillPoint]) -> String {
     let mut world = World {
         deployment: Deployment::new(store),

@@ -1,5 +1,5 @@
-//! `kill -9` under load between the steps of verifications, on each store: no acknowledged verification or step is
-//! lost, no step begins twice, each verification ends once, and each callback is delivered.
+//! Tests `kill -9` under load between the steps of verifications, on each store: no acknowledged verification or step
+//! is lost, no step begins twice, each verification ends once, and each callback is delivered.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,15 +27,15 @@ use crate::{
 };
 
 const VERIFICATIONS: &str = "/v1/verifications";
-/// On each store. `KILL_ROUNDS` sets more.
+/// Number of rounds on each store. `KILL_ROUNDS` sets more.
 const ROUNDS: usize = 10;
 const WRITERS: usize = 8;
-/// Approximate responses per round.
+/// Approximate number of responses in each round.
 const RESPONSES_PER_ROUND: u8 = 120;
-/// The minimum, so that verifications expire within the test.
+/// Lifetime of verifications in seconds. The minimum, so that verifications expire within the test.
 const TTL: u64 = 60;
 const END_TIMEOUT: Duration = Duration::from_secs(TTL + 10);
-/// Until the last lease has expired and failed deliveries were retried, with a margin.
+/// Time until the last lease has expired and failed deliveries were retried, with a margin.
 const CALLBACK_TIMEOUT: Duration = Duration::from_secs(75);
 
 #[tokio::test]
@@ -56,11 +56,11 @@ async fn citus() {
     every_verification_ends_once(database.address()).await;
 }
 
-/// Responses about an acknowledged verification.
+/// What the responses said about an acknowledged verification.
 #[derive(Clone, Debug, Default)]
 struct Acknowledged {
     number: String,
-    /// The response to giving up the first step.
+    /// Response to the request that gave up the first step.
     moved: Option<Value>,
     end: Option<Value>,
 }
@@ -110,7 +110,7 @@ async fn every_verification_ends_once(store: &str) {
     receiver.wait_for_all(&ids, CALLBACK_TIMEOUT).await;
     for (id, received) in receiver.received() {
         assert!(received.iter().all(|callback| callback.body == received[0].body), "{id}: two ends: {received:?}");
-        // A verification whose response was lost with its process has a callback, too.
+        // A callback may belong to a verification whose create response was lost with the killed process.
         let end = read(&server, &tokens, &id).await;
         assert!(is_ended(&end), "callback of an open verification: {end}");
         let callback: Value = serde_json::from_slice(&received[0].body).unwrap();
@@ -121,7 +121,7 @@ async fn every_verification_ends_once(store: &str) {
     }
 }
 
-/// Compares the verifications with earlier responses, and completes some.
+/// Compares the verifications with earlier responses, and completes some of them.
 async fn assert_nothing_is_lost(
     server: &ServerProcess,
     tokens: &Tokens,
@@ -171,7 +171,7 @@ async fn read(server: &ServerProcess, tokens: &Tokens, id: &str) -> Value {
     response.json()
 }
 
-/// The SMS that a step asks for.
+/// Builds the request that sends the SMS of a step.
 fn sms(from: &str, next_step: &Value, tokens: &Tokens) -> Request {
     let (to, body) = (&next_step["receiver_phone_number"], &next_step["expected_sms_body"]);
     let sms = json!({"from": from, "to": to, "body": body});
@@ -187,8 +187,8 @@ struct Writer {
 }
 
 impl Writer {
-    /// Runs a verification, every third one only to its first step and every third one to its second. Returns `None` if
-    /// the service is gone.
+    /// Runs a verification. Every third one stops at its first step, and every third one at its second. Returns `None`
+    /// if the server is gone.
     async fn step(&self) -> Option<()> {
         let turn = self.numbers.fetch_add(1, Ordering::SeqCst);
         let number = format!("+9901{turn:06}00");

@@ -1,4 +1,5 @@
-//! Clients that create and conclude checks on several nodes, as behind a load balancer. Every response must be a success.
+//! Clients that create and conclude checks on several nodes, as behind a load balancer. Every response must be a
+//! success.
 
 use std::{
     collections::BTreeMap,
@@ -20,23 +21,24 @@ const WRITERS: usize = 6;
 
 pub struct CheckLoad {
     token: String,
-    /// Nodes in rotation. A request holds a read lock, so that a node that was taken out has no request in progress.
+    /// Nodes that receive requests in turn. Each request holds a read lock, so a node that was removed under the write
+    /// lock has no request in progress.
     nodes: RwLock<Vec<SocketAddr>>,
-    /// Acknowledged checks, as they were created.
+    /// Responses to the creation of acknowledged checks, by id.
     created: Mutex<BTreeMap<String, Value>>,
     responses: ResponseCounter,
     turns: AtomicUsize,
     is_stopping: AtomicBool,
 }
 
-/// The load, and its writers.
+/// The load, and the clients that create it.
 pub struct RunningLoad {
     pub load: Arc<CheckLoad>,
     writers: Writers,
 }
 
 impl RunningLoad {
-    /// The token is for Reverse SMS checks of a sandbox project.
+    /// Starts the load. The token is for Reverse SMS checks of a sandbox project.
     pub fn start(token: &str, nodes: &[SocketAddr]) -> Self {
         let load = Arc::new(CheckLoad {
             token: token.to_owned(),
@@ -77,12 +79,12 @@ impl CheckLoad {
         self.created.lock().clone()
     }
 
-    /// Waits for the requests in progress, and holds back others while the guard exists.
+    /// Waits for the requests in progress, and blocks new ones while the guard exists.
     pub async fn pause(&self) -> RwLockWriteGuard<'_, Vec<SocketAddr>> {
         self.nodes.write().await
     }
 
-    /// A check from its creation to its conclusion. Every fourth one stays open.
+    /// Runs a check from its creation to its conclusion. Every fourth check stays open.
     async fn step(&self) {
         let turn = self.turns.fetch_add(1, Ordering::SeqCst);
         let number = format!("+9901{turn:06}00");
@@ -98,7 +100,7 @@ impl CheckLoad {
         self.send(Request::get(&format!("{CHECKS}?size=3"))).await.assert(200);
     }
 
-    /// Creates a check and records it. A pause waits for the record, too.
+    /// Creates a check and records it. A pause also waits until the check is recorded.
     async fn create(&self, request: Request) -> Value {
         let nodes = self.nodes.read().await;
         let created = self.send_to(&nodes, request).await.assert(201).json();

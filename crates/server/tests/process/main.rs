@@ -1,5 +1,5 @@
-//! The real binary, killed, stopped, and loaded beyond its limits, while its disk and its database fail; and its data,
-//! restored and moved.
+//! Tests the real binary when it is killed, stopped or overloaded, and when its disk or database fails. Also tests
+//! restoring and moving its data.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests panic on failure")]
 

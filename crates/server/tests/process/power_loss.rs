@@ -1,4 +1,4 @@
-//! No check is acknowledged before it is on the disk.
+//! Tests that no check is acknowledged before it is on the disk.
 //!
 //! `strace` records the order of system calls. A response must follow a sync of the write-ahead log that began after
 //! the commit was written: a power failure at any moment then loses no acknowledged check.
@@ -17,9 +17,9 @@ use crate::deployment::{CHECKS, Deployment};
 
 const WRITERS: usize = 6;
 const CHECKS_PER_WRITER: usize = 10;
-/// End of the log's path in a trace, in hex like all strings: `-wal`.
+/// End of the write-ahead log's path in a trace: `-wal`, in hex like all strings.
 const LOG_PATH_END: &str = r"\x2d\x77\x61\x6c>";
-/// Length of a frame header in the write-ahead log; the page follows in a write of its own.
+/// Length of a frame header in the write-ahead log. SQLite writes the page that follows it separately.
 const FRAME_HEADER_LENGTH: usize = 24;
 
 #[tokio::test]
@@ -49,19 +49,19 @@ async fn checks_are_acknowledged_after_their_sync() {
     assert!(early.is_empty(), "acknowledged before their sync: {early:?}");
 }
 
-/// What matters of a system call, in the order of the trace.
+/// A system call that matters for this test, in the order of the trace.
 #[derive(Debug, PartialEq, Eq)]
 enum Call {
-    /// A write to the log, when it has returned.
+    /// A write to the log has returned.
     LogWritten(Vec<u8>),
     SyncStarted(u32),
-    /// A successful sync of the log.
+    /// A sync of the log has succeeded.
     SyncReturned(u32),
-    /// Data that a thread begins to send.
+    /// A thread begins to send this data.
     SendStarted(Vec<u8>),
 }
 
-/// A check and the position of its response.
+/// An acknowledged check, and the position of its response in the trace.
 #[derive(Debug)]
 struct Acknowledged {
     check: Uuid,
@@ -72,7 +72,8 @@ fn read_text(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// Parses the output of `strace -f -y --strings-in-hex=all`. A call that others interrupt has two lines.
+/// Parses the output of `strace -f -y --strings-in-hex=all`. A call that is interrupted by calls of other threads has
+/// two lines.
 fn parse_trace(trace: &str) -> Vec<Call> {
     let mut calls = vec![];
     let mut unfinished: BTreeMap<u32, &str> = BTreeMap::new();
@@ -107,7 +108,7 @@ fn parse_trace(trace: &str) -> Vec<Call> {
     calls
 }
 
-/// The strings in the arguments of a call, decoded and concatenated.
+/// Returns the strings in the arguments of a call, decoded and concatenated.
 fn strings(call: &str) -> Vec<u8> {
     let quoted = call.split('"').skip(1).step_by(2);
     quoted.flat_map(|text| hex::decode(text.replace(r"\x", "")).expect("a string in hex")).collect()
@@ -123,7 +124,7 @@ fn acknowledged_checks(calls: &[Call]) -> Vec<Acknowledged> {
     calls.iter().enumerate().filter_map(created).collect()
 }
 
-/// Whether a sync began after the commit of the check was written, and returned before its response was sent.
+/// Returns whether a sync began after the check's commit was written, and returned before the response was sent.
 fn is_durable(calls: &[Call], acknowledged: &Acknowledged) -> bool {
     let before = &calls[..acknowledged.response];
     let Some(commit) = commit_of(before, acknowledged.check) else { return false };
@@ -133,7 +134,8 @@ fn is_durable(calls: &[Call], acknowledged: &Acknowledged) -> bool {
         .any(|(at, thread)| before[at..].contains(&Call::SyncReturned(thread)))
 }
 
-/// Position at which the commit of the transaction that first wrote this id was complete in the log.
+/// Returns the position in the trace at which the transaction that first wrote this id was completely committed to the
+/// log.
 fn commit_of(calls: &[Call], id: Uuid) -> Option<usize> {
     let written: Vec<(usize, &[u8])> = calls
         .iter()
@@ -141,13 +143,13 @@ fn commit_of(calls: &[Call], id: Uuid) -> Option<usize> {
         .filter_map(|(at, call)| if let Call::LogWritten(bytes) = call { Some((at, bytes.as_slice())) } else { None })
         .collect();
     let first = written.iter().position(|(_, bytes)| bytes.windows(16).any(|part| part == id.as_bytes()))?;
-    // The header of a commit frame contains the size of the database; in other frames it is zero.
+    // The header of a commit frame contains the size of the database. In other frames this field is zero.
     let is_commit = |bytes: &[u8]| bytes.len() == FRAME_HEADER_LENGTH && bytes[4..8] != [0; 4];
     let header = (first.saturating_sub(1)..written.len()).find(|at| is_commit(written[*at].1))?;
     written.get(header + 1).map(|(at, _)| *at)
 }
 
-/// The test above can fail: traces of services that lose acknowledged checks in a power failure.
+/// Proves that the test above can fail, with traces of servers that would lose acknowledged checks in a power failure.
 mod detection {
     use super::*;
 
@@ -217,7 +219,7 @@ mod detection {
         assert!(!is_safe(&[start.trim_end(), SYNC_STARTS, commit, SYNC_RETURNS, &response]));
     }
 
-    /// As with `PRAGMA synchronous = OFF`, with a failing disk, or with a sync of another file.
+    /// Such traces come from `PRAGMA synchronous = OFF`, a failing disk, or a sync of another file.
     #[test]
     fn missing_and_failed_syncs_are_detected() {
         let (transaction, response) = (transaction(), response());

@@ -1,5 +1,5 @@
-//! Sustained load above the limit of a workspace against the real binary: the limit is served exactly, and all other
-//! requests get 429.
+//! Tests sustained load above a workspace's rate limit against the real binary: exactly the limit is served, and all
+//! other requests get 429.
 
 use std::{
     net::SocketAddr,
@@ -20,12 +20,12 @@ use tokio::{task::JoinSet, time::interval};
 
 use crate::deployment::{CHECKS, Deployment};
 
-/// Far below the capacity of this machine, also while other tests run.
+/// Rate limits far below the capacity of this machine, even while other tests run.
 const LIMITS: [(&str, &str); 2] = [("RINGTRUE_RATE_LIMITS__READ", "12"), ("RINGTRUE_RATE_LIMITS__CREATE", "6")];
 const READS: usize = 12;
 const CREATES: usize = 6;
 const LOAD: Duration = Duration::from_secs(8);
-/// Clients of each kind, which together send at least five times as many requests as the limit.
+/// Number of clients for each kind of request. Together they send at least five times as many requests as the limit.
 const CLIENTS: usize = 6;
 const REQUEST_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -116,7 +116,7 @@ impl Calls {
         self.made.load(Ordering::SeqCst) - self.refused.load(Ordering::SeqCst)
     }
 
-    /// Asserts the limit after a load during which the clock advanced by this many seconds.
+    /// Asserts that the load reached the limit but did not exceed it, in this many seconds of the server's clock.
     fn assert_limited(&self, seconds: usize) {
         let (admitted, refused) = (self.admitted(), self.refused.load(Ordering::SeqCst));
         let most = self.limit * seconds * 105 / 100 + self.limit;

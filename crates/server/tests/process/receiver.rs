@@ -16,10 +16,10 @@ use tokio::{
     time::timeout,
 };
 
-/// Callbacks of a check, in order.
+/// A received callback of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedCallback {
-    /// The round of the process that sent it.
+    /// Round of the process that sent the callback.
     pub round: usize,
     pub attempt: u32,
     pub body: Vec<u8>,
@@ -32,7 +32,7 @@ impl ReceivedCallback {
     }
 }
 
-/// Responds with 200, but with 500 to the first attempt of every fourth check.
+/// Callback receiver that responds with 200, but with 500 to the first attempt of every fourth check.
 #[derive(Clone)]
 pub struct Receiver {
     address: SocketAddr,
@@ -43,13 +43,13 @@ pub struct Receiver {
 #[derive(Default)]
 struct Contents {
     round: usize,
-    /// Connections that may still deliver data.
+    /// Connections that may still deliver data, by peer address.
     open: BTreeSet<SocketAddr>,
     received: BTreeMap<String, Vec<ReceivedCallback>>,
 }
 
 impl Contents {
-    /// Whether the last callback of a check got a 200.
+    /// Returns whether the last callback of a check got a 200.
     fn has_accepted(&self, check: &str) -> bool {
         self.received.get(check).and_then(|all| all.last()).is_some_and(ReceivedCallback::was_accepted)
     }
@@ -79,7 +79,7 @@ impl Receiver {
         format!("http://{}/callbacks", self.address)
     }
 
-    /// Accepts callbacks and delays the responses.
+    /// Accepts callbacks, but delays the responses.
     pub fn hold(&self) {
         self.is_holding.send_replace(true);
     }
@@ -88,9 +88,10 @@ impl Receiver {
         self.is_holding.send_replace(false);
     }
 
-    /// Assigns callbacks of the dead process to its own round: waits until all of its connections are read.
+    /// Starts the next round. First waits until all connections of the dead process are read, so that its callbacks
+    /// still count for its own round.
     pub async fn next_round(&self) {
-        // Connections are accepted in order, so ours is the last.
+        // Connections are accepted in order, so when ours is accepted, all earlier ones were.
         let ours = TcpStream::connect(self.address).await.unwrap();
         let last = BTreeSet::from([ours.local_addr().unwrap()]);
         let is_read = self.wait_for(WAIT_LIMIT, |contents| contents.open == last).await;
@@ -112,7 +113,8 @@ impl Receiver {
     pub async fn wait_for_all(&self, checks: &BTreeSet<String>, limit: Duration) {
         let all_accepted = async {
             let mut contents = self.contents.subscribe();
-            // One after the other: a condition on all of them would read all of them at every callback.
+            // Waits for one check after the other: a condition on all of them would examine all of them at every
+            // callback.
             for check in checks {
                 contents.wait_for(|contents| contents.has_accepted(check)).await.expect("the receiver runs");
             }
@@ -124,12 +126,12 @@ impl Receiver {
         }
     }
 
-    /// Whether the condition was met in time.
+    /// Waits for a condition. Returns whether it was met in time.
     async fn wait_for(&self, limit: Duration, condition: impl Fn(&Contents) -> bool) -> bool {
         timeout(limit, self.contents.subscribe().wait_for(condition)).await.is_ok()
     }
 
-    /// Returns `None` when the peer is gone.
+    /// Serves a connection. Returns `None` when the peer has closed it.
     async fn serve(&self, mut stream: TcpStream) -> Option<()> {
         let mut buffer = vec![];
         loop {

@@ -1,4 +1,4 @@
-//! This release beside the previous one on one PostgreSQL database: upgrades and rollbacks, node by node.
+//! Tests this release beside the previous one on one PostgreSQL database: upgrades and rollbacks, node by node.
 
 use std::{path::PathBuf, process::Command};
 
@@ -14,7 +14,7 @@ use crate::deployment::{BINARY, CHECKS, Deployment, wait_until_known};
 
 const NUMBER: &str = "+990123456700";
 
-/// Built from the newest tag. Fails if no release is tagged.
+/// Builds the release with the newest tag. Fails if no release is tagged.
 fn previous_release() -> PathBuf {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/previous-release");
     let built = Command::new(script).output().expect("the script runs");

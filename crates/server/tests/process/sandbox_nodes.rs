@@ -1,4 +1,4 @@
-//! Sandbox checks over three processes behind a balancer that sends every request to another one.
+//! Tests sandbox checks over three processes behind a load balancer that sends every request to another process.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -55,7 +55,7 @@ impl Cluster {
         self.send(self.token_request(scope)).await.access_token()
     }
 
-    /// Opens a URL of the deployment on a device and follows redirects, each to the next node.
+    /// Opens a URL on a device and follows its redirects, each on the next node.
     async fn follow(&self, url: &str) -> Value {
         let mut target = url.strip_prefix(BASE_URL).expect("our own URL").to_owned();
         loop {
@@ -73,7 +73,7 @@ impl Cluster {
 async fn silent_check_spans_three_processes() {
     let database = Database::postgres().await;
     let cluster = Cluster::start(&database).await;
-    // Three starts, so that each step happens on each node.
+    // Three starts for each product, so that each step happens on each node.
     for (scope, path, body, verdict) in [
         ("secure_sna", "secure-sna-checks", json!({"phone_number": NUMBER}), ("match", json!(true))),
         ("discovery", "discovery-checks", json!({}), ("phone_number", json!(NUMBER))),

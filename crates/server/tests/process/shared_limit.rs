@@ -1,4 +1,4 @@
-//! Three processes that divide the rate limit of a workspace.
+//! Tests three processes that share the rate limit of a workspace.
 
 use std::{collections::BTreeMap, net::SocketAddr, ops::RangeInclusive, sync::Arc, time::Duration};
 
@@ -18,15 +18,16 @@ use tokio::{
 
 use crate::deployment::{CHECKS, Deployment, wait_until_known};
 
-/// Calls per second, far below the capacity of this machine.
+/// Rate limit in calls per second, far below the capacity of this machine.
 const LIMIT: usize = 60;
 const WHOLE_LIMIT: RangeInclusive<usize> = LIMIT * 9 / 10..=LIMIT * 11 / 10;
-/// The upper bound is the contract's.
+/// Calls per second that are admitted while nodes know each other's load. The API contract sets the upper bound.
 const SHARED_LIMIT: RangeInclusive<usize> = LIMIT * 8 / 10..=LIMIT * 12 / 10;
-/// While nodes do not learn how their calls change. Each node admitting the whole limit would be three times the limit.
+/// Calls per second that are admitted while nodes cannot exchange their load. If each node admitted the whole limit,
+/// they would admit three times the limit.
 const UNSYNCHRONISED_LIMIT: RangeInclusive<usize> = LIMIT * 8 / 10..=LIMIT * 15 / 10;
-/// Clients of each node, which together call it at more than three times the limit. Without pauses they would take the
-/// processor time that the tests beside this one need.
+/// Number of clients of each node. Together they call it at more than three times the limit. They pause between calls,
+/// because they would otherwise take the processor time that other tests need.
 const CLIENTS: usize = 4;
 const CALL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -40,30 +41,31 @@ async fn limit_follows_demand() {
         wait_until_known(node, &token).await;
     }
 
-    // A client on one node has the whole limit while the others are idle.
+    // While the other nodes are idle, one node admits the whole limit.
     for node in &nodes {
         Load::start(&[node], &token).assert_admitted(WHOLE_LIMIT, 3).await;
     }
 
-    // Busy nodes together stay within 1.2 times the limit, once they know of each other.
+    // Once busy nodes know of each other, they together admit at most 1.2 times the limit.
     let load = Load::start(&[&nodes[0], &nodes[1], &nodes[2]], &token);
     load.measure(2).await;
     load.assert_admitted(SHARED_LIMIT, 5).await;
 
-    // No call waits for another machine: nodes that cannot exchange their calls divide the limit by what they last knew.
-    // What they last knew must be that of a second in which no client was late.
+    // No call waits for another machine: nodes that cannot exchange their load divide the limit according to the last
+    // known load. The test therefore waits for a second in which no client was late, so that the last known load is
+    // balanced.
     poll_until("a balanced second", async || WHOLE_LIMIT.contains(&load.measure(1).await[0])).await;
     let locks = [database.lock("node_demand"), database.lock("nodes")];
     load.assert_admitted(UNSYNCHRONISED_LIMIT, 4).await;
     drop(locks);
     load.measure(2).await;
 
-    // The part of a dead node returns to the others.
+    // The other nodes take over the share of a dead node.
     nodes[2].kill();
     load.assert_admitted(*WHOLE_LIMIT.start()..=*SHARED_LIMIT.end(), 4).await;
 }
 
-/// A client at four fifths of the limit, whose calls move from node to node, is never refused.
+/// A client that calls at four fifths of the limit and moves from node to node is never refused.
 #[tokio::test]
 async fn client_below_its_limit_is_not_refused_after_a_move() {
     let database = Database::postgres().await;
@@ -75,7 +77,7 @@ async fn client_below_its_limit_is_not_refused_after_a_move() {
     }
     let request = Request::get(&format!("{CHECKS}?size=1")).bearer(&token);
     let mut calls = interval(Duration::from_secs(1) / u32::try_from(LIMIT * 8 / 10).unwrap());
-    // Late calls are not caught up: they would exceed the limit.
+    // Late calls are not made up for, because the additional calls would exceed the limit.
     calls.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for (number, calls_until_move) in
         [LIMIT, LIMIT / 2, LIMIT * 2, LIMIT / 3, LIMIT, LIMIT * 3, LIMIT].iter().enumerate()
@@ -89,9 +91,9 @@ async fn client_below_its_limit_is_not_refused_after_a_move() {
     }
 }
 
-/// Clients that exceed the limit on some nodes, until dropped.
+/// Clients that exceed the limit on some nodes, until this is dropped.
 struct Load {
-    /// Admitted calls in each second with responses.
+    /// Number of admitted calls by second.
     admitted: Arc<Mutex<BTreeMap<i64, usize>>>,
     _clients: JoinSet<()>,
 }
@@ -108,10 +110,11 @@ impl Load {
         Load { admitted, _clients: clients }
     }
 
-    /// Waits for a second that reaches the lower bound, then compares the mean of the next seconds with the upper one.
+    /// Waits for a second that reaches the lower bound, then compares the mean of the next seconds with the upper
+    /// bound.
     ///
-    /// Single seconds prove nothing: they are those of the `Date` header, which a response may carry a moment after its
-    /// call was counted, and clients on a busy machine may send less than they are allowed to.
+    /// Single seconds prove nothing. They are taken from the `Date` header, which may be a moment later than the time
+    /// at which the call was counted. Also, clients on a busy machine may send less than the limit.
     async fn assert_admitted(&self, bounds: RangeInclusive<usize>, seconds: usize) {
         poll_until("the admitted calls of a second", async || self.measure(1).await[0] >= *bounds.start()).await;
         let admitted = self.measure(seconds).await;
@@ -119,10 +122,10 @@ impl Load {
         assert!(mean <= *bounds.end(), "{admitted:?}");
     }
 
-    /// The calls admitted in each of the next whole seconds.
+    /// Returns the number of calls admitted in each of the next whole seconds.
     async fn measure(&self, seconds: usize) -> Vec<usize> {
         self.admitted.lock().clear();
-        // The first and the last second are not whole.
+        // The first and the last second are measured only in part.
         let whole = || {
             let admitted = self.admitted.lock();
             let last = admitted.len().saturating_sub(1);
@@ -133,7 +136,7 @@ impl Load {
     }
 }
 
-/// Calls a node at intervals until it is gone.
+/// Calls a node at intervals until the node is gone.
 async fn call_repeatedly(address: SocketAddr, token: String, admitted: Arc<Mutex<BTreeMap<i64, usize>>>) {
     let request = Request::get(&format!("{CHECKS}?size=1")).bearer(&token);
     let mut calls = interval(CALL_INTERVAL);

@@ -1,4 +1,4 @@
-//! Settings and SMS of an operator's SMSC, simulated in the test.
+//! Settings for a simulated SMSC of an operator, and the SMS that it delivers.
 
 use std::io::Write;
 
@@ -25,8 +25,8 @@ pub struct Settings {
     _file: NamedTempFile,
 }
 
-/// A network whose SMS arrive at the connector `o2`, with these members in addition to the necessary ones, and a metrics
-/// listener.
+/// Settings of a network whose SMS arrive at the connector `o2`, and of a metrics listener. `members` are additional
+/// settings of the connector.
 pub fn settings(smsc: &Smsc, members: &str) -> Settings {
     let mut file = NamedTempFile::new().expect("a file");
     let port = smsc.address().port();
@@ -91,7 +91,7 @@ impl PendingCheck {
     }
 }
 
-/// Value of a metric with these labels on a node.
+/// Reads the value of a metric with these labels from a node.
 pub async fn metric(server: &ServerProcess, name: &str) -> Option<f64> {
     let address = server.ready["metrics"].as_str().expect("a metrics listener").parse().unwrap();
     let text = http_client::send(address, &Request::get("/metrics")).await.assert(200).text();

@@ -29,14 +29,14 @@ use crate::{
     receiver::Receiver,
 };
 
-/// In every second round the receiver delays callbacks during the shutdown.
+/// Number of rounds. In every second round, the receiver delays callbacks during the shutdown.
 const ROUNDS: usize = 8;
 const WRITERS: usize = 8;
-/// Responses per round before the shutdown.
+/// Number of responses in each round before the shutdown.
 const RESPONSES_PER_ROUND: usize = 150;
-/// No check expires during the test.
+/// Lifetime of checks. So long that no check expires during the test.
 const TTL: u64 = 900;
-/// The first attempt and the retry ten seconds later, with a margin.
+/// Time for the first attempt and for the retry ten seconds later, with a margin.
 const CALLBACK_TIMEOUT: Duration = Duration::from_mins(1);
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn shutdown_loses_no_check_or_callback(database: &Database) {
     each_callback_is_delivered_once(&receiver, &ended).await;
 }
 
-/// Runs the writers and stops the process meanwhile.
+/// Runs the writers, and stops the process meanwhile.
 async fn stop_under_load(mut server: ServerProcess, writer: &Arc<Writer>, receiver: &Receiver) {
     let enough = writer.responses.so_far() + RESPONSES_PER_ROUND;
     let mut writers = Writers::default();
@@ -90,11 +90,11 @@ async fn stop_under_load(mut server: ServerProcess, writer: &Arc<Writer>, receiv
     server.terminate();
     writers.join().await;
     receiver.release();
-    // Any other code means that the grace period ended.
+    // Any other exit code means that the grace period ended before all requests had finished.
     assert_eq!(server.wait_for_exit().await.code(), Some(0));
 }
 
-/// Checks with callbacks that can be claimed now.
+/// Returns the checks whose callbacks can be claimed now.
 async fn due_callbacks(database: &Database) -> BTreeSet<String> {
     let now = SystemClock.now();
     // With an empty lease.
@@ -113,7 +113,7 @@ async fn each_callback_is_delivered_once(receiver: &Receiver, ended: &BTreeSet<S
 /// Creates checks and sends SMS for most of them, to whichever process is running.
 struct Writer {
     token: String,
-    /// Ids returned with 201.
+    /// Ids of checks whose creation was acknowledged with 201.
     acknowledged: Mutex<Vec<String>>,
     numbers: AtomicUsize,
     responses: ResponseCounter,

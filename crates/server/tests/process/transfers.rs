@@ -1,4 +1,5 @@
-//! `ringtrue export` and `ringtrue import`: a deployment moves from SQLite to PostgreSQL and back, and goes on.
+//! Tests `ringtrue export` and `ringtrue import`: a deployment moves from SQLite to PostgreSQL and back, and continues
+//! to work.
 
 use std::{
     collections::BTreeSet,
@@ -36,13 +37,13 @@ fn assert_rejected(output: &Output, reason: &str) {
     assert!(errors(output).contains(reason), "{}", errors(output));
 }
 
-/// What a client and an administrator remember of the deployment.
+/// What clients and an administrator hold from before the move: tokens, checks and responses.
 struct Clients {
     token: String,
     revoked_token: String,
-    /// Waits for its SMS.
+    /// A check that waits for its SMS.
     open: Value,
-    /// Has a callback that was not accepted yet.
+    /// A concluded check whose callback was not accepted yet.
     concluded: Value,
     idempotent_request: Request,
     idempotent_response: Value,
@@ -66,7 +67,7 @@ async fn wait_for_end(server: &ServerProcess, token: &str, check: &Value) -> Val
     server.get(&path, token).await.assert(200).json()
 }
 
-/// The CSRF token of a page, and the cookies of its visitor.
+/// Returns the CSRF token of a page, and the cookies that it sets.
 async fn open_form(server: &ServerProcess, path: &str) -> (String, String) {
     let page = server.send(Request::get(path)).await.assert(200);
     let cookie = page.header("set-cookie").and_then(|value| value.split(';').next()).unwrap_or_default().to_owned();
@@ -82,7 +83,7 @@ async fn submit(server: &ServerProcess, page: &str, action: &str, fields: &[(&st
     server.send(if cookie.is_empty() { request } else { request.header("Cookie", cookie) }).await
 }
 
-/// The session cookie of a response.
+/// Returns the session cookie that a response sets.
 fn session_cookie(response: &HttpResponse) -> String {
     let cookies = response.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie"));
     let mut values = cookies.map(|(_, value)| value.split(';').next().unwrap().to_owned());
@@ -121,7 +122,7 @@ async fn use_deployment(deployment: &Deployment, server: &ServerProcess, receive
     Clients { token, revoked_token, open, concluded, idempotent_request, idempotent_response, session }
 }
 
-/// The deployment goes on where it stopped.
+/// Asserts that the deployment continues where it stopped before the move.
 async fn assert_moved(server: &ServerProcess, clients: &Clients, checks: u64) {
     let token = &clients.token;
     server.get(&format!("{CHECKS}?size=1"), &clients.revoked_token).await.assert(401);
@@ -179,7 +180,7 @@ async fn deployment_moves_from_sqlite_to_postgres_and_back() {
     server.terminate();
     assert!(server.wait_for_exit().await.success());
 
-    // Back, through a pipe.
+    // Moves back to SQLite, through a pipe.
     let back = old.with_store(&format!("sqlite:{}", path("back.db")));
     assert!(back.run(&["migrate"]).status.success());
     let mut export = new.command().args(["export", "-"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -218,7 +219,7 @@ async fn unusable_files_are_rejected() {
     assert_eq!(refused.status.code(), Some(4), "{}", errors(&refused));
     assert!(errors(&refused).contains("ringtrue migrate"), "{}", errors(&refused));
 
-    // Nothing of the rejected files was stored.
+    // The rejected files were not stored even in part, so the database is still empty and accepts an import.
     new.json(&["import", &path("export")]);
     // With another master key, the imported keys are useless.
     let other = Database::sqlite().await;

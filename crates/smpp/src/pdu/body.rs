@@ -161,8 +161,8 @@ impl AlertNotification {
     }
 }
 
-/// Phone number, short code or alphanumeric sender, as in the PDU. Masked, so that a number never reaches a log by
-/// accident.
+/// Phone number, short code or alphanumeric sender, as in the PDU. `Debug` shows only the length of the value, so that
+/// a number never reaches a log by accident.
 #[derive(Clone, Default, PartialEq, Eq, Hash, derive_more::Debug)]
 #[debug("Address({ton}/{npi}, {} octets)", value.chars().count())]
 pub struct Address {
@@ -172,7 +172,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// An international number, without its `+`.
+    /// Creates the address of an international number, which is given without its `+`.
     pub fn international(digits: impl Into<String>) -> Self {
         Self { ton: Ton::INTERNATIONAL, npi: Npi::ISDN, value: digits.into() }
     }

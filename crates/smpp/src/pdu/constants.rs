@@ -13,7 +13,7 @@ macro_rules! named_constants {
         impl $type {
             $($(#[$note])* pub const $name: Self = Self($value);)*
 
-            /// Name in the specification.
+            /// Returns the name in the specification. `None`: the value is not one of these constants.
             pub fn name(self) -> Option<&'static str> {
                 match self {
                     $(Self::$name => Some($spec_name),)*
@@ -71,7 +71,7 @@ named_constants! {
 impl CommandId {
     const RESPONSE_MASK: u32 = 0x8000_0000;
 
-    /// `generic_nack` is a response, too.
+    /// Whether the PDU is a response. `generic_nack` is one, too.
     pub fn is_response(self) -> bool {
         self.0 & Self::RESPONSE_MASK != 0
     }

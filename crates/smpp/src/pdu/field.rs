@@ -54,7 +54,7 @@ pub enum MalformedBody {
 }
 
 impl MalformedBody {
-    /// The `command_status` of the error response.
+    /// Returns the `command_status` for the error response.
     pub fn status(&self) -> CommandStatus {
         match self {
             Self::Truncated { .. } => CommandStatus::INVALID_COMMAND_LENGTH,
@@ -174,8 +174,8 @@ pub struct Tlv {
     pub value: Vec<u8>,
 }
 
-/// Optional parameters in their order, including repeated and unknown tags. Integer getters accept a value that is
-/// shorter than specified, because some peers send one octet for a small reference, but no longer one.
+/// Optional parameters in their order, including repeated and unknown tags. Getters of 16-bit values also accept one
+/// octet, because some peers send small references in one octet. Longer values count as missing.
 #[derive(Clone, Default, PartialEq, Eq, derive_more::Debug)]
 #[debug("{_0:?}")]
 pub struct Tlvs(Vec<Tlv>);
@@ -202,7 +202,7 @@ impl Tlvs {
         self.0.is_empty()
     }
 
-    /// Value of the first TLV with this tag.
+    /// Returns the value of the first TLV with this tag.
     pub fn get(&self, tag: TlvTag) -> Option<&[u8]> {
         self.iter().find(|tlv| tlv.tag == tag).map(|tlv| tlv.value.as_slice())
     }
@@ -239,7 +239,7 @@ impl Tlvs {
         self.get_u8(TlvTag::SC_INTERFACE_VERSION)
     }
 
-    /// Message id in a delivery receipt; the final NUL is optional.
+    /// Returns the message id in a delivery receipt. The final NUL is optional.
     pub fn receipted_message_id(&self) -> Option<String> {
         let value = self.get(TlvTag::RECEIPTED_MESSAGE_ID)?;
         Some(value.iter().copied().take_while(|&octet| octet != 0).map(char::from).collect())
@@ -260,7 +260,7 @@ impl Tlvs {
         }
     }
 
-    /// Decodes the rest of a body.
+    /// Decodes the rest of a body, which consists of TLVs.
     pub(super) fn decode(reader: &mut BodyReader<'_>) -> Result<Self, MalformedBody> {
         let mut tlvs = vec![];
         while !reader.is_empty() {

@@ -195,7 +195,7 @@ impl ResponseBody {
         }
     }
 
-    /// The empty response to a command, or `generic_nack` if the command has no response.
+    /// Returns the empty response to a command, or `generic_nack` if the command has no response.
     pub fn empty_for(command: CommandId) -> Self {
         match command {
             CommandId::BIND_RECEIVER => Self::Bind(BindMode::Receiver, BindResponseBody::default()),
@@ -265,7 +265,7 @@ pub struct InvalidPduLength {
     pub max: usize,
 }
 
-/// Removes the next complete PDU from the front of a buffer; `None` if it is incomplete.
+/// Removes the next PDU from the front of a buffer. `None`: the PDU is incomplete.
 pub fn next_frame(buffer: &mut BytesMut, max: usize) -> Result<Option<(Header, Bytes)>, InvalidPduLength> {
     let Some(length) = buffer.first_chunk::<4>() else { return Ok(None) };
     let octets = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);

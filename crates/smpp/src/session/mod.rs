@@ -4,7 +4,7 @@
 //! waits for a bind ([`Session::wait_for_bind`]). The future of [`Session::run`] then does all the work: it passes
 //! message requests of the peer to a [`RequestHandler`], several at a time, and sends the responses in the order of
 //! completion; it sends the requests of the [`Link`] and matches their responses; it sends `enquire_link` to an idle
-//! peer. Only an invalid `command_length` ends the session.
+//! peer. Malformed PDUs do not end the session, except those with an invalid `command_length`.
 //!
 //! Memory is bounded. Reading pauses while `handler_window` message requests are in the handler and the peer has sent
 //! another; this time does not count against the peer's timeouts. Calls of the [`Link`] wait while `request_window`
@@ -49,7 +49,7 @@ pub struct SessionConfig {
     pub bind_timeout: Duration,
     /// Timeout of the peer's responses.
     pub response_timeout: Duration,
-    /// Timeout of the handler. The peer then gets a temporary error.
+    /// Timeout of the handler. After it, the peer gets a temporary error.
     pub handler_timeout: Duration,
     /// Idle time before `enquire_link` is sent; `None` disables it.
     pub enquire_link_interval: Option<Duration>,
@@ -75,7 +75,7 @@ pub trait RequestHandler: Sync {
     /// handler that must not lose the message stores it before it returns.
     fn on_request(&self, request: MessageRequest) -> impl Future<Output = MessageResponse> + Send;
 
-    /// Observes an anomaly.
+    /// Receives an anomaly, for example to log it.
     fn on_anomaly(&self, anomaly: SessionAnomaly) {
         let _ = anomaly;
     }
@@ -148,7 +148,7 @@ impl From<CommandStatus> for MessageResponse {
 }
 
 impl MessageResponse {
-    /// Accepts the message under this `message_id`.
+    /// Creates a response that accepts the message under this `message_id`.
     pub fn accepted(message_id: impl Into<String>) -> Self {
         let body = MessageResponseBody { message_id: message_id.into(), ..MessageResponseBody::default() };
         Self { status: CommandStatus::OK, body }
@@ -191,7 +191,7 @@ pub enum SessionAnomaly {
     Outbind(Outbind),
 }
 
-/// Side that has unbound.
+/// The side that ended the session with `unbind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnboundBy {
     Us,
@@ -332,7 +332,7 @@ impl Link {
         }
     }
 
-    /// Waits until the session has ended, or only completes handler calls before it ends.
+    /// Waits until the session sends no more requests: it has ended, or only completes handler calls before it ends.
     pub async fn closed(&self) {
         self.unbinds.closed().await;
     }

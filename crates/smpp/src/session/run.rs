@@ -21,7 +21,7 @@ use crate::pdu::{
     Body, CommandId, CommandStatus, DecodeError, Header, MessageResponseBody, Pdu, Request, Response, ResponseBody,
 };
 
-/// Reset time of the timer while there is no deadline.
+/// How far ahead the timer is set while there is no deadline.
 const IDLE_TIMER: Duration = Duration::from_hours(24);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
@@ -81,7 +81,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             }
         };
 
-        // A handler may wait for one of these responses, so they fail before the handlers are awaited.
+        // A handler may wait for the response to a request that it sent over the link. Pending requests therefore fail
+        // before the handlers are awaited.
         drop(commands);
         state.pending_requests.clear();
         while let Some(completed) = handlers.next().await {
@@ -213,7 +214,7 @@ impl<'a, A: RequestHandler, S: AsyncWrite> SessionState<'a, A, S> {
         self.enquire_link.record_activity(Instant::now());
     }
 
-    /// Processes one PDU. Parks message requests for the handler.
+    /// Processes one PDU. Queues a message request for the handler.
     fn on_pdu(&mut self, header: Header, body: &[u8]) -> Option<SessionEnd> {
         let Pdu { sequence, body } = match Pdu::decode(header, body) {
             Ok(pdu) => pdu,
@@ -338,7 +339,7 @@ impl<'a, A: RequestHandler, S: AsyncWrite> SessionState<'a, A, S> {
         }
     }
 
-    /// Earliest deadline.
+    /// Returns the earliest deadline.
     fn next_deadline(&self) -> Option<Instant> {
         let unbinding = match self.phase {
             Phase::Unbinding { deadline, .. } => Some(deadline),
@@ -389,7 +390,8 @@ impl<'a, A: RequestHandler, S: AsyncWrite> SessionState<'a, A, S> {
         matches!(self.phase, Phase::Unbinding { .. })
     }
 
-    /// Peers respond mostly in order, so a linear search from the front is fast.
+    /// Removes the pending request with this number. Peers respond mostly in order, so a linear search from the front
+    /// is fast.
     fn take_pending(&mut self, sequence: u32) -> Option<PendingRequest> {
         let index = self.pending_requests.iter().position(|request| request.sequence == sequence)?;
         self.pending_requests.remove(index)
@@ -403,13 +405,13 @@ impl<'a, A: RequestHandler, S: AsyncWrite> SessionState<'a, A, S> {
         self.send_response(sequence, status, ResponseBody::empty_for(command));
     }
 
-    /// Sends a response that always encodes.
+    /// Sends a response that cannot fail to encode.
     fn send_response(&mut self, sequence: u32, status: CommandStatus, body: ResponseBody) {
         let written = self.writer.write_pdu(&Pdu::response(sequence, status, body));
         debug_assert_eq!(written, Ok(()));
     }
 
-    /// Sends a request without a body.
+    /// Sends a request without a body, and returns its sequence number.
     fn send_request(&mut self, request: Request) -> u32 {
         let sequence = self.sequence.next();
         let written = self.writer.write_pdu(&Pdu::request(sequence, request));

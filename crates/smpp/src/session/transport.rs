@@ -10,7 +10,7 @@ use crate::pdu::{self, EncodeError, Header, InvalidPduLength, Pdu};
 
 const READ_BUFFER_OCTETS: usize = 32 * 1024;
 
-/// Reading pauses while more than this waits to be written, because the peer does not read.
+/// Reading pauses while more octets than this wait to be written, which happens if the peer does not read.
 const WRITE_HIGH_WATER_OCTETS: usize = 256 * 1024;
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl<S: AsyncRead + AsyncWrite> Transport<S> {
 }
 
 impl<S: AsyncRead> PduReader<S> {
-    /// The next PDU, if it is complete in the buffer.
+    /// Returns the next PDU, if it is complete in the buffer.
     pub(super) fn next_buffered(&mut self) -> Result<Option<(Header, Bytes)>, InvalidPduLength> {
         pdu::next_frame(&mut self.buffer, self.max_pdu_octets)
     }

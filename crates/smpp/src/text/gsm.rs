@@ -4,10 +4,10 @@
 //!
 //! Deliberately absent: national language tables, which a UDH element would select.
 
-/// Precedes a character of the extension table.
+/// Septet that precedes a character of the extension table.
 pub(super) const ESCAPE: u8 = 0x1B;
 
-/// Indexed by septet. The escape septet maps to a space, as specified.
+/// Characters by septet. The escape septet maps to a space, as specified.
 const DEFAULT_ALPHABET: [char; 128] = [
     '@', '£', '$', '¥', 'è', 'é', 'ù', 'ì', 'ò', 'Ç', '\n', 'Ø', 'ø', '\r', 'Å', 'å', //
     'Δ', '_', 'Φ', 'Γ', 'Λ', 'Ω', 'Π', 'Ψ', 'Σ', 'Θ', 'Ξ', ' ', 'Æ', 'æ', 'ß', 'É', //
@@ -58,14 +58,14 @@ fn decode_extension(octet: u8) -> char {
         .map_or_else(|| decode_septet(octet), |(_, character)| *character)
 }
 
-/// Encoding of one character.
+/// Encoding of one character in the default alphabet or its extension table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Septets {
     One(u8),
     Escaped(u8),
 }
 
-/// Encodes a character; `None` if the alphabet does not have it.
+/// Encodes a character. `None`: the alphabet does not have it.
 pub fn encode_char(character: char) -> Option<Septets> {
     let is_septet_of = |octet: u8| DEFAULT_ALPHABET[usize::from(octet)] == character;
     let ascii = u8::try_from(character).ok().filter(|octet| *octet < 128 && is_septet_of(*octet));
@@ -76,7 +76,7 @@ pub fn encode_char(character: char) -> Option<Septets> {
     })
 }
 
-/// Encodes one septet per octet; `None` if the alphabet lacks a character.
+/// Encodes a text, one septet per octet. `None`: the alphabet lacks a character.
 pub fn encode(text: &str) -> Option<Vec<u8>> {
     let mut octets = Vec::with_capacity(text.len());
     for character in text.chars() {

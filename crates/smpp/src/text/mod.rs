@@ -51,7 +51,7 @@ impl FromStr for DefaultAlphabet {
     }
 }
 
-/// Text encoding of the octets.
+/// Text encoding that a `data_coding` selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TextCoding {
     /// GSM 03.38, one septet per octet.
@@ -62,7 +62,7 @@ pub enum TextCoding {
     Ucs2,
     /// Binary data. Decoded as UTF-8 if valid, else as Latin-1.
     Octets,
-    /// Unsupported coding. Decoded as ASCII, which most of them contain.
+    /// Unsupported coding. Decoded as ASCII, which most such codings contain.
     Other,
 }
 
@@ -73,7 +73,7 @@ impl DataCoding {
     pub const OCTETS: Self = Self(0x04);
     pub const UCS2: Self = Self(0x08);
 
-    /// Text encoding for this value.
+    /// Returns the text encoding that this value selects.
     pub fn text_coding(self, default: DefaultAlphabet) -> TextCoding {
         match self.0 {
             0x00 => match default {
@@ -113,7 +113,7 @@ fn decode_ascii(octet: u8) -> char {
     if octet.is_ascii() { char::from(octet) } else { char::REPLACEMENT_CHARACTER }
 }
 
-/// An odd trailing octet and unpaired surrogates become U+FFFD.
+/// Decodes big-endian UTF-16. An odd trailing octet and unpaired surrogates become U+FFFD.
 fn decode_utf16(octets: &[u8]) -> String {
     let (pairs, rest) = octets.as_chunks::<2>();
     let units = pairs.iter().copied().map(u16::from_be_bytes);
@@ -129,7 +129,7 @@ pub fn encode_text(text: &str) -> (DataCoding, Vec<u8>) {
     }
 }
 
-/// Fields of one message of a text.
+/// Fields of one of the messages into which a text is split.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("MessagePart({esm_class:?}, {data_coding:?}, {} octets)", short_message.len())]
 pub struct MessagePart {
@@ -144,7 +144,7 @@ pub struct TextTooLong {
     pub parts: usize,
 }
 
-/// Capacity of a message in encoded octets, without and with a UDH.
+/// Maximum number of encoded octets in a message, without and with a UDH.
 struct PartCapacity {
     single: usize,
     multipart: usize,

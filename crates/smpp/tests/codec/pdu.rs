@@ -14,7 +14,7 @@ fn octets(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
-/// Prepends `command_length`.
+/// Prepends `command_length` to the rest of a PDU.
 fn framed(rest: &str) -> BytesMut {
     let rest = octets(rest);
     let mut frame = BytesMut::from(&u32::try_from(rest.len() + 4).unwrap().to_be_bytes()[..]);
@@ -43,7 +43,7 @@ fn message() -> ShortMessage {
     }
 }
 
-/// Fields of `message()` before `esm_class`.
+/// Encoded fields of `message()` that precede `esm_class`.
 const ADDRESSES: &str = "00 0101 34343737303039303030303100 0101 34343737303039303039393900";
 
 /// Checks encoding and decoding of a PDU with sequence number 7.
@@ -165,11 +165,11 @@ fn message_operations_round_trip() {
 fn known_deviations_are_tolerated() {
     let empty = MessageResponseBody::default();
     let tolerated = [
-        // No body, with any status.
+        // The body is missing, with any status.
         ("80000005 00000000 00000001", ResponseBody::DeliverSm(empty.clone())),
         ("80000004 00000000 00000001", ResponseBody::SubmitSm(empty)),
         ("80000009 00000000 00000001", ResponseBody::Bind(BindMode::Transceiver, BindResponseBody::default())),
-        // No final NUL.
+        // The final NUL is missing.
         (
             "80000004 00000000 00000001 6162",
             ResponseBody::SubmitSm(MessageResponseBody { message_id: "ab".into(), tlvs: Tlvs::default() }),

@@ -25,7 +25,7 @@ fn octets_are_decoded() {
         (0x01, gsm, b"@_{}\x80", "@_{}\u{FFFD}"),
         (0x03, gsm, b"\xa3 @ \xff", "£ @ ÿ"),
         (0x08, gsm, b"\0V\x27\x13\xd8\x3d\xde\x00", "V✓😀"),
-        // High surrogate, low surrogate, odd octet.
+        // A lone high surrogate, a lone low surrogate, and an odd octet.
         (0x08, gsm, b"\xd8\x3d\0A", "\u{FFFD}A"),
         (0x08, gsm, b"\xde\x00\0A", "\u{FFFD}A"),
         (0x08, gsm, b"\0A\0", "A\u{FFFD}"),
@@ -117,7 +117,7 @@ fn any_reference() -> impl Strategy<Value = ConcatenationReference> {
     ]
 }
 
-/// A text and its shuffled parts.
+/// Generates a text and its parts in random order.
 fn text_in_parts() -> impl Strategy<Value = (String, Vec<MessagePart>)> {
     let text = prop_oneof!["[a-zA-Z0-9 €{}@é]{1,900}", "[a-z ✓é😀]{1,600}"];
     (text, any_reference()).prop_flat_map(|(text, reference)| {
@@ -206,10 +206,10 @@ fn concatenation_element_is_found() {
         (b"\x05\x00\x03\x2a\x02\x01text", segment(42, 2, 1), b"text"),
         (b"\x06\x08\x04\x12\x34\x02\x02text", sixteen(0x1234, 2, 2), b"text"),
         (b"\x06\x08\x04\x00\x2a\x02\x02text", sixteen(42, 2, 2), b"text"),
-        // Not first: after port addressing, and after an element without a value.
+        // The concatenation element is not first: after port addressing, and after an element without a value.
         (b"\x0b\x05\x04\x0b\x84\x23\xf0\x00\x03\x2a\x03\x02text", segment(42, 3, 2), b"text"),
         (b"\x07\x24\x00\x00\x03\x2a\x03\x02text", segment(42, 3, 2), b"text"),
-        // The last of two counts.
+        // The last of two concatenation elements counts.
         (b"\x0a\x00\x03\x01\x02\x01\x00\x03\x02\x02\x02", segment(2, 2, 2), b""),
         (b"\x0b\x00\x03\x01\x02\x01\x08\x04\x00\x01\x02\x02", sixteen(1, 2, 2), b""),
         (b"\x06\x05\x04\x0b\x84\x23\xf0text", None, b"text"),

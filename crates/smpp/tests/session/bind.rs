@@ -118,7 +118,7 @@ async fn waiting_for_a_bind_times_out() {
     peer.expect_response(1, CommandStatus::OK, ResponseBody::Unbind).await;
 }
 
-/// Responds with the text as `message_id`.
+/// Handler that responds with the text of the message as `message_id`.
 struct Echo;
 
 impl RequestHandler for Echo {

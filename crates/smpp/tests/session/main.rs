@@ -60,7 +60,7 @@ impl Peer {
         self.request(sequence, Request::DeliverSm(message(&sequence.to_string()))).await;
     }
 
-    /// The next PDU; `None` at the end of the stream.
+    /// Waits for the next PDU. `None`: the stream has ended.
     async fn receive(&mut self) -> Option<Pdu> {
         loop {
             if let Some((header, body)) = next_frame(&mut self.buffer, MAX_PDU_OCTETS).unwrap() {
@@ -104,13 +104,13 @@ fn message(text: &str) -> ShortMessage {
     }
 }
 
-/// Handler with responses from the test.
+/// Handler whose responses the test determines.
 struct TestHandler {
     requests: mpsc::UnboundedSender<ReceivedRequest>,
     events: mpsc::UnboundedSender<SessionAnomaly>,
 }
 
-/// A message request without a response yet.
+/// A received message request that has no response yet.
 struct ReceivedRequest {
     request: MessageRequest,
     response_sender: oneshot::Sender<MessageResponse>,
@@ -134,7 +134,7 @@ impl RequestHandler for TestHandler {
     }
 
     fn on_anomaly(&self, event: SessionAnomaly) {
-        // Fails after the end of the test.
+        // Sending fails after the end of the test.
         let _ = self.events.send(event);
     }
 }
@@ -172,12 +172,12 @@ impl Fixture {
         self.session.join_next().await.unwrap().unwrap()
     }
 
-    /// Expects no further message request.
+    /// Checks that no further message request arrives for a while.
     async fn expect_no_request_for(&mut self, duration: Duration) {
         assert!(timeout(duration, self.requests.recv()).await.is_err());
     }
 
-    /// Expects that one more message is handled.
+    /// Checks that the session still handles a message.
     async fn expect_working(&mut self) {
         self.peer.deliver(99).await;
         self.next_request().await.respond(CommandStatus::OK);

@@ -1,4 +1,4 @@
-//! Batched lookups and conclusions of checks.
+//! Finds and concludes checks in batches.
 
 use std::collections::HashMap;
 
@@ -83,14 +83,14 @@ const SELECT_WITH_SESSION: &str = concat!(
 const SELECT_BY_CODE: &str =
     concat!("select ", check_columns!(), ", code_hash from checks where code_hash = any($1) and bucket = any($2)");
 
-/// Looks into all partitions, which takes about 13 µs for a code and 16 partitions. With a lower bound of ids, the plan of
-/// a new partition would read all its rows from there on.
+/// Selects checks by code in all partitions, which takes about 13 µs for a code and 16 partitions. A lower bound of ids
+/// would be slower: in a new partition, the planner would read all rows above the bound.
 fn select_by_code(codes: &[CodeHash]) -> BatchStatement<'static> {
     let hashes: Vec<Vec<u8>> = codes.iter().map(|code| code.0.to_vec()).collect();
     BatchStatement::new(SELECT_BY_CODE).with(hashes).column(codes, |code| code.bucket().number())
 }
 
-/// Two round trips: the first concludes the checks that are open, the second writes the rows that belong to them.
+/// Takes two round trips: the first concludes the checks that are open, the second writes the rows that belong to them.
 impl BatchedOperation for ConcludeCheck {
     const NAME: &'static str = "conclude";
     const CONNECTIONS: usize = 2;
@@ -128,8 +128,8 @@ impl BatchedOperation for ConcludeCheck {
     }
 }
 
-/// Concludes the checks that are open, and returns their columns. Changes no indexed column, which allows heap-only
-/// updates.
+/// Concludes the checks that are open, and returns the columns of [`OpenCheck`]. Changes no indexed column, so that the
+/// server can use heap-only (HOT) updates.
 fn update_checks<'a>(operations: &[&'a ConcludeCheck]) -> BatchStatement<'a> {
     BatchStatement::new(concat!(
         "update checks
@@ -168,7 +168,7 @@ fn discovered_number(operation: &ConcludeCheck) -> Option<ClaimedNumber> {
     operation.conclusion.discovered.as_ref().and_then(|discovered| discovered.number)
 }
 
-/// `None`: no check has a callback.
+/// Inserts the callbacks of the concluded checks. `None`: no check has a callback.
 fn insert_callbacks<'a>(concluded: &[(&'a ConcludeCheck, OpenCheck)]) -> Option<BatchStatement<'a>> {
     let callbacks: Vec<(&'a ConcludeCheck, &'a NewCallback)> =
         concluded.iter().filter_map(|(operation, _)| Some((*operation, operation.callback.as_ref()?))).collect();
@@ -203,7 +203,7 @@ fn delete_deadlines(concluded: &[(&ConcludeCheck, OpenCheck)]) -> BatchStatement
     .column(concluded, |(operation, _)| operation.conclusion.check.bucket().number())
 }
 
-/// `None`: no check has a redirect session.
+/// Deletes the redirect sessions of the concluded checks. `None`: no check has a redirect session.
 fn delete_redirect_sessions(concluded: &[(&ConcludeCheck, OpenCheck)]) -> Option<BatchStatement<'static>> {
     let conclusions = concluded.iter().map(|(operation, _)| &operation.conclusion);
     let silent = conclusions.filter(|conclusion| conclusion.product.facts().is_silent);

@@ -1,4 +1,4 @@
-//! Batched claims on idempotency keys.
+//! Claims idempotency keys in batches.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,7 +19,7 @@ impl BatchedOperation for IdempotencyClaim {
     }
 
     async fn run(batch: &[&Self], tx: &mut PipelinedTransaction<'_>) -> Result<Vec<ClaimOutcome>, BatchError> {
-        // Of several requests with the same key only the first of the batch tries to claim it.
+        // If several requests of the batch have the same key, only the first one tries to claim it.
         let mut first = BTreeMap::<(Uuid, [u8; 32]), &IdempotencyClaim>::new();
         for request in batch {
             first.entry((request.tenant, request.key_digest)).or_insert(request);
@@ -39,8 +39,8 @@ impl BatchedOperation for IdempotencyClaim {
     }
 }
 
-/// Claims free keys. Keys that are taken stay locked until the commit, so that the next statement reads what this one
-/// saw.
+/// Claims the free keys. Keys that others have claimed stay locked until the commit, so that the next statement reads
+/// the same rows as this one.
 fn insert_claims<'a>(claims: &[&'a IdempotencyClaim]) -> BatchStatement<'a> {
     BatchStatement::new(
         "insert into idempotency_keys as held

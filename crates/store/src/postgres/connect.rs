@@ -1,5 +1,5 @@
 //! Opens connections with uniform session settings, listens for notifications, and maps errors to temporary
-//! (`Unavailable`) and permanent (`Refused`) store errors.
+//! (`Unavailable`) or permanent (`Refused`) store errors.
 
 use std::{
     error::Error as _,
@@ -35,20 +35,22 @@ use crate::url::{PostgresAddress, PostgresTls};
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Settings of every session. Commits are durable whatever the server's default. An idle transaction of a dead client
-/// loses its locks soon, because all nodes may wait for them. Statements use one process each: to start workers for a
-/// statement takes longer than most of them, and a search of one tenant must not take the processors of the others.
+/// Settings of every session:
 ///
-/// With Citus a transaction uses one connection to each worker, and workers keep them: otherwise it would open one for
-/// each shard. Other servers ignore these settings.
+/// Commits are durable, whatever the server's default. The server soon ends an idle transaction of a dead client,
+/// because all nodes may wait for its locks. A statement uses a single process: starting parallel workers takes longer
+/// than most statements, and a search of one tenant must not take all processors.
+///
+/// With Citus, a transaction uses one connection to each worker instead of one for each shard, and these connections
+/// are kept for later transactions. Servers without Citus ignore its settings.
 const SESSION_SETTINGS: &str = "-c statement_timeout=5000 -c synchronous_commit=on -c idle_in_transaction_session_timeout=2000 \
                        -c default_transaction_isolation=read\\ committed -c jit=off \
                        -c max_parallel_workers_per_gather=0 \
                        -c citus.multi_shard_modify_mode=sequential -c citus.max_cached_conns_per_worker=4";
-/// Additional settings of batch sessions. Their statements find rows by key: a plan that was made for a small table
-/// must not scan the table when it has grown.
+/// Additional settings of batch sessions, which find rows by key. They prevent that a plan made for a small table scans
+/// the table when it has grown.
 const BATCH_SESSION_SETTINGS: &str = "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off";
-/// Migrations have no statement timeout.
+/// Settings of migration sessions, whose statements have no timeout.
 const MIGRATION_SESSION_SETTINGS: &str = "-c statement_timeout=0 -c synchronous_commit=on";
 
 const LISTEN_SQL: &str = "listen ringtrue_control";
@@ -57,7 +59,7 @@ const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 
 #[derive(Clone, derive_more::Debug)]
 pub(super) struct PostgresConnector {
-    /// Contains the password.
+    /// Not shown by `Debug`, because it contains the password.
     #[debug(skip)]
     config: Arc<Config>,
     #[debug("{}", tls.is_some())]
@@ -78,7 +80,7 @@ impl PostgresConnector {
         Self::with_settings(address, &format!("{SESSION_SETTINGS} {BATCH_SESSION_SETTINGS}"))
     }
 
-    /// `timeout` limits each statement.
+    /// Creates a connector for lists and searches. `timeout` limits each statement.
     pub(super) fn for_searches(address: &PostgresAddress, timeout: Duration) -> Result<Self, StoreError> {
         Self::with_settings(address, &format!("{SESSION_SETTINGS} -c statement_timeout={}", timeout.as_millis().max(1)))
     }
@@ -90,7 +92,7 @@ impl PostgresConnector {
             None => settings.to_owned(),
         };
         config.options(options).connect_timeout(CONNECT_TIMEOUT);
-        // Detects an unreachable server within seconds.
+        // Keepalives detect an unreachable server within seconds.
         config
             .keepalives_idle(Duration::from_secs(5))
             .keepalives_interval(Duration::from_secs(2))
@@ -106,7 +108,7 @@ impl PostgresConnector {
         })
     }
 
-    /// Whether tables were distributed over several servers when the last connection was opened.
+    /// Whether Citus had distributed tables when the last connection was opened.
     pub(super) fn is_distributed(&self) -> bool {
         self.is_distributed.load(Ordering::Relaxed)
     }
@@ -116,7 +118,7 @@ impl PostgresConnector {
         self.connect_and_notify(None).await
     }
 
-    /// As [`connect`](Self::connect). Forwards notifications of the server to `hint`.
+    /// As [`connect`](Self::connect). Also signals `hint` for each notification from the server.
     pub(super) async fn connect_and_notify(
         &self,
         hint: Option<Arc<Notify>>,
@@ -144,13 +146,13 @@ impl PostgresConnector {
 }
 
 impl deadpool_postgres::Connect for PostgresConnector {
-    /// Ignores the pool's configuration, which lacks the session settings.
+    /// Ignores the configuration from the pool, which lacks the session settings.
     fn connect(&self, _: &Config) -> BoxFuture<'_, Result<(Client, JoinHandle<()>), Error>> {
         Box::pin(self.connect_unbounded(None))
     }
 }
 
-/// Drives a connection until its client is dropped.
+/// Starts the task that drives a connection until its client is dropped.
 #[expect(clippy::disallowed_methods, reason = "the task ends with its connection")]
 fn spawn_driver<S, T>(mut connection: Connection<S, T>, hint: Option<Arc<Notify>>) -> JoinHandle<()>
 where
@@ -204,10 +206,10 @@ fn load_system_roots() -> RootCertStore {
     roots
 }
 
-/// Listens for control-plane changes of other nodes.
+/// Listens for control-plane changes by other nodes.
 ///
-/// Notifications are only hints, because nodes poll as well. A broken connection is reopened after a delay, and one
-/// hint then covers all notifications that may have been missed.
+/// Notifications only speed things up, because nodes poll as well. A broken connection is reopened after a delay. Then
+/// listeners are notified once, in case notifications were missed.
 #[derive(Debug)]
 pub(super) struct ChangeListener {
     change_notification: Arc<Notify>,
@@ -238,7 +240,7 @@ async fn listen(connector: PostgresConnector, hint: Arc<Notify>) {
         match subscribe(&connector, &hint).await {
             Ok((client, connection)) => {
                 hint.notify_one();
-                // Ends when the connection breaks, because the client is still alive.
+                // The client is still alive, so the task ends only when the connection breaks.
                 drop(connection.await);
                 drop(client);
             }
@@ -257,20 +259,21 @@ async fn subscribe(connector: &PostgresConnector, hint: &Arc<Notify>) -> Result<
     }
 }
 
-/// Whether Citus has distributed tables of this database, or has begun to.
+/// Whether Citus has distributed tables of this database, or has begun to do so.
 async fn has_distributed_tables(client: &Client) -> Result<bool, Error> {
     let has_citus = "select exists (select from pg_extension where extname = 'citus')";
     if !client.query_one(has_citus, &[]).await?.try_get::<_, bool>(0)? {
         return Ok(false);
     }
-    // From the first table on, which may not be distributed yet: statements about a table that Citus knows need its plans.
+    // True as soon as Citus lists a table, even if the table is not distributed yet: its statements already need plans
+    // by Citus.
     let is_distributed = "select exists (select from pg_dist_partition)";
     client.query_one(is_distributed, &[]).await?.try_get(0)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ErrorOrigin {
-    /// The server is unreachable, full, read-only or overloaded. Any statement would have failed.
+    /// The server is unreachable, full, read-only or overloaded. Any other statement would fail too.
     Server,
     /// The statement or one of its rows is invalid. Other statements may succeed.
     Statement,
@@ -278,12 +281,14 @@ pub(super) enum ErrorOrigin {
 
 pub(super) fn error_origin(error: &Error) -> ErrorOrigin {
     let Some(response) = error.as_db_error() else {
-        // An error of the driver itself, such as a value that does not fit its parameter, has a cause other than I/O.
+        // Errors of the driver itself, such as a value that does not fit its parameter, have a source that is not an
+        // I/O error.
         let is_the_statement = error.source().is_some_and(|cause| !cause.is::<io::Error>()) && !error.is_closed();
         return if is_the_statement { ErrorOrigin::Statement } else { ErrorOrigin::Server };
     };
     let code = response.code();
-    // Citus reports what a worker refused while rows were copied to it without the worker's code.
+    // If a worker rejects a row while rows are copied to it, Citus reports an internal error instead of the worker's
+    // code.
     if *code == SqlState::INTERNAL_ERROR && response.message().contains("violates") {
         return ErrorOrigin::Statement;
     }
@@ -298,8 +303,8 @@ pub(super) fn error_origin(error: &Error) -> ErrorOrigin {
     if is_temporary { ErrorOrigin::Server } else { ErrorOrigin::Statement }
 }
 
-/// Whether a concurrent transaction caused the error, so that a retry may succeed. A table that was distributed
-/// concurrently does not support the plans of earlier sessions.
+/// Whether a concurrent transaction caused the error, so that a retry may succeed. Includes unsupported features: if a
+/// table was distributed concurrently, plans of earlier sessions do not support it.
 pub(super) fn is_conflict(error: &Error) -> bool {
     const CONFLICTS: [SqlState; 3] =
         [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::FEATURE_NOT_SUPPORTED];
@@ -325,7 +330,7 @@ pub(super) fn pool_error(error: &PoolError) -> StoreError {
     }
 }
 
-/// Omits the `DETAIL` of an error, which quotes values.
+/// Formats an error without its `DETAIL`, which may quote stored values.
 fn describe(error: &Error) -> String {
     match error.as_db_error() {
         Some(response) => match response.constraint() {

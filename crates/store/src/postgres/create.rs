@@ -1,12 +1,13 @@
-//! Batched creation of checks, with the per-number limit.
+//! Creates checks in batches, and enforces the limit of checks per phone number.
 //!
-//! `number_limits` has the recent creation times of each number. Batches that count the same number wait for each
-//! other's commit, because they update the same row.
+//! The table `number_limits` holds the recent creation times for each number. Batches with the same number update the
+//! same row, so each waits for the other's commit.
 //!
-//! The limit is rarely reached. A batch is therefore first counted and inserted in one round trip, which fails if a
-//! number is over its limit. Then two more follow: one locks the numbers and reads their times, the other inserts the
-//! checks within the limit. Batches with responses for idempotency keys always take the second way: a request whose
-//! claim was taken over must not store anything.
+//! The limit is rarely reached. A batch is therefore counted and inserted in one round trip, which fails if a number is
+//! over its limit. Only then two more round trips follow: the first locks the numbers and reads their times, the second
+//! inserts the checks that are within the limit. Two kinds of batches skip the first attempt: those with several checks
+//! of the same number, and those that store responses for idempotency keys, because a request must store nothing if
+//! another one has taken over its claim.
 
 use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 
@@ -77,7 +78,8 @@ fn sorted_responses<'a>(new: impl IntoIterator<Item = &'a InsertCheck>) -> Vec<&
     responses
 }
 
-/// Stores the responses of requests with idempotency keys. Returns a row for each claim that is still held.
+/// Stores the responses of requests with idempotency keys. The statement returns a row for each claim that its request
+/// still holds.
 fn store_responses<'a>(responses: &[&'a IdempotentResponse]) -> BatchStatement<'a> {
     BatchStatement::new(
         "update idempotency_keys held set response = new.response
@@ -92,7 +94,7 @@ fn store_responses<'a>(responses: &[&'a IdempotentResponse]) -> BatchStatement<'
     .column(responses, |response| &response.sealed_response[..])
 }
 
-/// Clears the responses of requests over the limit: they stored nothing.
+/// Clears the responses of requests over the limit, because these requests have created nothing.
 fn clear_responses<'a>(responses: &[&'a IdempotentResponse]) -> BatchStatement<'a> {
     BatchStatement::new(
         "update idempotency_keys held set response = null
@@ -105,7 +107,7 @@ fn clear_responses<'a>(responses: &[&'a IdempotentResponse]) -> BatchStatement<'
     .column(responses, |response| response.claim_id)
 }
 
-/// Number hash, project and product: what the limit counts by.
+/// Key of a limit: number hash, project and product.
 type LimitKey = ([u8; 32], Uuid, &'static str);
 
 fn limit_of(new: &InsertCheck) -> Option<(LimitKey, NumberLimit)> {
@@ -113,7 +115,7 @@ fn limit_of(new: &InsertCheck) -> Option<(LimitKey, NumberLimit)> {
     Some(((claimed.hash.0, new.check.project.0, new.check.product.into_str()), limit))
 }
 
-/// The numbers of a batch, each with its limit and creation time: those of the first check with the number.
+/// The numbers in a batch. Each has the limit and the creation time of the first check with this number.
 struct LimitedNumbers {
     limits: BTreeMap<LimitKey, (NumberLimit, i64)>,
     are_distinct: bool,
@@ -132,8 +134,9 @@ impl LimitedNumbers {
         LimitedNumbers { limits, are_distinct }
     }
 
-    /// Counts a check of each number, in the order of the keys, so that batches cannot deadlock. A number over its
-    /// limit violates the `not null` of `max_checks`, see [`BatchError::NumberLimitReached`].
+    /// Counts one check for each number. Writes the rows in the order of their keys, so that batches cannot deadlock.
+    /// If a number is over its limit, the statement sets `max_checks` to null, which violates its `not null` constraint
+    /// and is reported as [`BatchError::NumberLimitReached`].
     fn count(&self) -> BatchStatement<'static> {
         let statement = BatchStatement::new(
             "insert into number_limits as held
@@ -153,7 +156,7 @@ impl LimitedNumbers {
         self.bind(statement)
     }
 
-    /// Locks the rows of the numbers, in the order of the keys, and returns their times.
+    /// Locks the row of each number, in the order of the keys, and returns the creation times.
     fn lock(&self) -> BatchStatement<'static> {
         let statement = BatchStatement::new(
             "insert into number_limits as held
@@ -167,7 +170,7 @@ impl LimitedNumbers {
         self.bind(statement)
     }
 
-    /// Adds the arrays of numbers, projects, products, limits, creation times and ends of windows.
+    /// Adds the parameters: arrays of number hashes, projects, products, limits, creation times and ends of windows.
     fn bind<'a>(&self, statement: BatchStatement<'a>) -> BatchStatement<'a> {
         let max_checks = |limit: NumberLimit| i32::try_from(limit.max_checks).unwrap_or(i32::MAX / 8);
         statement
@@ -180,10 +183,11 @@ impl LimitedNumbers {
     }
 }
 
-/// Creation times of a number, ascending.
+/// Creation times of the checks for each limit, in ascending order.
 type Times = BTreeMap<LimitKey, Vec<i64>>;
 
-/// Applies the limits in the order of the batch, and stores the responses. Returns the changed creation times, too.
+/// Stores the responses, and applies the limits in the order of the batch. Returns the outcomes, and the creation times
+/// that have changed.
 async fn apply_limits(
     batch: &[&InsertCheck],
     numbers: &LimitedNumbers,
@@ -192,7 +196,7 @@ async fn apply_limits(
 ) -> Result<(Vec<CreateCheckOutcome>, Times), BatchError> {
     let rows = tx.run(&[numbers.lock(), store_responses(responses)]).await?;
     let [locked, stored] = rows.as_slice() else { return Err(BatchError::wrong_results()) };
-    // A request outlived its lease. Splitting the batch isolates it.
+    // A request has lost its claim, because it took longer than its lease. The batch is split to isolate it.
     if stored.len() < responses.len() {
         return Err(BatchError::Rows(claim_lost_error()));
     }
@@ -220,7 +224,7 @@ async fn apply_limits(
     Ok((outcomes, changed))
 }
 
-/// Stores the creation times of locked numbers.
+/// Stores the creation times of numbers that [`LimitedNumbers::lock`] has locked.
 fn store_times(times: &Times) -> BatchStatement<'static> {
     let to_bytes = |times: &Vec<i64>| times.iter().flat_map(|time| time.to_be_bytes()).collect::<Vec<u8>>();
     BatchStatement::new(
@@ -237,7 +241,7 @@ fn store_times(times: &Times) -> BatchStatement<'static> {
     .column(times.values(), |times| times.last().copied())
 }
 
-/// Inserts checks with their verifications, deadlines, redirect sessions and counters.
+/// Returns the statements that insert checks with their verifications, deadlines, redirect sessions and counters.
 fn insert_statements<'a>(new: &[&'a InsertCheck], slot: CounterSlot) -> Result<Vec<BatchStatement<'a>>, BatchError> {
     let mut rows: Vec<CheckRow<'_>> = new.iter().flat_map(|new| new.rows()).collect();
     rows.sort_unstable_by_key(|row| row.check.id);
@@ -270,7 +274,7 @@ fn insert_statements<'a>(new: &[&'a InsertCheck], slot: CounterSlot) -> Result<V
     Ok(statements)
 }
 
-/// `None`: no check begins a verification.
+/// Inserts the verifications that begin with these checks. `None`: no check begins a verification.
 fn insert_verifications<'a>(new: &[&'a InsertCheck]) -> Result<Option<BatchStatement<'a>>, BatchError> {
     let mut begun = Vec::new();
     for new in new {

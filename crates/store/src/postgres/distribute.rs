@@ -1,8 +1,8 @@
-//! Distribution of the tables over the servers of a Citus cluster.
+//! Distributes the tables over the servers of a Citus cluster.
 //!
-//! Rows that belong to a check are placed by its bucket, so that a transaction over one check stays on one server, and a
-//! look-up by id or SMS code is one task. Counters and logs are placed by project. The control plane is copied to every
-//! server, so that counters can be joined with projects. Tables that nodes coordinate by (`database_state`, `nodes`,
+//! Rows of a check are placed by its bucket, so that a transaction on one check stays on one server, and a lookup by id
+//! or SMS code goes to one shard. Counters and logs are placed by project. Control-plane tables are copied to every
+//! server, so that counters can be joined with projects. Tables that coordinate nodes (`database_state`, `nodes`,
 //! `node_demand`, `control_version`) stay on the coordinator, to which all nodes connect.
 
 use std::collections::BTreeSet;
@@ -18,19 +18,20 @@ use crate::url::PostgresAddress;
 
 #[derive(Clone, Copy, Debug)]
 enum Placement {
-    /// A copy on each server.
+    /// Every server has a copy of the table.
     Reference,
-    /// By the hash of a column, on the same servers as another table with the same hash.
+    /// Rows are placed by the hash of `column`. Rows of the table `like` with the same hash are on the same server.
     Distributed { column: &'static str, like: &'static str },
 }
 
 const BY_BUCKET: Placement = Placement::Distributed { column: "bucket", like: "checks" };
 const BY_PROJECT: Placement = Placement::Distributed { column: "project_id", like: "usage_counters" };
 
-/// A batch of writes goes to every shard, so many shards make it slow; few shards cannot be spread over more servers.
+/// Number of shards for each worker. With many shards batches are slow, because a batch writes to every shard. With few
+/// shards, the rows cannot be spread over more servers later.
 const SHARDS_PER_WORKER: i64 = 4;
 
-/// A table comes after those that it references.
+/// The tables to distribute. A table comes after those that its foreign keys refer to.
 const TABLES: &[(&str, Placement)] = &[
     ("workspaces", Placement::Reference),
     ("projects", Placement::Reference),
@@ -59,29 +60,29 @@ const TABLES: &[(&str, Placement)] = &[
     ("verifications", BY_BUCKET),
 ];
 
-/// The tables of a database, as seen by Citus.
+/// How Citus has distributed the tables of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DistributionState {
     /// The database has no Citus extension.
     NoCitus,
-    /// Citus has no worker.
+    /// The cluster has no worker.
     NoWorkers,
-    /// These tables are not distributed.
+    /// These tables are not distributed yet.
     Pending(Vec<String>),
     Distributed(ShardBalance),
 }
 
-/// How evenly the shards of checks are placed.
+/// How evenly the shards are spread over the servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardBalance {
-    /// Tables by kind: copied to every server, and distributed.
+    /// Number of tables that are copied to every server.
     pub reference_tables: usize,
     pub distributed_tables: usize,
-    /// Servers with the number and the size in bytes of their shards.
+    /// Each server's address, with the number and the total size in bytes of its shards.
     pub servers: Vec<(String, i64, i64)>,
 }
 
-/// A table that is being distributed.
+/// Reports the table that is being distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DistributionProgress {
     pub table: &'static str,
@@ -89,7 +90,7 @@ pub struct DistributionProgress {
     pub total: usize,
 }
 
-/// Tells which tables are where. Changes nothing.
+/// Reads which tables are distributed. Changes nothing.
 pub(crate) async fn distribution_state(address: &PostgresAddress) -> Result<DistributionState, StoreError> {
     let (client, _) = PostgresConnector::new(address)?.connect().await?;
     read_state(&client).await.map_err(|error| store_error(&error))
@@ -128,23 +129,24 @@ async fn has_citus(client: &Client) -> Result<bool, tokio_postgres::Error> {
 }
 
 async fn pending_tables(client: &Client) -> Result<Vec<(&'static str, Placement)>, tokio_postgres::Error> {
-    // Citus lists tables that a reference table refers to as local ones.
+    // Citus also lists tables that a reference table refers to, as local tables. These are not distributed.
     let rows =
         client.query("select logicalrelid::text from pg_dist_partition where partmethod = 'h' or repmodel = 't'", &[]);
     let distributed: BTreeSet<String> = rows.await?.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
     Ok(TABLES.iter().filter(|(table, _)| !distributed.contains(*table)).copied().collect())
 }
 
-/// Distributes the tables that are not distributed yet, and returns their names. Servers may keep running: rows are
-/// copied while they are written. A call after an interrupted one continues with the table that was interrupted.
+/// Distributes the tables that are not distributed yet, and returns their names. Ringtrue servers may keep running:
+/// Citus copies rows while others are written. If a call is interrupted, the next one continues with the interrupted
+/// table.
 ///
-/// `progress` is called before each table.
+/// Calls `progress` before each table.
 pub(crate) async fn distribute(
     address: &PostgresAddress,
     mut progress: impl FnMut(DistributionProgress) + Send,
 ) -> Result<Vec<&'static str>, StoreError> {
     let (client, _) = PostgresConnector::for_migrations(address)?.connect().await?;
-    // Released when the connection closes.
+    // The lock is released when the connection closes.
     client.batch_execute(LOCK_SQL).await.map_err(|error| store_error(&error))?;
     match read_state(&client).await.map_err(|error| store_error(&error))? {
         DistributionState::NoCitus => {
@@ -171,7 +173,7 @@ pub(crate) async fn distribute(
     Ok(distributed)
 }
 
-/// Applies to this session, unless the administrator has chosen a number.
+/// Sets the number of shards for this session, unless the administrator has configured one.
 async fn choose_shard_count(client: &Client) -> Result<(), tokio_postgres::Error> {
     let choose = "select set_config('citus.shard_count', ($1 * count(*))::text, false)
                     from citus_get_active_worker_nodes()
@@ -186,7 +188,7 @@ async fn distribute_table(client: &Client, table: &str, placement: Placement) ->
             let is_empty = format!("select not exists (select from {table})");
             let is_empty: bool = client.query_one(&is_empty, &[]).await?.try_get(0)?;
             let parameters: [&(dyn ToSql + Sync); 3] = [&table, &column, &like];
-            // An empty table needs no copy, which takes seconds.
+            // The concurrent variant copies rows, which takes seconds. An empty table does not need it.
             let create = if is_empty {
                 "select create_distributed_table($1::text::regclass, $2, colocate_with => $3)"
             } else {
@@ -195,12 +197,13 @@ async fn distribute_table(client: &Client, table: &str, placement: Placement) ->
             client.execute(create, &parameters).await?
         }
     };
-    // The rows that were copied are still in the coordinator's own table, where no query sees them.
+    // The coordinator's local table still has the copied rows, which no query sees.
     client.execute("select truncate_local_data_after_distributing_table($1::text::regclass)", &[&table]).await?;
     Ok(())
 }
 
-/// Distributes the tables of a new database. Returns the names of the tables that were distributed.
+/// Distributes the tables of a database without data, or the tables of a distributed database that are not distributed
+/// yet, such as those of a new release. Returns the names of the newly distributed tables.
 pub(crate) async fn distribute_if_empty(address: &PostgresAddress) -> Result<Vec<&'static str>, StoreError> {
     let (client, _) = PostgresConnector::new(address)?.connect().await?;
     let state = read_state(&client).await.map_err(|error| store_error(&error))?;
@@ -208,7 +211,7 @@ pub(crate) async fn distribute_if_empty(address: &PostgresAddress) -> Result<Vec
     let is_first_time = pending.len() == TABLES.len();
     let has_data = "select exists (select from workspaces) or exists (select from accounts)";
     let row = client.query_one(has_data, &[]).await.map_err(|error| store_error(&error))?;
-    // A later release adds empty tables to a distributed database.
+    // A database that is partly distributed gets the rest: a later release adds empty tables to it.
     if is_first_time && row.try_get::<_, bool>(0).map_err(|error| store_error(&error))? {
         return Ok(Vec::new());
     }

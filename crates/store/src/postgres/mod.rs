@@ -1,7 +1,7 @@
-//! The ports over `PostgreSQL`.
+//! Implements the engine's store ports over `PostgreSQL`.
 //!
-//! The store uses several kinds of connections, so that none waits for the wrong work. With the defaults a node opens
-//! up to 24:
+//! The store uses separate connections for different kinds of work, so that short operations do not wait for long ones.
+//! With the default settings a node opens up to 24:
 //!
 //! | For | Connections |
 //! |---|---|
@@ -13,9 +13,9 @@
 //! | reads and writes that keep the node alive while tenants use up the pool | 1 each |
 //! | notifications of other nodes ([`ChangeListener`]) | 1 |
 //!
-//! They are opened on first use, and replaced when they break. Every wait for the server has a timeout.
+//! Connections are opened on first use, and replaced when they break. Every wait for the server has a timeout.
 //!
-//! Connections rely on session settings, so a connection pooler must work in session mode.
+//! Connections rely on session settings, so a connection pooler such as `PgBouncer` must run in session mode.
 
 mod batch_queue;
 mod checks;
@@ -58,12 +58,14 @@ pub(crate) use distribute::{distribute, distribute_if_empty, distribution_state}
 pub(crate) use schema::{migrate, schema_state};
 pub(crate) use transaction::to_row;
 
-/// Limit of waiting for a connection of a pool.
+/// Maximum wait for a free connection of a pool.
 const POOL_WAIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// The same for lists and searches, which may wait for others that run to their deadlines.
+/// Maximum wait for a connection for lists or searches. Longer, because other lists and searches may run to their
+/// deadlines.
 const SEARCH_POOL_WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 const LIST_CONNECTIONS: usize = 2;
-/// Longer than `statement_timeout`, so that a responsive server reports the timeout itself.
+/// Time limit of a transaction. Longer than `statement_timeout`, so that a server that responds reports the timeout
+/// itself.
 const TRANSACTION_TIMEOUT: Duration = STATEMENT_TIMEOUT.saturating_add(Duration::from_secs(1));
 
 #[derive(Debug)]
@@ -117,7 +119,7 @@ impl Postgres {
     }
 }
 
-/// Reads the root certificates. Does not connect.
+/// Checks that the root certificates can be read. Does not connect.
 pub(crate) fn check_files(address: &PostgresAddress) -> Result<(), StoreError> {
     PostgresConnector::new(address).map(drop)
 }
@@ -149,8 +151,8 @@ fn build_pool(
         .map_err(|error| StoreError::Refused(error.to_string()))
 }
 
-/// Runs `work` on a connection of the pool. Discards the connection after an error: it may be broken, or its prepared
-/// statements may be stale.
+/// Runs `work` on a connection of the pool. Discards the connection after an error, because it may be broken or have
+/// stale prepared statements.
 async fn with_connection<T>(
     pool: &Pool,
     work: impl AsyncFnOnce(&mut Object) -> Result<T, StoreError>,
@@ -181,7 +183,7 @@ async fn transact<T>(pool: &Pool, work: impl Work<TransactionEnd<T>>) -> Result<
     .await
 }
 
-/// Runs `work` against one snapshot, within `limit`.
+/// Runs `work` against one snapshot. `limit` is the time limit for all statements together.
 async fn read<T>(client: &mut Object, limit: Option<Duration>, work: impl Work<T>) -> Result<T, StoreError> {
     let snapshot = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true).start();
     let mut tx = PostgresTx::new(snapshot.await.map_err(|error| store_error(&error))?, limit);
@@ -190,8 +192,8 @@ async fn read<T>(client: &mut Object, limit: Option<Duration>, work: impl Work<T
     Ok(output)
 }
 
-/// As [`read`]. The statements run on if the future is dropped, and hold `permit` until they end: a client that
-/// disconnects gets no room for another search.
+/// As [`read`]. The statements continue if the future is dropped, and hold `permit` until they end. A client that
+/// disconnects can therefore not start another search early.
 #[expect(clippy::disallowed_methods, reason = "the task ends at its deadline")]
 async fn read_with_deadline<T: Send + 'static>(
     pool: &Pool,
@@ -208,7 +210,7 @@ async fn read_with_deadline<T: Send + 'static>(
         };
         let read = match connected {
             Ok(mut client) => {
-                // The server enforces the limit. This timeout is for a server that does not respond.
+                // The server enforces `limit`. This longer timeout is for a server that does not respond.
                 let read = timeout(limit + CONNECT_TIMEOUT, read(&mut client, Some(limit), work)).await;
                 let read = read.map_err(|_| StoreError::DeadlineExceeded(limit)).flatten();
                 if read.is_err() {
@@ -219,7 +221,7 @@ async fn read_with_deadline<T: Send + 'static>(
             Err(PoolError::Timeout(TimeoutType::Wait)) => Err(StoreError::DeadlineExceeded(limit)),
             Err(error) => Err(pool_error(&error)),
         };
-        // Before the reply: the caller's next search needs the permit.
+        // Released before the reply, because the caller may start its next search immediately.
         drop(permit);
         drop(reply.send(read));
     });
@@ -235,15 +237,16 @@ impl<O: BatchedOperation> Run<O> for Postgres {
 impl Database for Postgres {
     const MIGRATIONS: &'static [Migration] = migration::POSTGRES;
 
-    /// The server delivers the notification with the commit.
+    /// The server sends the notification when the transaction commits.
     const INCREMENT_VERSION_SQL: &'static str = "update control_version set version = version + 1 where id = 1
          returning version, pg_notify('ringtrue_control', '')";
 
-    /// PostgreSQL has no `min(uuid)`. The text form sorts the same.
+    /// PostgreSQL has no `min(uuid)`. The text form has the same order.
     const MIN_ID_SQL: &'static str = r#"min(id::text collate "C")::uuid"#;
 
-    /// A restored dump has another table OID, a copied database another database OID, and a recovered or promoted
-    /// server another timeline, which is the prefix of WAL file names.
+    /// Consists of the WAL timeline, the database OID and a table OID. The timeline, which is the prefix of WAL file
+    /// names, differs after a recovery or promotion. The database OID differs in a copied database. The table OID
+    /// differs in a restored dump.
     const READ_IDENTITY_SQL: Option<&'static str> = Some(
         "select substring(pg_walfile_name(pg_current_wal_lsn()) for 8) || '-' || database.oid || '-' ||
                 'database_state'::regclass::oid
@@ -297,7 +300,7 @@ impl Database for Postgres {
         format!(" and {left}.bucket = {right}.bucket")
     }
 
-    /// Citus does not lock rows of several shards.
+    /// Empty with Citus, which cannot lock rows on several shards.
     fn skip_locked_sql(&self) -> &'static str {
         if self.connector.is_distributed() { "" } else { "for no key update skip locked" }
     }
@@ -306,7 +309,7 @@ impl Database for Postgres {
         self.listener.change_notification()
     }
 
-    /// Does nothing: the listener receives this node's notifications too.
+    /// Does nothing, because the listener also receives the notifications that this node causes.
     fn notify_change(&self) {}
 }
 
@@ -314,7 +317,7 @@ impl Database for Postgres {
 mod tests {
     use super::*;
 
-    /// The documentation of [`StoreOptions`], of this module and of operations names the number.
+    /// If the number changes, update it in the documentation of [`StoreOptions`], of this module and of operations.
     #[test]
     fn a_node_opens_24_connections_by_default() {
         let batches = InsertCheck::CONNECTIONS

@@ -1,4 +1,4 @@
-//! Batched changes of redirect sessions.
+//! Changes redirect sessions in batches.
 
 use ringtrue_domain::lifecycle::CheckId;
 use ringtrue_engine::ports::silent::BeginRedirect;
@@ -16,7 +16,7 @@ use crate::{
     row::Row,
 };
 
-/// One round trip. A batch in which redirects begin takes another one, which updates the checks and counters.
+/// Takes one round trip. If redirects begin in the batch, a second one updates the checks and counters.
 impl BatchedOperation for RedirectOperation {
     const NAME: &'static str = "redirect";
     const CONNECTIONS: usize = 2;
@@ -74,9 +74,9 @@ fn begin_redirect(operation: &RedirectOperation) -> Option<&BeginRedirect> {
     }
 }
 
-/// Locks the checks before the redirect sessions, as conclusions do: another order could deadlock.
+/// Locks the checks before their redirect sessions. Conclusions use the same order; another one could deadlock.
 ///
-/// An update that sets a column to itself locks the row and returns its current values.
+/// An update that sets a column to its own value locks the row and returns its current values.
 fn lock_checks(redirects: &[&BeginRedirect]) -> BatchStatement<'static> {
     BatchStatement::new(
         "update checks set status = status
@@ -88,7 +88,7 @@ fn lock_checks(redirects: &[&BeginRedirect]) -> BatchStatement<'static> {
     .keys(redirects.iter().map(|redirect| redirect.check))
 }
 
-/// Selects checks with their redirect sessions by a valid state.
+/// Selects the checks and redirect sessions whose current `state` is the one to be consumed.
 fn select_by_state(operations: &[&RedirectOperation]) -> BatchStatement<'static> {
     let states = operations.iter().filter_map(|operation| match operation {
         RedirectOperation::ConsumeState { check, state_hash } => Some((*check, state_hash.0.to_vec())),
@@ -112,8 +112,8 @@ fn select_by_state(operations: &[&RedirectOperation]) -> BatchStatement<'static>
     .with(states)
 }
 
-/// Changes the sessions whose condition holds, and returns their ids: a state can be consumed if it is the current one;
-/// a redirect can begin, and a verdict be stored, if there is no verdict. A concluded check has no session.
+/// Changes the sessions whose condition holds, and returns their ids. A `state` can be consumed if it is the current
+/// one. A redirect can begin, and a verdict can be stored, while there is no verdict. A concluded check has no session.
 fn update_sessions<'a>(operations: &[&'a RedirectOperation]) -> BatchStatement<'a> {
     BatchStatement::new(
         "update redirect_sessions held

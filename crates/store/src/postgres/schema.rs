@@ -1,4 +1,4 @@
-//! Migrations of a `PostgreSQL` database.
+//! Migrates `PostgreSQL` databases.
 
 use jiff::Timestamp;
 use ringtrue_engine::ports::store::StoreError;
@@ -10,7 +10,7 @@ use crate::{
     url::PostgresAddress,
 };
 
-/// Serialises migrations and distribution. The number is "ringtrue" in ASCII.
+/// Takes the lock that serialises migrations and distribution. The number is "ringtrue" in ASCII.
 pub(super) const LOCK_SQL: &str = "select pg_advisory_lock(8244241983492748645)";
 
 pub(crate) async fn schema_state(address: &PostgresAddress) -> Result<SchemaState, StoreError> {
@@ -22,7 +22,7 @@ pub(crate) async fn schema_state(address: &PostgresAddress) -> Result<SchemaStat
 pub(crate) async fn migrate(address: &PostgresAddress, now: Timestamp) -> Result<Vec<&'static str>, MigrateError> {
     let database = |error: tokio_postgres::Error| MigrateError::Database(store_error(&error));
     let (mut client, _) = PostgresConnector::for_migrations(address)?.connect().await?;
-    // Released when the connection closes.
+    // The lock is released when the connection closes.
     client.batch_execute(LOCK_SQL).await.map_err(database)?;
     let before = select_applied(&client).await.map_err(database)?;
     migration::ensure_compatible(POSTGRES, &before)?;

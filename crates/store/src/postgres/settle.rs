@@ -1,4 +1,4 @@
-//! Batched settlements of callback attempts.
+//! Records the results of callback attempts in batches.
 
 use ringtrue_domain::lifecycle::CheckId;
 use ringtrue_engine::ports::callbacks::{AttemptSettlement, MAX_LOGGED_ATTEMPTS};
@@ -9,7 +9,8 @@ use super::{
 };
 use crate::check_row_mapping;
 
-/// Two round trips: the first settles the attempts that are not settled yet, the second logs them.
+/// Takes two round trips: the first updates the callbacks whose attempt is not settled yet, the second logs these
+/// attempts.
 impl BatchedOperation for AttemptSettlement {
     const NAME: &'static str = "settle";
 
@@ -44,8 +45,8 @@ fn checks(settlements: &[&AttemptSettlement]) -> impl Iterator<Item = CheckId> {
     settlements.iter().map(|settlement| settlement.check)
 }
 
-/// Selects waiting callbacks by `due_at is not null`. With a condition on `state`, a plan made while few were waiting
-/// would use the partial index.
+/// Updates the waiting callbacks, selected by `due_at is not null`. With a condition on `state`, a plan made while few
+/// callbacks were waiting would scan the partial index.
 fn update_callbacks(settlements: &[&AttemptSettlement]) -> BatchStatement<'static> {
     let after = |settlement: &&AttemptSettlement| {
         check_row_mapping::columns_after_attempt(settlement.attempt, settlement.outcome)

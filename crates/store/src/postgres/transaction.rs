@@ -1,4 +1,4 @@
-//! Implements [`Tx`] and the conversion of values.
+//! Implements [`Tx`] for `PostgreSQL`, and converts values.
 
 use std::{
     error::Error,
@@ -22,7 +22,7 @@ use crate::{
 
 pub(super) struct PostgresTx<'c> {
     transaction: Transaction<'c>,
-    /// After a failed statement `PostgreSQL` rolls back on `commit`, and reports success.
+    /// Whether a statement has failed. Then `commit` must not be sent: the server would roll back and report success.
     has_failed: bool,
     deadline: Option<Deadline>,
 }
@@ -34,7 +34,8 @@ struct Deadline {
 }
 
 impl<'c> PostgresTx<'c> {
-    /// `limit` is for all statements together. The session's `statement_timeout` limits each one to it.
+    /// `limit` is the time limit for all statements together. The session's `statement_timeout` has the same value, and
+    /// limits each statement.
     pub(super) fn new(transaction: Transaction<'c>, limit: Option<Duration>) -> Self {
         let deadline = limit.map(|limit| Deadline { at: Instant::now() + limit, limit });
         PostgresTx { transaction, has_failed: false, deadline }
@@ -51,7 +52,7 @@ impl<'c> PostgresTx<'c> {
         self.transaction.rollback().await.map_err(|error| store_error(&error))
     }
 
-    /// Limits the next statement to the remaining time, once a tenth of it is used.
+    /// Reduces the timeout of the next statement to the remaining time, once a tenth of the time limit has passed.
     async fn limit_statement(&self) -> Result<(), tokio_postgres::Error> {
         let Some(Deadline { at, limit }) = self.deadline else { return Ok(()) };
         let left = at.saturating_duration_since(Instant::now());
@@ -112,7 +113,7 @@ impl ToSql for Value {
         }
     }
 
-    /// Each variant is checked in `to_sql`.
+    /// Accepts all types, because `to_sql` checks the type for each variant.
     fn accepts(_: &Type) -> bool {
         true
     }
@@ -130,7 +131,7 @@ impl<'a> FromSql<'a> for Value {
             Type::TEXT | Type::VARCHAR => Value::Text(String::from_sql(ty, raw)?),
             Type::BYTEA => Value::Bytes(Vec::from_sql(ty, raw)?),
             Type::UUID => Value::Uuid(uuid::Uuid::from_sql(ty, raw)?),
-            // The result of `select pg_notify(...)`.
+            // `select pg_notify(...)` returns this type.
             Type::VOID => Value::Null,
             _ => return Err(Box::new(WrongType::new::<Value>(ty.clone()))),
         })

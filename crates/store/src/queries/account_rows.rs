@@ -1,4 +1,4 @@
-//! Reads the columns of an account that other tables are joined with.
+//! Reads the columns of an account from the result of a join with another table.
 
 use ringtrue_domain::account::{Account, AccountId};
 use ringtrue_engine::ports::store::StoreError;

@@ -1,8 +1,9 @@
-//! Console accounts. They are read on demand, and are not part of the control plane that nodes keep in memory.
+//! Stores console accounts. They are read on demand: unlike the control plane, nodes do not keep them in memory.
 //!
-//! Changes of permissions are serialised by the control-plane version, so that invariants such as "a workspace keeps an
-//! owner" hold at the commit. Transactions that begin a session or add a link lock the account first: no session can
-//! begin with a password that is being replaced, or while the account is being disabled.
+//! Changes of permissions run one after the other, because each increments the control-plane version. Invariants such
+//! as "a workspace keeps an owner" therefore hold at the commit. Transactions that begin a session or add a link lock
+//! the account first. No session can therefore begin with a password that is being replaced, or while the account is
+//! being disabled.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -42,7 +43,7 @@ use crate::{
     row::{Row, RowReader, Value, values},
 };
 
-/// Retention of accounts that were never used to sign in.
+/// Time after which an account is deleted if nobody has ever signed in with it.
 const UNUSED_ACCOUNT_RETENTION_MILLIS: i64 = 7 * 24 * 60 * 60 * 1_000;
 
 macro_rules! account_record_columns {
@@ -127,7 +128,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
         let (event, signer) = (audit.clone(), self.signer()?);
         self.change_control_plane(work!(|tx, _| {
             lock_account(tx, &*signer, account).await?;
-            // An account that had a password counts as used.
+            // Sets `signed_in_at` for an account with a password, so that it still counts as used without the password.
             let update = "update accounts set is_admin = $1, admin_by_claim = $2, password_hash = null,
                             second_factor_seed = null, signed_in_at =
                             case when password_hash is null then signed_in_at else coalesce(signed_in_at, $3) end
@@ -353,7 +354,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
         active: KeyId,
         limit: u32,
     ) -> Result<Vec<(AccountId, SealedSeed)>, StoreError> {
-        // Sealed bytes begin with the id of their key.
+        // A sealed value begins with the id of its key.
         let select = "select id, second_factor_seed from accounts
                        where second_factor_seed is not null and substr(second_factor_seed, 1, 16) <> $1 limit $2";
         let rows = self.read(select, values![active.0.as_bytes().as_slice(), i64::from(limit)]).await?;
@@ -409,7 +410,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
 }
 
 impl<D: Database> SqlStore<D> {
-    /// Reads the columns of an account record, and the signed columns. An altered account counts as missing.
+    /// Reads an account record, followed by its signed columns. An altered account counts as missing.
     fn verified_account(&self, row: Option<Row>) -> Result<Option<AccountRecord>, StoreError> {
         let Some(row) = row else { return Ok(None) };
         let mut row = row.reader("accounts");
@@ -419,7 +420,7 @@ impl<D: Database> SqlStore<D> {
     }
 }
 
-/// `false`: an account with this address exists.
+/// Inserts an account. Returns `false` if an account with this email address exists.
 async fn insert_account(tx: &mut dyn Tx, account: &Account) -> Result<bool, StoreError> {
     let insert = "insert into accounts (id, email, is_admin, created_at) values ($1, $2, $3, $4)
                   on conflict (email) do nothing returning id";
@@ -427,7 +428,7 @@ async fn insert_account(tx: &mut dyn Tx, account: &Account) -> Result<bool, Stor
     tx.exists(insert, values).await
 }
 
-/// An altered account counts as missing, and altered memberships are omitted.
+/// Reads an account with its memberships. An altered account counts as missing, and altered memberships are omitted.
 async fn read_access(
     tx: &mut dyn Tx,
     signer: &dyn RowSigner,
@@ -457,7 +458,8 @@ async fn is_linked_to_another(tx: &mut dyn Tx, access: &AccountAccess) -> Result
     tx.exists(select, values![identity.hash, access.account.id]).await
 }
 
-/// Replaces identity and access rights. Invitations end with the rights that they required.
+/// Replaces the identity and the access rights of an account. Deletes the invitations for which it no longer has the
+/// rights.
 async fn update_access(
     tx: &mut dyn Tx,
     signer: &dyn RowSigner,
@@ -501,7 +503,7 @@ async fn update_access(
     Ok(())
 }
 
-/// Deletes the invitations of a former administrator to workspaces that the account does not own.
+/// Deletes the invitations that a former administrator has created, except those to workspaces that the account owns.
 async fn void_invitations_of_administrator(tx: &mut dyn Tx, account: AccountId) -> Result<(), StoreError> {
     let delete = "delete from invitations where invited_by = $1 and workspace_id not in
                     (select workspace_id from memberships where account_id = $1 and role = $2)";

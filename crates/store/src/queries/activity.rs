@@ -1,4 +1,4 @@
-//! Activity counts of a project, by minute and hour.
+//! Stores the activity counts of projects, by minute and by hour.
 
 use std::collections::BTreeMap;
 
@@ -54,21 +54,21 @@ const COUNT_COLUMNS: [&str; 29] = [
 ];
 const FIRST_LATENCY_COLUMN: usize = 9;
 
-/// Both databases limit the parameters of a statement.
+/// Maximum number of rows in a statement, because both databases limit the number of parameters.
 const ROWS_PER_STATEMENT: usize = 200;
-/// Bounds the rows that one housekeeping transaction rolls up or deletes.
+/// Maximum number of rows that one housekeeping transaction rolls up or deletes.
 const MAX_ROWS_PER_TRANSACTION: i64 = 1_000;
-/// Stands for the completion time of other checks.
+/// Completion time that stands for checks that are not completed.
 const NOT_COMPLETED: i64 = -1;
 
-/// The key of a row. Rows are written in this order, so that nodes cannot deadlock.
+/// Key of an activity row. Rows are written in the order of their keys, so that nodes cannot deadlock.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ActivityKey {
     project: ProjectId,
     start: i64,
     minutes: i64,
     product: &'static str,
-    /// Empty: no network.
+    /// Empty if the row has no network.
     network: String,
 }
 
@@ -121,7 +121,7 @@ impl<D: Database> ActivityStore for SqlStore<D> {
             let mut row = row.reader("activity");
             Ok(NetworkActivity {
                 product: row.parsed("product")?,
-                // Empty: no network.
+                // The text is empty if the row has no network.
                 network: row.text("network_id")?.parse().ok(),
                 counts: counts_from_row(&mut row)?,
             })
@@ -193,7 +193,7 @@ impl<D: Database> ActivityStore for SqlStore<D> {
     }
 }
 
-/// Adds counts to existing or new rows.
+/// Adds counts to existing rows, and inserts the missing ones.
 async fn upsert_counts(tx: &mut dyn Tx, counts: BTreeMap<ActivityKey, ActivityCounts>) -> Result<(), StoreError> {
     let counts: Vec<_> = counts.into_iter().collect();
     for chunk in counts.chunks(ROWS_PER_STATEMENT) {
@@ -219,7 +219,7 @@ async fn upsert_counts(tx: &mut dyn Tx, counts: BTreeMap<ActivityKey, ActivityCo
     Ok(())
 }
 
-/// Deletes old minutes and returns their counts. A concurrent call gets other minutes.
+/// Deletes old rows of minutes, and returns their counts. Concurrent calls get different rows.
 async fn delete_minutes(tx: &mut dyn Tx, before: Timestamp) -> Result<Vec<(ActivityKey, ActivityCounts)>, StoreError> {
     let sql = format!(
         "delete from activity where (project_id, start_at, minutes, product, network_id) in
@@ -243,7 +243,7 @@ async fn delete_minutes(tx: &mut dyn Tx, before: Timestamp) -> Result<Vec<(Activ
     tx.query(sql.into(), values![before, MAX_ROWS_PER_TRANSACTION]).await?.into_iter().map(minute).collect()
 }
 
-/// Sums up a project's counts by period.
+/// Returns the query that sums up a project's counts by period, and its parameters.
 fn activity_sql(project: ProjectId, filter: &ActivityFilter) -> (String, Vec<Value>) {
     let millis = i64::try_from(filter.period.as_millis()).unwrap_or(i64::MAX).max(1);
     let mut values = values![project, filter.from, filter.to].to_vec();
@@ -265,8 +265,8 @@ fn activity_sql(project: ProjectId, filter: &ActivityFilter) -> (String, Vec<Val
     (sql, values)
 }
 
-/// Counts the checks of a span by completion time. All scanned checks are counted, so that the caller sees whether the
-/// limit was reached.
+/// Returns the query that counts the checks of a time span by completion time, and its parameters. The result includes
+/// all scanned checks, so that the caller sees whether `scan_limit` was reached.
 fn completion_times_sql(project: ProjectId, filter: &ActivityFilter, scan_limit: u32) -> (String, Vec<Value>) {
     let span = Span::since(filter.from.as_millisecond()).intersect(Span::before(filter.to.as_millisecond()));
     let mut values = values![project, span.first_id(), span.end_id(), i64::from(scan_limit)].to_vec();

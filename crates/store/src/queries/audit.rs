@@ -1,4 +1,4 @@
-//! The audit log.
+//! Stores the audit log.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -20,7 +20,7 @@ use crate::{
     row_mapping::{self, audit_columns},
 };
 
-/// Inserts an event in the transaction of its change.
+/// Inserts an audit event, in the same transaction as the change that it describes.
 pub(super) async fn insert_audit_event(tx: &mut dyn Tx, event: &AuditEvent) -> Result<(), StoreError> {
     let (actor, client, account) = row_mapping::actor_columns(&event.actor);
     tx.run(
@@ -58,7 +58,7 @@ impl<D: Database> AuditStore for SqlStore<D> {
             let filter = AuditFilter { action: Some(event.action), actor: Some(event.actor.clone()) };
             conditions.add_filter(&filter);
             match cap.scope {
-                // Concurrent events of an account wait here, so that they count each other.
+                // Locks the account, so that concurrent events of an account wait for each other and count each other.
                 AuditCapScope::Actor => {
                     if let (_, _, Some(account)) = row_mapping::actor_columns(&event.actor) {
                         tx.run("update accounts set email = email where id = $1", values![account]).await?;
@@ -100,7 +100,7 @@ impl<D: Database> AuditStore for SqlStore<D> {
     }
 }
 
-/// A conjunction of comparisons.
+/// Comparisons that are joined with `and`, and their parameters.
 #[derive(Default)]
 struct Conditions {
     sql: Vec<String>,

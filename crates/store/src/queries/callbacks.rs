@@ -1,4 +1,4 @@
-//! Callbacks and their attempts.
+//! Stores callbacks and their attempts.
 
 use std::{collections::HashMap, ops::RangeInclusive};
 
@@ -175,7 +175,8 @@ impl<D: Database> CallbackStore for SqlStore<D> {
 }
 
 impl<D: Database> SqlStore<D> {
-    /// Most callbacks are in no index by project, so the newest checks of each product lead to them.
+    /// Lists callbacks in any state. Finds them through the newest checks of each product, because most callbacks are
+    /// in no index by project.
     async fn list_all_callbacks(&self, query: CallbackQuery) -> Result<Vec<ListedCallback>, StoreError> {
         let CallbackQuery { project, product, created_after, limit, .. } = query;
         let products: Vec<Product> = match product {
@@ -217,7 +218,7 @@ impl<D: Database> SqlStore<D> {
     }
 }
 
-/// Callbacks `c` with their last attempt `a`. `failed_attempts` does not count a successful one.
+/// Selects callbacks `c` with their last attempt `a`. `failed_attempts` does not count a successful attempt.
 fn select_listed<D: Database>() -> String {
     format!(
         "select c.check_id, c.product, c.url, c.body is null, c.state, c.due_at, c.resends,
@@ -229,7 +230,8 @@ fn select_listed<D: Database>() -> String {
     )
 }
 
-/// The condition on the state of callbacks `c`. The states are constants, so that the planner can use the partial index.
+/// Returns the condition on the state of callbacks `c`. The state is a constant in the SQL text, so that the planner
+/// can use the partial index.
 fn condition(selection: CallbackSelection) -> &'static str {
     match selection {
         CallbackSelection::All => "true",
@@ -266,7 +268,7 @@ async fn lease_due(
     limit: u32,
     skip: &[ProjectId],
 ) -> Result<Vec<LeasedCallback>, StoreError> {
-    // PostgreSQL rejects an empty list.
+    // PostgreSQL rejects an empty list after `in`.
     let not_skipped = match skip.len() {
         0 => String::new(),
         count => format!("and project_id not in ({})", placeholders(3, count)),
@@ -283,7 +285,8 @@ async fn lease_due(
     sorted.sort_unstable();
     let mut leased = HashMap::with_capacity(due.len());
     for ids in sorted.chunks(IDS_PER_STATEMENT) {
-        // If the select locks no rows, another node may have leased or settled some of them. Those are not due any more.
+        // Tests `due_at` again. Where the select locks no rows, another node may have leased or settled some of these
+        // callbacks since.
         let update = format!(
             "update callbacks set due_at = $1 where due_at <= $2 and check_id in ({}) returning {}",
             placeholders(3, ids.len()),
@@ -300,7 +303,7 @@ async fn lease_due(
             modes.insert(row.uuid("id")?, row.parsed("mode")?);
         }
         for row in rows {
-            // A missing check counts as sandbox, so that its callback is never signed as a live one.
+            // If the check is missing, the sandbox mode is assumed, so that the callback is never signed as a live one.
             let callback = check_row_mapping::leased_callback_from_row(row, |check| {
                 modes.get(&check.0).copied().unwrap_or(Mode::Sandbox)
             })?;
@@ -343,7 +346,7 @@ async fn resend(
                    where check_id = $3 and state <> 'waiting' and body is not null and resends < $4
                   returning check_id";
     if !tx.exists(update, values![due_at, attempts, check, i64::from(MAX_RESENDS)]).await? {
-        // A concurrent resend won.
+        // A concurrent resend was faster.
         return Ok(TransactionEnd::Rollback(TenantLookup::Found(ResendOutcome::StillWaiting)));
     }
     idempotency::store_response(tx, response).await?;

@@ -1,17 +1,18 @@
-//! Pages of checks, newest first.
+//! Lists checks page by page, newest first.
 //!
-//! The hourly and daily counters hold the number of checks by status, verdict and network. They answer a filter on
-//! these fields and `created_at`: they give the total and the hours of the page. Only these hours are read, from the
-//! nearer end, so a page deep in the list costs about as much as the first. Any other filter is tested on every check
-//! of its span, in one pass: the checks before the page, those of the page, and the rest for the total.
+//! Hourly and daily counters hold the number of checks by status, verdict and network. If a filter uses only these
+//! fields and `created_at`, the counters give the total, and tell which hours the page covers. Only the checks of these
+//! hours are read, beginning at the nearer end, so a page deep in the list costs about as much as the first. Any other
+//! filter is tested on every check of its time span, in one pass: first the checks before the page, then those of the
+//! page, then the rest for the total.
 //!
-//! A list may read a limited number of rows. A query over this budget is a search, which is rate limited (see
+//! A list has a budget of rows and comparisons. A query over the budget is a search, which has its own rate limit (see
 //! `CheckStore::list_checks`).
 //!
-//! Ids begin with the creation time: a span of time is a range of ids, and lists are sorted by id.
+//! Check ids begin with the creation time. A span of time is therefore a range of ids, and lists are sorted by id.
 //!
-//! Counters outlive checks. A list therefore starts at the retention boundary (`check_retention`), which the transaction
-//! reads: it shows and counts all checks that are retained, and no others.
+//! Counters are kept longer than checks. A list therefore starts at the retention boundary, which it reads from
+//! `check_retention` in the same transaction. It shows and counts exactly the checks that are retained.
 
 use std::collections::VecDeque;
 
@@ -32,21 +33,21 @@ use crate::{
     time_span::{DAY_MILLIS, HOUR_MILLIS, Span},
 };
 
-/// Comparisons of a list, plus one for each row read: about two milliseconds.
+/// Budget of a list: one for each row that is tested, and one for each comparison. Takes about two milliseconds.
 const LIST_BUDGET: u64 = 8_000;
 
-/// Checks of an hour that are read and skipped. A page behind more of them begins at an id, which an index finds without
-/// reading them.
+/// Maximum number of checks that a page skips by `offset`. To skip more, a page first looks up the id at which it
+/// begins, because an index finds this id without reading the skipped checks.
 const MAX_OFFSET: u64 = 200;
 
-/// A span of time, and its number of matching checks.
+/// A span of time with the number of its checks that match the filter.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     span: Span,
     count: u64,
 }
 
-/// Checks of a project and product in a half-open range of ids.
+/// Selects the checks of a project and product in a half-open range of ids.
 const ID_RANGE_CONDITION: &str = "project_id = $1 and product = $2 and id >= $3 and id < $4";
 
 #[derive(Debug)]
@@ -58,7 +59,7 @@ pub(super) struct CheckList {
     min_id_sql: &'static str,
 }
 
-/// Remaining comparisons. `None`: unlimited.
+/// Remaining budget of a list. `None`: unlimited, for searches.
 type Budget = Option<u64>;
 
 impl CheckList {
@@ -71,7 +72,7 @@ impl CheckList {
         CheckList { project, product, filter, page, min_id_sql }
     }
 
-    /// `None`: the query exceeds the budget of a list.
+    /// Reads a page. `None`: the query exceeds the budget of a list.
     pub(super) async fn read_within_budget(&self, tx: &mut dyn Tx) -> Result<Option<Page<AnyCheck>>, StoreError> {
         self.read_page(tx, &mut Some(LIST_BUDGET)).await
     }
@@ -137,12 +138,12 @@ impl CheckList {
         Ok(Some(Page { items, request: page, total_items: total }))
     }
 
-    /// A statement with the filter. Filters are too many to keep them prepared.
+    /// Wraps a statement. One with a filter is not kept prepared, because there are too many different filters.
     fn statement(&self, sql: String) -> Sql {
         if self.filter.remainder.is_none() { Sql::Cached(sql.into()) } else { Sql::Composed(sql) }
     }
 
-    /// Tests every check of the span once: each statement continues where the previous one ended.
+    /// Tests every check of the span once. Each statement continues where the previous one ended.
     async fn scan(&self, tx: &mut dyn Tx, span: Span) -> Result<Page<AnyCheck>, StoreError> {
         let page = self.page;
         let (first, mut end) = (span.first_id(), span.end_id());
@@ -183,14 +184,14 @@ impl CheckList {
         }
     }
 
-    /// Deducts the cost of testing the checks of a span. `false`: it exceeds the budget.
+    /// Deducts the cost of testing the checks of a span from the budget. `false`: the budget does not suffice.
     async fn spend_budget(&self, tx: &mut dyn Tx, budget: &mut Budget, span: Span) -> Result<bool, StoreError> {
         let Some(remaining) = budget else { return Ok(true) };
         let row_cost = 1 + self.filter.comparison_count();
         let max_rows = *remaining / row_cost;
         let mut values = values![self.project, self.product.into_str(), span.first_id(), span.end_id()].to_vec();
         let mut condition = ID_RANGE_CONDITION.to_owned();
-        // The index on references skips checks with other references.
+        // A filter on a reference uses the index on references, which skips all other checks.
         if let Some(reference) = self.filter.reference_condition() {
             condition = format!("{condition} and {}", filter::compile(reference, check_column, &mut values)?);
         }
@@ -206,7 +207,7 @@ impl CheckList {
         self.id_range_condition(span.first_id(), span.end_id())
     }
 
-    /// The filter and a half-open range of ids.
+    /// Returns the condition for the filter and a half-open range of ids.
     fn id_range_condition(&self, first: Uuid, end: Uuid) -> Result<(String, Vec<Value>), StoreError> {
         let mut values = values![self.project, self.product.into_str(), first, end].to_vec();
         let mut condition = ID_RANGE_CONDITION.to_owned();
@@ -217,7 +218,7 @@ impl CheckList {
         Ok((condition, values))
     }
 
-    /// Counts the checks of a partial hour.
+    /// Counts the matching checks of a partial hour, which has no counters.
     async fn count_rows(&self, tx: &mut dyn Tx, span: Span) -> Result<Vec<Segment>, StoreError> {
         let count = self.count_id_range(tx, span.first_id(), span.end_id()).await?;
         Ok(if count == 0 { Vec::new() } else { vec![Segment { span, count }] })
@@ -229,7 +230,7 @@ impl CheckList {
         Ok(tx.number(sql, &values).await?.unsigned_abs())
     }
 
-    /// The non-empty days or hours of a span, newest first.
+    /// Counts the matching checks by day or hour, from the counters. Returns non-empty periods only, newest first.
     async fn count_periods(&self, tx: &mut dyn Tx, span: Span) -> Result<Vec<Segment>, StoreError> {
         if span.is_whole_days() {
             self.read_counters(tx, span, DAY_MILLIS).await
@@ -266,7 +267,7 @@ impl CheckList {
             .collect()
     }
 
-    /// The checks of an hour, after skipping the newest `skip`.
+    /// Reads up to `limit` checks of a segment, after skipping its newest `skip` checks.
     async fn read_segment(
         &self,
         tx: &mut dyn Tx,
@@ -278,7 +279,7 @@ impl CheckList {
         let mut offset = skip;
         if skip > MAX_OFFSET {
             let Some(first) = self.nth_id(tx, segment, skip).await? else { return Ok(Vec::new()) };
-            // The upper bound is exclusive.
+            // The upper bound of the id range is exclusive, and the page includes `first`.
             values[3] = Value::Uuid(Uuid::from_u128(first.as_u128().saturating_add(1)));
             offset = 0;
         }
@@ -293,7 +294,8 @@ impl CheckList {
         rows.into_iter().map(check_row_mapping::check_from_row).collect()
     }
 
-    /// The id after the newest `skip` checks of a segment, counted from the nearer end.
+    /// Returns the id of the check that follows the newest `skip` checks of a segment. Counts from the end of the
+    /// segment that is nearer.
     async fn nth_id(&self, tx: &mut dyn Tx, segment: Segment, skip: u64) -> Result<Option<Uuid>, StoreError> {
         let (condition, mut values) = self.span_condition(segment.span)?;
         let from_oldest = segment.count - 1 - skip;
@@ -310,11 +312,12 @@ fn check_column(field: &str) -> Option<&'static str> {
     Some(match field {
         "status" => "status",
         "verified" => "matched",
-        // The verdict of SIM Swap, and an addition to that of a verification.
+        // For SIM Swap this is the verdict, for verifications a field besides the verdict.
         "no_sim_change" => "(case when product = 'sim_swap' then matched else no_sim_change end)",
         "method" => "method",
         "network_id" => "network_id",
-        // As in the API: expired Reverse SMS checks have no error code.
+        // As in the API: expired checks have the error code `check_expired`, except Reverse SMS checks, which have
+        // none.
         "error_code" => {
             "(case when status = 'EXPIRED' and product <> 'reverse_sms' then 'check_expired' else error_code end)"
         }
@@ -325,7 +328,8 @@ fn check_column(field: &str) -> Option<&'static str> {
     })
 }
 
-/// The expression over a counter for the same field.
+/// Returns the column or expression of the counter tables for a filter field. `None`: the counters do not have the
+/// field.
 fn counter_column(field: &str) -> Option<&'static str> {
     Some(match field {
         "status" => "status",

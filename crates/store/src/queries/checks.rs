@@ -1,4 +1,4 @@
-//! Creation, lookup and lifecycle of checks, and their redirect sessions.
+//! Stores checks and their redirect sessions.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ use crate::{
 #[async_trait]
 impl<D: Database> CheckStore for SqlStore<D> {
     async fn create_check(&self, new: NewCheck) -> Result<CreateCheckOutcome, StoreError> {
-        // Lists derive the hour of a check from its id.
+        // Lists find the hour of a check from its id.
         if id_millis(new.check.id.0) != Some(new.check.created_at.as_millisecond()) {
             return Err(StoreError::Refused("the id of a check must contain its creation time".to_owned()));
         }
@@ -175,7 +175,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
         now: Timestamp,
         limit: u32,
     ) -> Result<Vec<AnyCheck>, StoreError> {
-        // Steps have the deadline of their verification.
+        // A step of a verification has no deadline row: the row of its verification stands for it.
         let is_step = Method::of_product(product).is_some();
         let or_verification = if is_step { Product::Verification } else { product };
         let values = values![now, i64::from(limit), project, product.into_str(), or_verification.into_str()];
@@ -226,7 +226,7 @@ impl<D: Database> RedirectSessionStore for SqlStore<D> {
 }
 
 impl<D: Database> SqlStore<D> {
-    /// The first two values are the time and the limit.
+    /// Reads checks after their deadline. The first two values are the time and the limit.
     async fn read_overdue_checks(&self, condition: &str, values: &[Value]) -> Result<Vec<AnyCheck>, StoreError> {
         let sql = format!(
             concat!(
@@ -242,7 +242,7 @@ impl<D: Database> SqlStore<D> {
     }
 }
 
-/// The timestamp of a version 7 UUID.
+/// Returns the timestamp in a version 7 UUID, in milliseconds since 1970.
 fn id_millis(id: Uuid) -> Option<i64> {
     let (seconds, nanos) = id.get_timestamp()?.to_unix();
     i64::try_from(seconds).ok()?.checked_mul(1_000)?.checked_add(i64::from(nanos / 1_000_000))
@@ -256,7 +256,8 @@ const SELECT_AWAITING_SMS_OF_PROJECT: &str = "select id from checks
         and project_id = $5
       order by id";
 
-/// Updates checks one by one in the order of ids, as conclusions do: another order could deadlock.
+/// Marks the selected checks as pending. Updates them one by one in the order of their ids, as conclusions do: another
+/// order could deadlock.
 async fn mark_pending<D: Database>(
     tx: &mut dyn Tx,
     select: &'static str,
@@ -278,7 +279,7 @@ async fn mark_pending<D: Database>(
             verifications.extend(verification);
         }
     }
-    // After the steps, as in a move.
+    // Updated after their steps, in the same order as when a verification advances.
     for verification in verifications {
         pending.extend(mark_verification_pending::<D>(tx, verification, at).await?);
     }

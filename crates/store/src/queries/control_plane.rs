@@ -1,4 +1,4 @@
-//! The control plane: its version, changes since a version, sealed keys, revocations.
+//! Stores the control plane: its version, the changes since a version, sealed keys and token revocations.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{
     row_mapping::{self, credential_columns, key_columns, project_columns, workspace_columns},
 };
 
-/// Increments the version. Its row stays locked until the transaction ends.
+/// Increments the version and returns it. Its row stays locked until the transaction ends.
 pub(super) async fn next_version<D: Database>(tx: &mut dyn Tx) -> Result<ControlPlaneVersion, StoreError> {
     version_from_row(tx.first(D::INCREMENT_VERSION_SQL, &[]).await?)
 }
@@ -58,7 +58,7 @@ async fn changes_since(
     let version = version_from_row(tx.first("select version from control_version where id = 1", &[]).await?)?;
     let is_full_snapshot = known == ControlPlaneVersion(0) || version < known;
     if version == known && !is_full_snapshot {
-        // The common case of a poll.
+        // Nothing has changed, as in most polls.
         return Ok(ControlPlaneChanges { version, ..ControlPlaneChanges::default() });
     }
     let known = if is_full_snapshot { ControlPlaneVersion(0) } else { known };
@@ -116,7 +116,7 @@ async fn select_all<T>(
     tx.run(sql, values).await?.into_iter().map(from_row).collect()
 }
 
-/// Oldest first.
+/// Lists all keys, oldest first.
 async fn list_keys(tx: &mut dyn Tx) -> Result<Vec<SealedKey>, StoreError> {
     let rows = tx.run(concat!("select ", key_columns!(), " from sealed_keys order by added, id"), &[]).await?;
     rows.into_iter().map(row_mapping::key_from_row).collect()
@@ -179,7 +179,8 @@ impl<D: Database> KeyStore for SqlStore<D> {
             if newest_key(tx, successor.purpose).await? != Some(newest_known) {
                 return Ok(TransactionEnd::Rollback(false));
             }
-            // Before the new schedules are written, so that keys retired by this rotation are kept.
+            // Deletes expired keys before the new schedules are written, so that the keys retired by this rotation are
+            // kept.
             tx.run("delete from sealed_keys where gone_at <= $1", values![successor.schedule.published_at]).await?;
             for key in &relieved {
                 reschedule(tx, key, version).await?;

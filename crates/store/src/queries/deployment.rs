@@ -1,4 +1,4 @@
-//! Operation of a deployment: node liveness, database state and housekeeping.
+//! Stores the state of a deployment: live nodes, the history of the database, and housekeeping.
 
 use std::time::Duration;
 
@@ -21,14 +21,16 @@ use crate::{
     row::{Row, values},
 };
 
-/// Short, because readiness probes repeat.
+/// Time limit of a ping. Short, because readiness probes are repeated.
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Added to the generation by a restore: more heartbeats than any node can remember.
+/// Added to the generation when a restored database is accepted. Exceeds the number of heartbeats that any node can
+/// have seen.
 const GENERATIONS_PER_RESTORE: i64 = 1_000_000_000;
 
-/// Locks the row that serialises heartbeats, records the time, and compares the database with the node's memory of it.
-/// Returns the generation, and when a rollback of the database was detected.
+/// Records a heartbeat. Locks the row that serialises heartbeats, records the time, and compares the database with the
+/// state that the node has last seen. Returns the generation, and the time at which a rollback of the database was
+/// detected, if any.
 async fn record_heartbeat(
     tx: &mut dyn Tx,
     now: Timestamp,
@@ -52,9 +54,9 @@ fn missing_row_error() -> StoreError {
     StoreError::CorruptRow { table: "database_state", row: "1".to_owned(), problem: "the row is missing".to_owned() }
 }
 
-/// Makes a small write, which fails on a read-only database, and checks that this release can use the schema. The write
-/// changes the row by a millisecond, because `SQLite` does not write a page that stays the same.
-/// Newer migrations do not count: during an upgrade, nodes of the previous release keep running on the expanded schema.
+/// Fails if the database is read-only, or if this release cannot use its schema. Makes a small write, which changes the
+/// time by a millisecond, because `SQLite` does not write a page without changes. Ignores newer migrations: during an
+/// upgrade, nodes of the previous release keep running on the newer schema.
 async fn write_and_check_schema(tx: &mut dyn Tx, known: &[Migration]) -> Result<(), StoreError> {
     let newest = migration::newest_version(known);
     let update = "update database_state set latest_at = latest_at + 1 where id = 1
@@ -99,8 +101,8 @@ impl<D: Database> NodeStore for SqlStore<D> {
     ) -> Result<HeartbeatResult, StoreError> {
         self.database
             .transact_reserved(work!(|tx| {
-                // Serialises heartbeats: after an outage nodes may consider each other dead, and deadlock by
-                // deleting each other's rows.
+                // Also serialises heartbeats. After an outage, nodes may consider each other dead, and could deadlock
+                // by deleting each other's rows.
                 let (generation, rollback_detected_at) = record_heartbeat(tx, now, &known).await?;
                 let insert = "insert into nodes (id, seen_at) values ($1, $2)
                               on conflict (id) do update set seen_at = excluded.seen_at";
@@ -120,7 +122,7 @@ impl<D: Database> NodeStore for SqlStore<D> {
         let read = self.database.read_reserved(work!(|tx| tx.first(sql, &[]).await)).await;
         match read {
             Ok(row) => row.map_or(Ok(None), |row| row.reader("(identity)").text_or_null("identity")),
-            // Some managed servers restrict the functions.
+            // Some managed servers do not permit the functions in this query.
             Err(StoreError::Refused(reason)) => {
                 tracing::debug!(reason, "database identity not available");
                 Ok(None)
@@ -149,7 +151,7 @@ impl<D: Database> NodeStore for SqlStore<D> {
             tx.run(update, values![GENERATIONS_PER_RESTORE, identity.as_deref()]).await?;
             let sessions = tx.run("delete from sessions returning 1", &[]).await?.len();
             tx.run("delete from account_links", &[]).await?;
-            // Some may have been withdrawn since the backup.
+            // Some of the restored invitations may have been withdrawn after the backup.
             tx.run("delete from invitations", &[]).await?;
             insert_audit_event(tx, &event).await?;
             Ok(TransactionEnd::Commit(sessions as u64))
@@ -169,7 +171,7 @@ impl<D: Database> NodeStore for SqlStore<D> {
     ) -> Result<Vec<PublishedDemand>, StoreError> {
         self.database
             .transact_reserved(work!(|tx| {
-                // Writes one row, its own, so it neither waits for other nodes nor deadlocks with them.
+                // Each node writes only its own row, so it neither waits for other nodes nor deadlocks with them.
                 let insert = "insert into node_demand (node_id, published_at, demand) values ($1, $2, $3)
                                   on conflict (node_id) do update
                                     set published_at = excluded.published_at, demand = excluded.demand";
@@ -224,7 +226,7 @@ impl<D: Database> HousekeepingStore for SqlStore<D> {
     async fn create_partitions(&self, from: Timestamp, until: Timestamp) -> Result<u64, StoreError> {
         let Some(sql) = D::CREATE_PARTITIONS_SQL else { return Ok(0) };
         let create = self.transact(work!(|tx| {
-            // One node at a time.
+            // Locks a row, so that only one node creates partitions at a time.
             tx.run("update database_state set latest_at = latest_at where id = 1", &[]).await?;
             tx.number(sql, values![from, until]).await.map(TransactionEnd::Commit)
         }));
@@ -259,9 +261,10 @@ impl<D: Database> HousekeepingStore for SqlStore<D> {
     }
 }
 
-/// Deletes of expired rows. Each deletes a limited number.
+/// Deletes expired rows. Each statement deletes a limited number.
 const DELETE_EXPIRED: [&str; 5] = [
-    // Connectors delete theirs first, and count those with missing parts.
+    // Connectors delete their expired rows earlier, and count those with missing parts. This deletes what is left after
+    // an hour.
     "delete from concatenated_sms where sms_key in
        (select sms_key from concatenated_sms where expires_at <= $1 - cast(3600000 as bigint)
          order by expires_at, sms_key limit 1000)

@@ -1,4 +1,4 @@
-//! Claims on idempotency keys, and stored responses.
+//! Stores claims on idempotency keys, and the responses to their requests.
 
 use async_trait::async_trait;
 use ringtrue_engine::ports::{
@@ -13,7 +13,7 @@ use crate::{
     row::{Row, values},
 };
 
-/// Updates no row if the claim was taken over.
+/// Stores the response of a request. Updates no row if another request has taken over the claim.
 macro_rules! store_response_sql {
     () => {
         "update idempotency_keys set response = $1
@@ -22,8 +22,8 @@ macro_rules! store_response_sql {
 }
 pub(crate) use store_response_sql;
 
-/// Stores the response of a request in the transaction of its changes. Fails if another request has taken over the
-/// claim, because this one outlived its lease: only one of them may make changes.
+/// Stores the response of a request in the same transaction as its changes. Fails if another request has taken over the
+/// claim, because this one took longer than its lease. Only one of them may make changes.
 pub(crate) async fn store_response(tx: &mut dyn Tx, response: Option<&IdempotentResponse>) -> Result<(), StoreError> {
     let Some(response) = response else { return Ok(()) };
     let stored = tx
@@ -49,7 +49,7 @@ macro_rules! idempotency_key_columns {
 }
 pub(crate) use idempotency_key_columns;
 
-/// An idempotency key after an attempt to claim it.
+/// The row of an idempotency key, read after an attempt to claim it.
 #[derive(Debug)]
 pub(crate) struct IdempotencyKey {
     pub tenant: Uuid,

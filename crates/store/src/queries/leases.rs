@@ -1,4 +1,4 @@
-//! Leases on what only one node may use at a time.
+//! Stores leases on resources that only one node may use at a time.
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
@@ -16,14 +16,14 @@ use crate::{
 
 const FIND: &str = "select name, holder_id, expires_at, links_up from leases where name = $1";
 
-/// Takes the lease, unless another node holds it. A node that takes it concurrently wins: this statement then waits for
-/// it, and changes nothing.
+/// Takes or renews the lease, unless another node holds it. If another node takes it concurrently, this statement waits
+/// for its commit and changes nothing.
 const TAKE: &str = "insert into leases (name, holder_id, expires_at, links_up) values ($1, $2, $3, $4)
      on conflict (name) do update
        set holder_id = excluded.holder_id, expires_at = excluded.expires_at, links_up = excluded.links_up
        where leases.holder_id = excluded.holder_id or leases.expires_at <= $5";
 
-/// The database's time, as in [`database_time`](ringtrue_engine::ports::node::NodeStore::database_time).
+/// Returns the database's time, as [`database_time`](ringtrue_engine::ports::node::NodeStore::database_time) does.
 async fn database_now<D: Database>(tx: &mut dyn Tx, machine_now: Timestamp) -> Result<Timestamp, StoreError> {
     let Some(row) = tx.first(D::READ_TIME_SQL, &[]).await? else { return Ok(machine_now) };
     let mut row = row.reader("database_state");
@@ -52,7 +52,7 @@ impl<D: Database> LeaseStore for SqlStore<D> {
             .transact_reserved(work!(|tx| {
                 let LeaseRequest { name, node, duration, links_up } = request;
                 let now = database_now::<D>(tx, machine_now).await?;
-                // A node that waits for another one only reads.
+                // If another node holds the lease, nothing is written.
                 if let Some(lease) =
                     find(tx, &name).await?.filter(|lease| lease.holder != node && lease.expires_at > now)
                 {

@@ -1,4 +1,4 @@
-//! Invitations to workspaces, and members.
+//! Stores invitations to workspaces, and members of workspaces.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -186,7 +186,7 @@ impl<D: Database> MemberStore for SqlStore<D> {
             if before.is_some_and(|before| before.manual == Some(role)) {
                 return Ok(TransactionEnd::Rollback(MemberChangeOutcome::Changed));
             }
-            // The claim of an altered membership is dropped.
+            // If the membership was altered, `before` is `None`, and its claim is dropped.
             let claimed = before.and_then(|before| before.claimed);
             let after = MembershipGrants { workspace, manual: Some(role), claimed };
             store_grants(tx, &*signer, account, after).await?;
@@ -264,7 +264,7 @@ pub(super) fn invitation_from_reader(row: &mut RowReader) -> Result<Invitation, 
     })
 }
 
-/// Whether a member is an owner who can sign in. `None`: not a member.
+/// Whether a member is an owner who can sign in. `None`: the account is not a member.
 async fn is_active_owner(
     tx: &mut dyn Tx,
     account: AccountId,
@@ -293,7 +293,7 @@ async fn has_owner(tx: &mut dyn Tx, workspace: WorkspaceId) -> Result<bool, Stor
     Ok(owner.is_some())
 }
 
-/// Whether an account is enabled, and an owner of the workspace or an administrator.
+/// Whether an account may invite to a workspace: it is enabled, and is an administrator or an owner of the workspace.
 async fn may_invite(tx: &mut dyn Tx, account: AccountId, workspace: WorkspaceId) -> Result<bool, StoreError> {
     let select = "select 1 from accounts where id = $1 and disabled_at is null
                      and (is_admin or exists (select 1 from memberships
@@ -301,7 +301,7 @@ async fn may_invite(tx: &mut dyn Tx, account: AccountId, workspace: WorkspaceId)
     tx.exists(select, values![account, workspace, Role::Owner.into_str()]).await
 }
 
-/// The invitation, if it has not expired and was not altered.
+/// Finds an invitation. `None`: it has expired, was altered, or does not exist.
 async fn pending_invitation(
     tx: &mut dyn Tx,
     signer: &dyn RowSigner,
@@ -318,7 +318,7 @@ async fn pending_invitation(
     Ok(is_valid.then_some(invitation))
 }
 
-/// Deletes the invitations to a workspace that an account created.
+/// Deletes the invitations to a workspace that an account has created.
 pub(super) async fn void_invitations(
     tx: &mut dyn Tx,
     account: AccountId,
@@ -329,7 +329,7 @@ pub(super) async fn void_invitations(
     Ok(())
 }
 
-/// Turns an invitation into a membership. `false`: it was withdrawn in the meantime.
+/// Replaces an invitation with a membership. Returns `false` if the invitation was withdrawn in the meantime.
 async fn accept(
     tx: &mut dyn Tx,
     signer: &dyn RowSigner,

@@ -1,4 +1,5 @@
-//! Rows of memberships: the rights of an account in a workspace, granted by hand or by a claim.
+//! Reads and writes memberships. A membership is an account's role in a workspace, granted manually or by an OpenID
+//! claim.
 
 use ringtrue_domain::{
     account::{AccountId, Role},
@@ -19,7 +20,7 @@ macro_rules! grants_columns {
 }
 pub(super) use grants_columns;
 
-/// The grants of an account, without altered ones.
+/// Reads the memberships of an account. Omits altered ones.
 pub(super) async fn read_grants(
     tx: &mut dyn Tx,
     signer: &dyn RowSigner,
@@ -32,7 +33,7 @@ pub(super) async fn read_grants(
     verified.filter_map(Result::transpose).collect()
 }
 
-/// Reads `row_mac` and the grants. `None`: the row was altered.
+/// Reads `row_mac` and the grants of a membership. `None`: the row was altered.
 fn verified_grants(
     row: Row,
     signer: &dyn RowSigner,
@@ -45,12 +46,13 @@ fn verified_grants(
     Ok(is_valid.then_some(grants))
 }
 
-/// The grants, and the column `role`. Rows without a claim have no `manual_role`: there `role` is the manual one.
+/// Reads the grants of a membership, and the column `role`. A row without a claim has no `manual_role`: its `role` is
+/// the manual one.
 pub(super) fn grants_from_reader(row: &mut RowReader) -> Result<(MembershipGrants, Role), StoreError> {
     grants_or_null(row)?.ok_or_else(|| row.corrupt("workspace_id", "null"))
 }
 
-/// As [`grants_from_reader`], of a row that an outer join may have left empty.
+/// As [`grants_from_reader`], for the result of an outer join. `None`: the join found no membership.
 pub(super) fn grants_or_null(row: &mut RowReader) -> Result<Option<(MembershipGrants, Role)>, StoreError> {
     let (workspace, role) = (row.uuid_or_null("workspace_id")?.map(WorkspaceId), row.parsed_or_null("role")?);
     let (claimed, manual) = (row.parsed_or_null("claim_role")?, row.parsed_or_null("manual_role")?);
@@ -59,7 +61,7 @@ pub(super) fn grants_or_null(row: &mut RowReader) -> Result<Option<(MembershipGr
     Ok(Some((MembershipGrants { workspace, manual, claimed }, role)))
 }
 
-/// `None`: not a member, or the membership was altered.
+/// Finds the membership of an account in a workspace. `None`: the account is not a member, or the row was altered.
 pub(super) async fn find_grants(
     tx: &mut dyn Tx,
     signer: &dyn RowSigner,
@@ -72,7 +74,7 @@ pub(super) async fn find_grants(
     row.map_or(Ok(None), |row| verified_grants(row, signer, account))
 }
 
-/// Inserts or replaces a membership. Does nothing without a role.
+/// Inserts or replaces a membership. Does nothing if it grants no role.
 pub(super) async fn store_grants(
     tx: &mut dyn Tx,
     signer: &dyn RowSigner,

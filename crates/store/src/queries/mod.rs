@@ -1,7 +1,7 @@
 //! The engine's store ports, written once for both databases.
 //!
-//! A control-plane change first increments the version, whose row stays locked until the commit. Such changes are
-//! therefore serialised, and may read before they write.
+//! A change of the control plane first increments its version. The row of the version stays locked until the commit, so
+//! such changes run one after the other, and may read before they write.
 //!
 //! Frequent operations run in batches, which each database implements in its own way: see
 //! [`operation`](crate::operation).
@@ -66,7 +66,7 @@ const MAX_CACHED_PROJECTS: usize = 10_000;
 pub(crate) struct SqlStore<D> {
     database: D,
     list_turns: ListTurns,
-    /// The workspace of a project never changes.
+    /// Caches the workspace of each project, which never changes.
     workspaces: Cache<ProjectId, WorkspaceId>,
     signer: RwLock<Option<Signer>>,
 }
@@ -83,7 +83,7 @@ impl<D: Database> SqlStore<D> {
         }
     }
 
-    /// What signs and verifies rows.
+    /// Returns the signer that signs and verifies rows. Fails if no key is loaded.
     fn signer(&self) -> Result<Signer, StoreError> {
         let signer = self.signer.read().clone();
         signer.ok_or_else(|| StoreError::Refused("rows cannot be verified: no key is loaded".to_owned()))
@@ -120,7 +120,7 @@ impl<D: Database> SqlStore<D> {
         write.await
     }
 
-    /// Runs one statement and, if it changed a row, inserts the audit event. Returns whether it changed one.
+    /// Runs one statement. If it changes a row, inserts the audit event and returns `true`.
     async fn write_audited(&self, sql: &'static str, values: &[Value], audit: &AuditEvent) -> Result<bool, StoreError> {
         let (values, event) = (values.to_vec(), audit.clone());
         self.transact(work!(|tx| {
@@ -144,7 +144,7 @@ impl<D: Database> SqlStore<D> {
         Ok(self.read(sql, values).await?.into_iter().next())
     }
 
-    /// Reads a list when it is its owner's turn.
+    /// Waits for the turn of `owner`, and reads a list.
     async fn read_list<T: Send + 'static>(
         &self,
         owner: impl Into<ListOwner>,
@@ -159,7 +159,7 @@ impl<D: Database> SqlStore<D> {
         self.database.read_list(turn, work).await
     }
 
-    /// A project that does not exist counts as a workspace of its own.
+    /// Returns the workspace of a project. A project that does not exist gets its own id as workspace.
     async fn workspace_of(&self, project: ProjectId) -> Result<WorkspaceId, StoreError> {
         if let Some(workspace) = self.workspaces.get(&project) {
             return Ok(workspace);
@@ -171,7 +171,7 @@ impl<D: Database> SqlStore<D> {
         Ok(workspace)
     }
 
-    /// Reads a page and the total of a list, from one snapshot.
+    /// Reads a page of a list and the total number of its items, from one snapshot.
     async fn read_page<T: Send + 'static>(
         &self,
         owner: impl Into<ListOwner>,
@@ -214,12 +214,12 @@ impl PagedQuery {
     }
 }
 
-/// The smallest id of a check that was created after this time.
+/// Returns the smallest possible id of a check that was created after this time.
 fn first_id_after(created_after: Option<Timestamp>) -> Uuid {
     created_after.map_or(Uuid::nil(), |after| Span::since(after.as_millisecond().saturating_add(1)).first_id())
 }
 
-/// Placeholders of consecutive parameters: `$3, $4, $5`.
+/// Returns placeholders for consecutive parameters, such as `$3, $4, $5`.
 fn placeholders(first: usize, count: usize) -> String {
     (first..first + count).map(|index| format!("${index}")).collect::<Vec<_>>().join(", ")
 }

@@ -1,4 +1,4 @@
-//! Checks and verifications that become pending: the rows that say so, and the counters that follow.
+//! Marks verifications as pending, and computes the counter changes of checks that become pending.
 
 use jiff::Timestamp;
 use ringtrue_domain::{
@@ -13,7 +13,7 @@ use crate::{
     row::{Row, values},
 };
 
-/// Marks a verification as pending. `None`: it is pending already, or concluded.
+/// Marks a verification as pending. `None`: it was pending already, or is concluded.
 pub(super) async fn mark_verification_pending<D: Database>(
     tx: &mut dyn Tx,
     verification: CheckId,
@@ -29,7 +29,7 @@ pub(super) async fn mark_verification_pending<D: Database>(
     row.map(|row| marked_pending_from_row(row).map(|(marked, _)| marked)).transpose()
 }
 
-/// The check, and the verification whose step it is.
+/// Reads a check that was marked as pending, and the id of the verification of which it is a step, if any.
 pub(super) fn marked_pending_from_row(row: Row) -> Result<(MarkedPending, Option<CheckId>), StoreError> {
     let mut row = row.reader("checks");
     row.uuid("id")?;

@@ -1,4 +1,4 @@
-//! Erasure of personal data.
+//! Erases personal data.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
             if let Some(delete) = D::DELETE_NUMBER_LIMITS_SQL {
                 tx.run(delete, values![number]).await?;
             }
-            // First, so that checks that conclude concurrently are erased later.
+            // Inserted first, so that checks that conclude concurrently are erased later.
             let insert = "insert into erasures (check_id)
                           select id from checks where number_hash = $1 order by id
                           on conflict do nothing";
@@ -79,8 +79,8 @@ impl<D: Database> SqlStore<D> {
     }
 }
 
-/// Selects the checks with a pending erasure of which something can be erased. The order makes the planner scan the
-/// short table `erasures` instead of `checks`.
+/// Selects the checks with a pending erasure that can be erased now, at least in part. The order makes the planner scan
+/// the short table `erasures` instead of `checks`.
 pub(crate) fn select_erasable<D: Database>() -> String {
     format!(
         "select id from erasures join checks on id = check_id
@@ -92,7 +92,8 @@ pub(crate) fn select_erasable<D: Database>() -> String {
     )
 }
 
-/// The open checks of a number with a pending erasure.
+/// Counts the open checks of a number that have a pending erasure, and returns when the last of them expires. `None`:
+/// there is no such check.
 async fn open_checks(tx: &mut dyn Tx, number: NumberHash) -> Result<Option<DeferredErasure>, StoreError> {
     let select = "select expires_at from checks
                    where number_hash = $1 and status in ('ACCEPTED', 'PENDING')
@@ -106,22 +107,23 @@ async fn open_checks(tx: &mut dyn Tx, number: NumberHash) -> Result<Option<Defer
 
 const IDS_PER_STATEMENT: usize = 500;
 
-/// What to do with callbacks that are still waiting.
+/// How an erasure treats callbacks that are still waiting.
 #[derive(Clone, Copy)]
 enum WaitingCallbackPolicy {
-    /// Erases and gives them up.
+    /// Erases waiting callbacks and stops their delivery.
     GiveUp,
-    /// Keeps them until they are settled or old, with their URL. The check keeps the tail of the number as a mark.
+    /// Keeps waiting callbacks and their URLs, until they are settled or old. The check keeps the last digits of its
+    /// number, to mark that its erasure is incomplete.
     Keep,
 }
 
-/// Erases the personal data of concluded checks.
+/// Erases the personal data of concluded checks and their callbacks.
 async fn erase<D: Database>(
     tx: &mut dyn Tx,
     checks: Vec<Row>,
     waiting: WaitingCallbackPolicy,
 ) -> Result<ErasureCounts, StoreError> {
-    // SQL conditions: the check has a waiting callback; the callback can be erased.
+    // `is_waiting`: the check has a waiting callback. `is_erasable`: the callback can be erased.
     let same_bucket = D::same_bucket("callbacks", "checks");
     let (is_waiting, is_erasable) = match waiting {
         WaitingCallbackPolicy::GiveUp => ("1 = 0".to_owned(), "1 = 1"),
@@ -150,7 +152,7 @@ async fn erase<D: Database>(
             &values,
         )
         .await?;
-        // The URL of a callback is not nullable, so it becomes empty.
+        // The column is not nullable, so an erased URL is empty.
         let empty_url = Value::Bytes(Vec::new());
         erased.callbacks += run(
             format!(
@@ -164,7 +166,7 @@ async fn erase<D: Database>(
             &[&values[..], &[empty_url]].concat(),
         )
         .await?;
-        // Attempts of a waiting callback keep their numbers and times: the next attempt continues from them.
+        // Keeps the attempts of a waiting callback, because the next attempt continues their numbers and times.
         erased.attempts += run(
             format!(
                 "delete from callback_attempts
@@ -192,7 +194,8 @@ async fn erase<D: Database>(
     Ok(erased)
 }
 
-/// Deletes the erasures of which nothing is left. A callback may have been settled or resent in the meantime.
+/// Deletes the pending erasures that are complete. Checks this again, because a callback may have been settled or
+/// resent in the meantime.
 async fn delete_completed_erasures(tx: &mut dyn Tx, ids: &[Uuid]) -> Result<(), StoreError> {
     let values: Vec<Value> = ids.iter().map(|id| Value::from(*id)).collect();
     let all = placeholders(1, ids.len());

@@ -1,4 +1,4 @@
-//! The request log.
+//! Stores the request log.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -25,7 +25,7 @@ macro_rules! columns {
     };
 }
 const COLUMN_COUNT: usize = 16;
-/// Both databases limit the parameters of a statement.
+/// Maximum number of rows in a statement, because both databases limit the number of parameters.
 const ROWS_PER_STATEMENT: usize = 1_000;
 
 #[async_trait]

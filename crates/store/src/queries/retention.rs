@@ -1,9 +1,11 @@
-//! Deletion of old checks with everything that belongs to them.
+//! Deletes old checks, with all rows that belong to them.
 //!
-//! The boundary in `check_retention` moves first: from then on lists omit all older checks, and do not count them. The
-//! rows follow in small transactions. Counters are kept, since usage outlives the checks.
+//! A deletion first moves the retention boundary in `check_retention`. From then on, lists neither show nor count
+//! checks before the boundary. The rows are then deleted in small transactions. The usage counters are kept, because
+//! usage is kept longer than checks.
 //!
-//! Where tables are partitioned by month, the boundary is the first of a month, and partitions before it are dropped.
+//! Where tables are partitioned by month, the boundary is the first day of a month, and the partitions before it are
+//! dropped.
 
 use std::time::{Duration, Instant};
 
@@ -18,13 +20,14 @@ use crate::{
     time_span::Span,
 };
 
-/// Checks of a statement.
+/// Maximum number of checks that one statement deletes.
 const MAX_CHUNK: u32 = 500;
-/// A chunk is planned for at most this part of a transaction, from the cost of the chunk before it. If the cost of a
-/// check rises tenfold, the transaction takes less than twice as long.
+/// Divides the time limit of a transaction. Each chunk is sized to take at most one part, judging by the cost of the
+/// previous chunk. If the cost of a check rises tenfold, the transaction therefore takes less than twice its time
+/// limit.
 const CHUNKS_PER_TRANSACTION: u32 = 10;
 
-/// Erasures that one transaction examines.
+/// Maximum number of pending erasures that one transaction examines.
 const MAX_ERASURES: i64 = 1_000;
 
 const MOVE_BOUNDARY: &str = "update check_retention set deleted_before = $1 where id = 1 and deleted_before < $1";
@@ -39,10 +42,10 @@ impl<D: Database> SqlStore<D> {
         let skip_locked = self.database.skip_locked_sql();
         let before = match D::DROP_PARTITIONS_SQL {
             None => before,
-            // Partitions are dropped as a whole.
+            // A partition can be dropped only as a whole, so the boundary is rounded to a month.
             Some(drop) => {
                 let month = first_of_month(before);
-                // Committed first: no list counts the checks of a partition that is gone.
+                // Committed before the drop, so that no list counts the checks of a dropped partition.
                 self.write(MOVE_BOUNDARY, values![month]).await?;
                 self.write(drop, values![month]).await?;
                 month
@@ -66,7 +69,7 @@ impl<D: Database> SqlStore<D> {
     }
 }
 
-/// The smallest id of a check that was created at `before` or later.
+/// Returns the smallest possible id of a check that was created at `before` or later.
 fn end_of(before: Timestamp) -> Uuid {
     Span::before(before.as_millisecond()).end_id()
 }
@@ -76,7 +79,8 @@ fn first_of_month(at: Timestamp) -> Timestamp {
     month.and_then(|month| month.start_of_day()).map_or(at, |start| start.timestamp())
 }
 
-/// `elapsed` is the duration of the transaction so far.
+/// Moves the retention boundary, and deletes checks until none is left or the time is up. `elapsed` returns the
+/// duration of the transaction so far.
 async fn delete_checks<D: Database>(
     tx: &mut dyn Tx,
     skip_locked: &str,
@@ -97,17 +101,17 @@ async fn delete_checks<D: Database>(
     Ok(DeletedChecks { checks, is_complete: false })
 }
 
-/// Checks of a chunk.
+/// Numbers of checks that a chunk has selected and deleted.
 struct Chunk {
     selected: u32,
-    /// Fewer than selected if another node deletes the same ones: not all databases can skip locked checks.
+    /// Less than `selected` if another node deletes the same checks: not all databases can skip locked rows.
     deleted: u64,
 }
 
 /// Deletes up to `size` concluded checks, oldest first.
 ///
-/// A check that is open, or whose callback is still being sent, stays until it has ended. Tables are written in the
-/// order of the batches, so that the two cannot deadlock.
+/// Checks that are open, or whose callback is still waiting, are not deleted. Writes the tables in the same order as
+/// batches do, so that the two cannot deadlock.
 async fn delete_chunk<D: Database>(
     tx: &mut dyn Tx,
     skip_locked: &str,
@@ -134,7 +138,7 @@ async fn delete_chunk<D: Database>(
     Ok(Chunk { selected: u32::try_from(ids.len()).unwrap_or(size), deleted: deleted.len() as u64 })
 }
 
-/// Deletes the erasures of checks that were dropped with their partition.
+/// Deletes pending erasures whose checks were dropped with their partition.
 async fn delete_orphaned_erasures(tx: &mut dyn Tx, end: Uuid) -> Result<(), StoreError> {
     let select = "select check_id as id from erasures where check_id < $1 order by check_id limit $2";
     let mut orphans = ids_of(tx.run(select, values![end, MAX_ERASURES]).await?)?;
@@ -157,12 +161,12 @@ fn ids_of(rows: Vec<Row>) -> Result<Vec<Uuid>, StoreError> {
     rows.into_iter().map(|row| row.reader("checks").uuid("id")).collect()
 }
 
-/// Chooses the number of checks that a transaction deletes next, so that it ends in time whatever a check costs: an old
-/// check may be in the cache, or many reads of a slow disk away.
+/// Chooses how many checks a transaction deletes next, so that the transaction ends in time. The cost of a check
+/// varies: its rows may be in the cache, or need many reads from a slow disk.
 #[derive(Debug)]
 struct ChunkSizer {
     max_duration: Duration,
-    /// The last chunk, and when it began.
+    /// Size of the last chunk, and the elapsed time at which it began.
     last: Option<(u32, Duration)>,
 }
 
@@ -171,8 +175,9 @@ impl ChunkSizer {
         ChunkSizer { max_duration, last: None }
     }
 
-    /// `elapsed` is the duration of the transaction so far. `None`: it should end. The first chunk is one check,
-    /// which measures the cost. A chunk is at most twice the one before.
+    /// Returns the size of the next chunk. `None`: the transaction should end. `elapsed` is the duration of the
+    /// transaction so far. The first chunk is a single check, which measures the cost. Each chunk is at most twice as
+    /// large as the one before.
     fn next_chunk(&mut self, elapsed: Duration) -> Option<u32> {
         let size = match self.last {
             None => 1,
@@ -195,7 +200,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_millis(10);
 
-    /// Runs a transaction with a manual clock. Returns its duration and the number of checks.
+    /// Simulates a transaction with a manual clock. Returns its duration and the number of deleted checks.
     fn transaction(cost_of_check: impl Fn(u32) -> Duration) -> (Duration, u32) {
         let (mut now, mut checks, mut sizer) = (Duration::ZERO, 0, ChunkSizer::new(LIMIT));
         while let Some(size) = sizer.next_chunk(now) {

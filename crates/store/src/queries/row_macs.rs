@@ -1,7 +1,7 @@
-//! MACs of rows that grant rights. The engine's [`RowSigner`] computes them; see its documentation.
+//! Signs and verifies rows that grant rights. The engine's [`RowSigner`] computes the MACs; see its documentation.
 //!
-//! A writer verifies a row before it changes it, and signs it afterwards: signing must not turn what somebody wrote to
-//! the database into what Ringtrue wrote.
+//! A writer verifies a row before it changes and signs it. Otherwise it would sign changes that somebody has made
+//! directly in the database.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ macro_rules! signed_account_columns {
 }
 pub(super) use signed_account_columns;
 
-/// The authenticated fields of a row, and its MAC.
+/// The fields that the MAC of a row covers, and the MAC.
 pub(super) struct SignedRow {
     table: &'static str,
     row: String,
@@ -48,7 +48,7 @@ impl SignedRow {
         signer.is_valid(&self.fields, self.mac)
     }
 
-    /// As [`is_valid`](Self::is_valid). Logs an altered row.
+    /// As [`is_valid`](Self::is_valid). Also logs an error if the row is invalid.
     pub(super) fn grants_rights(&self, signer: &dyn RowSigner) -> Result<bool, StoreError> {
         let is_valid = self.is_valid(signer)?;
         if !is_valid {
@@ -67,7 +67,7 @@ pub(super) fn read_mac(row: &mut RowReader) -> Result<Option<RowMac>, StoreError
     Ok(row.digest_or_null("row_mac")?.map(RowMac))
 }
 
-/// Reads [`signed_account_columns`].
+/// Reads the columns listed in [`signed_account_columns`].
 pub(super) fn read_signed_account(row: &mut RowReader) -> Result<(AccountId, SignedRow), StoreError> {
     let id = AccountId(row.uuid("id")?);
     let fields = RowFields::of_table("accounts")
@@ -83,7 +83,8 @@ pub(super) fn read_signed_account(row: &mut RowReader) -> Result<(AccountId, Sig
     Ok((id, SignedRow { table: "accounts", row: id.to_string(), fields, mac: read_mac(row)? }))
 }
 
-/// Locks an account. `false`: it does not exist. An altered row is an error, so that no writer signs it.
+/// Locks and verifies an account. Returns `false` if it does not exist. Fails if its row was altered, so that no writer
+/// signs the altered row.
 pub(super) async fn lock_account(
     tx: &mut dyn Tx,
     signer: &dyn RowSigner,
@@ -99,7 +100,7 @@ pub(super) async fn lock_signed_account(tx: &mut dyn Tx, account: AccountId) -> 
     row.map(|row| Ok(read_signed_account(&mut row.reader("accounts"))?.1)).transpose()
 }
 
-/// Signs an account as it is now. The caller has verified it by [`lock_account`], or has inserted it.
+/// Signs the current row of an account. The caller has verified the row with [`lock_account`], or has inserted it.
 pub(super) async fn sign_account(
     tx: &mut dyn Tx,
     signer: &dyn RowSigner,
@@ -112,7 +113,7 @@ pub(super) async fn sign_account(
     Ok(())
 }
 
-/// Whether the row of an account grants rights. `false`: altered, or it does not exist.
+/// Whether the row of an account grants rights. `false`: the row was altered, or does not exist.
 pub(super) async fn account_grants_rights(
     tx: &mut dyn Tx,
     signer: &dyn RowSigner,
@@ -123,7 +124,8 @@ pub(super) async fn account_grants_rights(
     read_signed_account(&mut row.reader("accounts"))?.1.grants_rights(signer)
 }
 
-/// `role` is the column: queries read it, too.
+/// Returns the fields that the MAC of a membership covers. Includes the column `role`, because queries read it
+/// directly.
 pub(super) fn membership_fields(account: AccountId, grants: &MembershipGrants, role: Role) -> RowFields {
     let name = |role: Option<Role>| role.map(|role| role.into_str());
     RowFields::of_table("memberships")
@@ -163,7 +165,8 @@ pub(super) fn signed_invitation(invitation: &Invitation, mac: Option<RowMac>) ->
     SignedRow { table: "invitations", row: invitation.id.to_string(), fields: invitation_fields(invitation), mac }
 }
 
-/// `expires_at` is not covered: each use extends a session, and the engine ends it by `created_at`.
+/// Returns the fields that the MAC of a session covers. Excludes `expires_at`, which each use of the session changes.
+/// The engine limits the duration of a session by `created_at`.
 pub(super) fn session_fields(token: TokenHash, account: AccountId, created_at: Timestamp) -> RowFields {
     RowFields::of_table("sessions").bytes(token.0).uuid(account.0).instant(created_at)
 }
@@ -195,7 +198,7 @@ pub(super) fn signed_link(
     SignedRow { table: "account_links", row: format!("of account {account}"), fields, mac }
 }
 
-/// Signs a credential as it is now.
+/// Signs the current row of a credential.
 pub(super) async fn sign_credential(
     tx: &mut dyn Tx,
     signer: &dyn RowSigner,
@@ -209,7 +212,7 @@ pub(super) async fn sign_credential(
     Ok(())
 }
 
-/// An altered credential is an error, so that no writer signs it.
+/// Verifies a credential. Fails if its row was altered, so that no writer signs the altered row.
 pub(super) async fn verify_credential(
     tx: &mut dyn Tx,
     signer: &dyn RowSigner,
@@ -221,7 +224,7 @@ pub(super) async fn verify_credential(
     if signed.grants_rights(signer)? { Ok(()) } else { Err(StoreError::Altered(signed.altered())) }
 }
 
-/// Reads `row_mac` and the columns of a credential.
+/// Reads `row_mac`, followed by the columns of a credential.
 pub(super) fn signed_credential(row: Row) -> Result<(ClientId, SignedRow), StoreError> {
     let (mac, credential) = row_mapping::credential_with_mac_from_row(row)?;
     let row = credential.client_id.to_string();

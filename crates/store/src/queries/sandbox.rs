@@ -1,4 +1,4 @@
-//! State of the simulated operator.
+//! Stores the state of the simulated operator.
 
 use async_trait::async_trait;
 use jiff::Timestamp;

@@ -1,6 +1,6 @@
-//! Sign-in: one-time links, throttling of logins, sessions.
+//! Stores sign-in data: one-time links, throttling of logins, and sessions.
 //!
-//! All nodes share the counts of failed logins by account and address.
+//! The counts of failed logins, by account and by address, are shared by all nodes.
 
 use std::collections::BTreeMap;
 
@@ -39,9 +39,10 @@ use crate::{
     row::{Row, RowReader, Value, values},
 };
 
-/// Sessions per account. The least recently used ones end.
+/// Maximum number of sessions per account. Beyond it, the least recently used sessions end.
 const MAX_SESSIONS: i64 = 50;
-/// Bounds the table against clients with many network addresses. The oldest entries are deleted early.
+/// Maximum number of throttle entries, against clients with many network addresses. Beyond it, the oldest entries are
+/// deleted before they expire.
 const MAX_ENTRIES: i64 = 100_000;
 
 #[async_trait]
@@ -309,7 +310,7 @@ impl<D: Database> SessionStore for SqlStore<D> {
     }
 }
 
-/// The workspace of a joined membership. `None`: not a member, or the membership was altered.
+/// Reads the workspace of a joined membership. `None`: the account is not a member, or the membership was altered.
 fn read_verified_workspace(
     row: &mut RowReader,
     signer: &dyn RowSigner,
@@ -352,7 +353,7 @@ pub(super) async fn insert_session(
     Ok(())
 }
 
-/// `None`: the session has ended, or it or its account was altered.
+/// Finds a session. `None`: it has ended, or its row or the row of its account was altered.
 async fn select_session(
     tx: &mut dyn Tx,
     signer: &dyn RowSigner,
@@ -382,7 +383,8 @@ async fn select_session(
     Ok(Some(SessionRecord { account, has_password, has_second_factor, memberships, created_at, seen_at }))
 }
 
-/// Counts an attempt for its account and its address, unless one of them is blocked.
+/// Counts a login attempt for its account and its address. If one of them is blocked, counts nothing and returns the
+/// block.
 async fn count_attempt(
     tx: &mut dyn Tx,
     attempt: LoginAttempt,
@@ -405,7 +407,8 @@ async fn count_attempt(
     Ok(TransactionEnd::Commit(None))
 }
 
-/// Marks a code as used. `false`: it was used before, or the second factor has changed.
+/// Marks a second-factor code as used. Returns `false` if the code was used before, or if the second factor has
+/// changed.
 pub(super) async fn use_second_factor(tx: &mut dyn Tx, used: SecondFactorUse) -> Result<bool, StoreError> {
     let SecondFactorUse { account, seed, proof } = used;
     let (update, value) = match proof {
@@ -423,7 +426,8 @@ pub(super) async fn use_second_factor(tx: &mut dyn Tx, used: SecondFactorUse) ->
     tx.exists(update, values![value, account, seed.0.as_slice()]).await
 }
 
-/// Records a successful login: resets its accounts, and takes back the attempts counted for its addresses.
+/// Records a successful login: resets the counts of its accounts, and subtracts its attempts from the counts of its
+/// addresses.
 pub(super) async fn record_success(tx: &mut dyn Tx, attempts: &[LoginAttempt]) -> Result<(), StoreError> {
     // Sorted, so that concurrent transactions lock the rows in the same order.
     let mut taken_back: BTreeMap<LoginThrottleKey, i64> = BTreeMap::new();
@@ -444,7 +448,8 @@ pub(super) async fn record_success(tx: &mut dyn Tx, attempts: &[LoginAttempt]) -
     Ok(())
 }
 
-/// Deletes a bounded number of expired entries, and of entries over the maximum. Returns the number of deleted rows.
+/// Deletes expired entries, and the oldest entries above the maximum, up to a limit. Returns the number of deleted
+/// rows.
 pub(super) async fn delete_expired_throttles(tx: &mut dyn Tx, now: Timestamp) -> Result<usize, StoreError> {
     let expired_before = now.saturating_sub(RESET_AFTER).unwrap_or(Timestamp::MIN);
     let delete = "delete from login_throttle where key_hash in
@@ -461,7 +466,8 @@ pub(super) async fn delete_expired_throttles(tx: &mut dyn Tx, now: Timestamp) ->
     Ok(expired.len() + surplus.len())
 }
 
-/// Sorted, so that concurrent transactions lock the rows in the same order.
+/// Returns the two keys of an attempt. They are sorted, so that concurrent transactions lock the rows in the same
+/// order.
 fn sorted_keys(attempt: LoginAttempt) -> [(LoginThrottleKey, u32); 2] {
     let mut keys = [(attempt.account, FREE_ATTEMPTS_PER_ACCOUNT), (attempt.address, FREE_ATTEMPTS_PER_ADDRESS)];
     keys.sort_unstable();
@@ -483,7 +489,7 @@ fn failed_logins_from_row(row: Row) -> Result<FailedLogins, StoreError> {
     Ok(FailedLogins { count, last_at: row.instant("last_attempt_at")? })
 }
 
-/// Ends the sessions and links of an account.
+/// Deletes the sessions and one-time links of an account.
 pub(super) async fn end_access(tx: &mut dyn Tx, account: AccountId) -> Result<(), StoreError> {
     tx.run("delete from sessions where account_id = $1", values![account]).await?;
     tx.run("delete from account_links where account_id = $1", values![account]).await?;

@@ -1,4 +1,4 @@
-//! Walks over all rows that have a MAC: to find altered ones, and to sign them again with a new key.
+//! Reads all rows that have a MAC, to find altered rows and to sign rows with a new key.
 
 use ringtrue_domain::{
     account::{AccountId, InvitationId},
@@ -24,7 +24,7 @@ use crate::{
     row_mapping::credential_columns,
 };
 
-/// The rows of a table with their keys, in the order of the keys.
+/// A table whose rows have a MAC. Its rows are read in the order of their keys.
 enum SignedTable {
     Accounts,
     Memberships,
@@ -32,7 +32,7 @@ enum SignedTable {
     Credentials,
 }
 
-/// The key of a row, as the parameters of an update.
+/// Key of a row, used as the parameters of an update.
 enum RowKey {
     Account(AccountId),
     Membership(AccountId, WorkspaceId),
@@ -106,8 +106,8 @@ pub(super) async fn find_altered_rows(
     Ok(altered)
 }
 
-/// Replaces the MACs by those of a new hash key, and deletes the other hashes of the old one. Rows that the old key did
-/// not sign stay invalid.
+/// Replaces the MACs by those of a new hash key, and deletes sessions, identities and other data that was hashed with
+/// the old key. Rows without a valid MAC of the old key stay invalid.
 pub(super) async fn replace_macs(
     tx: &mut dyn Tx,
     version: ControlPlaneVersion,
@@ -142,7 +142,7 @@ pub(super) async fn replace_macs(
         reset.signed_rows += 1;
         let mac = new.sign(&signed.fields)?;
         match key {
-            // Its identity may be gone.
+            // Signed from the database, because the account's identity may have just been deleted.
             RowKey::Account(account) => sign_account(tx, new, account).await?,
             RowKey::Membership(account, workspace) => {
                 let update = "update memberships set row_mac = $1 where account_id = $2 and workspace_id = $3";
@@ -160,7 +160,7 @@ pub(super) async fn replace_macs(
 
 const MACS_PER_STATEMENT: usize = 500;
 
-/// Updates many rows per statement: there may be thousands of credentials, and a transaction has only seconds.
+/// Updates many rows in each statement: there may be thousands of credentials, and a transaction has only seconds.
 async fn replace_credential_macs(
     tx: &mut dyn Tx,
     macs: &[(ClientId, RowMac)],
@@ -175,7 +175,7 @@ async fn replace_credential_macs(
             cases.push(format!("when ${index} then ${}", index + 1));
             clients.push(format!("${index}"));
         }
-        // The `else` column gives PostgreSQL the type of the parameters.
+        // The column in the `else` branch tells PostgreSQL the type of the parameters.
         let sql = format!(
             "update credentials set changed = $1, row_mac = case client_id {} else row_mac end where client_id in ({})",
             cases.join(" "),

@@ -1,7 +1,7 @@
-//! Parts of concatenated SMS.
+//! Stores the parts of concatenated SMS until they are complete.
 //!
-//! The row of an SMS serialises its parts: the first statement of [`add`] locks it until the commit. Of two nodes that
-//! add the last two parts concurrently, the second therefore sees all of them.
+//! Each SMS has a row, which the first statement of [`add`] locks until the commit. If two nodes add the last two parts
+//! concurrently, the second node therefore sees all parts.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -18,17 +18,17 @@ use crate::{
     row::{Row, values},
 };
 
-/// Inserts or locks the row of an SMS.
+/// Inserts the row of an SMS, or locks the existing row.
 const LOCK: &str = "insert into concatenated_sms (sms_key, sms_id, connector, sender_hash, total_parts, expires_at)
      values ($1, $2, $3, $4, $5, $6)
      on conflict (sms_key) do update set sms_key = excluded.sms_key
      returning sms_id, expires_at, processed_at";
 
-/// Begins a newer SMS in the row of an older one.
+/// Replaces an older SMS in its row by a newer SMS with the same key.
 const RESTART: &str =
     "update concatenated_sms set sms_id = $1, expires_at = $2, processed_at = null where sms_key = $3";
 
-/// The limit keeps the count cheap.
+/// Counts a sender's SMS that are neither processed nor expired. The `limit` keeps the count cheap.
 const COUNT_OF_SENDER: &str = "select count(*) from
     (select 1 from concatenated_sms where sender_hash = $1 and processed_at is null and expires_at > $2 limit $3) as sms";
 const COUNT_OF_CONNECTOR: &str = "select count(*) from
@@ -68,7 +68,7 @@ async fn add(tx: &mut dyn Tx, part: &ReceivedSmsPart) -> Result<TransactionEnd<A
         }
     }
     if is_new {
-        // The new SMS is counted too.
+        // The row of the new SMS is already inserted, so the count includes it.
         let beyond = |limit: u32| i64::from(limit) + 1;
         let (per_sender, per_connector) = (beyond(limits.per_sender), beyond(limits.per_connector));
         if tx.number(COUNT_OF_SENDER, values![*sender, *now, per_sender]).await? >= per_sender

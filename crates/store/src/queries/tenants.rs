@@ -1,4 +1,4 @@
-//! Workspaces, projects and credentials.
+//! Stores workspaces, projects and credentials.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -265,7 +265,7 @@ impl<D: Database> ProjectStore for SqlStore<D> {
     }
 }
 
-/// The column of a filter field.
+/// Returns the column for a filter field.
 fn project_column(field: &str) -> Option<&'static str> {
     Some(match field {
         "project_id" => "id",
@@ -425,7 +425,7 @@ impl<D: Database> CredentialStore for SqlStore<D> {
             }
             let update = "update credentials set deleted_at = $1, changed = $2 where client_id = $3";
             tx.run(update, values![at, version.0, client_id.as_str()]).await?;
-            // An altered credential can be deleted: signed with its deletion, it grants nothing.
+            // Deleting an altered credential is safe: it is signed together with its deletion, so it grants nothing.
             sign_credential(tx, &*signer, &client_id).await?;
             insert_audit_event(tx, &event).await?;
             Ok(TransactionEnd::Commit(TenantLookup::Found(DeleteCredentialOutcome::Deleted)))
@@ -465,7 +465,7 @@ impl<D: Database> CredentialStore for SqlStore<D> {
 
     async fn record_credential_uses(&self, uses: &[(ClientId, Timestamp)]) -> Result<(), StoreError> {
         for uses in uses.chunks(USES_PER_TRANSACTION) {
-            // Sorted, so that nodes cannot deadlock.
+            // Sorted, so that the transactions of several nodes cannot deadlock.
             let mut uses = uses.to_vec();
             uses.sort_unstable();
             self.transact(work!(|tx| {
@@ -482,15 +482,15 @@ impl<D: Database> CredentialStore for SqlStore<D> {
     }
 }
 
-/// `last_used_at` does not make an expected state stale.
+/// Clears `last_used_at`, so that a use does not count as a change since the credential was read.
 fn without_use(credential: Credential) -> Credential {
     Credential { last_used_at: None, ..credential }
 }
 
-/// Keeps transactions short.
+/// Maximum number of uses that one transaction records, to keep transactions short.
 const USES_PER_TRANSACTION: usize = 200;
 
-/// The condition for the credentials of an owner that are not deleted, and its parameters.
+/// Returns the condition for an owner's credentials that are not deleted, and its parameters.
 fn not_deleted_condition(owner: CredentialOwner) -> (&'static str, Vec<Value>) {
     match owner {
         CredentialOwner::Workspace(workspace) => {
@@ -513,8 +513,9 @@ async fn count_live(tx: &mut dyn Tx, owner: CredentialOwner, now: Timestamp) -> 
     tx.number(sql, &values).await
 }
 
-/// Whether a credential can be used and no other credential of its workspace can, except those that retire. The caller
-/// holds the lock on the control plane version, so no other deletion runs at the same time.
+/// Whether a credential can be used, and is the last one of its workspace that can. Other credentials that are about to
+/// retire do not count. The caller holds the lock on the control-plane version, so no other deletion runs at the same
+/// time.
 async fn is_last_of_workspace(
     tx: &mut dyn Tx,
     owner: CredentialOwner,
@@ -536,11 +537,11 @@ async fn is_last_of_workspace(
     Ok(tx.number(usable, &values).await? > 0 && tx.number(others, &values).await? == 0)
 }
 
-/// Minimum retention of deleted credentials, so that a disconnected node still learns of the deletion.
+/// Minimum retention of deleted credentials, so that a node that was disconnected still learns of the deletion.
 const TOMBSTONE_RETENTION_MILLIS: i64 = 60 * 60 * 1_000;
 
-/// Deletes all but the newest deleted or expired credentials of a workspace. Runs on every create, so few rows go at a
-/// time.
+/// Deletes the oldest credentials of a workspace that were deleted, have retired or have expired, and keeps the newest
+/// `kept`. Runs on every create, so it deletes few rows at a time.
 async fn delete_oldest_dead(
     tx: &mut dyn Tx,
     owner: CredentialOwner,
@@ -558,7 +559,7 @@ async fn delete_oldest_dead(
     Ok(())
 }
 
-/// Replaces all credentials of a project by a new one.
+/// Replaces all credentials of a project with a new one.
 async fn replace_credentials(
     tx: &mut dyn Tx,
     signer: &dyn RowSigner,
@@ -609,7 +610,7 @@ async fn insert_credential(
     Ok(())
 }
 
-/// Workspace owners do not see the credentials of projects.
+/// Checks whether `owner` may see a credential. A workspace does not see the credentials of its projects.
 fn visible_to(owner: CredentialOwner, row: Option<Row>) -> Result<TenantLookup<Credential>, StoreError> {
     let Some(row) = row else { return Ok(TenantLookup::NotFound) };
     let credential = row_mapping::credential_from_row(row)?;

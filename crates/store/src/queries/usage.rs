@@ -1,4 +1,4 @@
-//! Hourly and daily usage counters.
+//! Stores hourly and daily usage counters.
 
 use std::collections::BTreeMap;
 
@@ -22,16 +22,16 @@ use crate::{
     row_mapping,
 };
 
-/// The key of a counter. Counters are updated in this order, so that batches cannot deadlock.
+/// Key of a counter. Counters are updated in the order of their keys, so that batches cannot deadlock.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CounterKey {
     pub project: ProjectId,
     pub hour: String,
     pub product: &'static str,
     pub status: &'static str,
-    /// -1: no match result.
+    /// 1: match, 0: no match, -1: no verdict.
     pub matched: i16,
-    /// Empty: no network.
+    /// Empty if the check has no network.
     pub network: String,
 }
 
@@ -48,11 +48,12 @@ impl From<&UsageDelta> for CounterKey {
     }
 }
 
-/// Sums up the changes of each counter.
+/// Adds up the changes of each counter.
 pub(crate) fn merge_counts<'a>(
     counts: impl IntoIterator<Item = &'a UsageDelta>,
 ) -> Result<BTreeMap<CounterKey, i64>, StoreError> {
-    // Most changes have the same key, and a `CounterKey` is expensive: it formats the hour.
+    // Groups by cheaper keys first. Most changes have the same key, and a `CounterKey` is expensive, because it formats
+    // the hour.
     let mut grouped = BTreeMap::new();
     for count in counts {
         let UsageDelta { project, product, at, status, matched, network, .. } = count;
@@ -99,7 +100,7 @@ macro_rules! upsert_counters_sql {
 }
 pub(crate) use upsert_counters_sql;
 
-/// The statements that update the hourly and daily counters of slot 0, with their parameters.
+/// Returns the statements that update the hourly and daily counters of slot 0, with their parameters.
 pub(crate) fn upsert_counters(counts: &[UsageDelta]) -> Result<Vec<(&'static str, [Value; 7])>, StoreError> {
     let hours = merge_counts(counts)?;
     let days = roll_up_to_days(&hours);
@@ -121,7 +122,7 @@ pub(crate) fn upsert_counters(counts: &[UsageDelta]) -> Result<Vec<(&'static str
     Ok(hours.chain(days.into_iter().map(|change| (day_sql, values(change)))).collect())
 }
 
-/// Updates counters in the transaction of the counted change.
+/// Updates counters in the same transaction as the change that they count.
 pub(crate) async fn apply_changes(tx: &mut dyn Tx, counts: &[UsageDelta]) -> Result<(), StoreError> {
     for (sql, values) in upsert_counters(counts)? {
         tx.run(sql, &values).await?;
@@ -148,9 +149,9 @@ impl<D: Database> UsageStore for SqlStore<D> {
     }
 }
 
-/// Sums up the counters of a workspace's projects by period.
+/// Returns the query that sums up the counters of a workspace's projects by period.
 fn usage_sql(grouping: UsageGrouping, has_project: bool) -> String {
-    // The name of a period is a prefix of the hour's name.
+    // The name of a day or month is a prefix of the names of its hours.
     let prefix_length = match grouping {
         UsageGrouping::Hour => 13,
         UsageGrouping::Day => 10,
@@ -167,7 +168,7 @@ fn usage_sql(grouping: UsageGrouping, has_project: bool) -> String {
     )
 }
 
-/// The name of the first hour that starts at or after an instant.
+/// Returns the name of the first hour that starts at or after an instant.
 fn first_full_hour(at: Timestamp) -> String {
     let hour = SignedDuration::from_hours(1);
     let since_hour_start =

@@ -1,4 +1,4 @@
-//! Verifications: lookup, and the move from one step to the next.
+//! Stores verifications: finds them, and advances them from one step to the next.
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
@@ -35,7 +35,7 @@ use crate::{
     row::{Row, Value, values},
 };
 
-/// Verifications of one statement.
+/// Maximum number of verifications that one statement reads.
 const MAX_MARKS: usize = 200;
 
 #[async_trait]
@@ -139,7 +139,7 @@ impl<D: Database> VerificationStore for SqlStore<D> {
 }
 
 impl<D: Database> SqlStore<D> {
-    /// The times of the creates that count towards the limit of a number, in order.
+    /// Returns the creation times of the checks that count towards the limit of a number, oldest first.
     async fn counted_creates(&self, query: &NumberLimitQuery, product: Product) -> Result<Vec<i64>, StoreError> {
         let NumberLimitQuery { project, number, limit, at, .. } = *query;
         let since = at.as_millisecond() - number_limit::window_millis(limit);
@@ -155,12 +155,12 @@ impl<D: Database> SqlStore<D> {
     }
 }
 
-/// The newest creates of a number in SQLite, which counts the checks themselves.
+/// Selects the newest creation times for a number in SQLite, which counts rows of `checks`.
 const COUNTED_CREATES_SQL: &str = "select created_at from checks
                                     where number_hash = $1 and project_id = $2 and created_at > $3 and product = $4
                                     order by created_at desc limit $5";
 
-/// Oldest first.
+/// Returns the creation times, oldest first.
 fn counted_times(newest_first: Vec<Row>) -> Result<Vec<i64>, StoreError> {
     newest_first.into_iter().rev().map(|row| row.reader("checks").int("created_at")).collect()
 }
@@ -177,8 +177,9 @@ fn page_version_from_row(row: Row) -> Result<(CheckId, PageVersion), StoreError>
     Ok((id, version))
 }
 
-/// Everything of a move, in the order of tables of the batches. The first statement locks the verification's row, so
-/// that moves of one verification happen one after the other, and only the first finds its step.
+/// Advances a verification to its next step or its end. Writes tables in the same order as the batches do. The first
+/// statement locks the row of the verification, so that concurrent calls run one after the other, and only the first
+/// finds the expected step.
 async fn move_on<D: Database>(tx: &mut dyn Tx, advance: Advance) -> Result<TransactionEnd<AdvanceOutcome>, StoreError> {
     let Advance { verification, from, deadline, ended, progress, to, at, options } = advance;
     let AdvanceOptions { unless_verdict, input, ignores_number_limit, idempotent_response } = options;
@@ -187,7 +188,7 @@ async fn move_on<D: Database>(tx: &mut dyn Tx, advance: Advance) -> Result<Trans
         AdvanceTo::SimSwap { check, .. } => *check,
         AdvanceTo::End { .. } => verification,
     };
-    // The end erases the input.
+    // The sealed input is erased when the verification ends.
     let input_sql = if matches!(to, AdvanceTo::End { .. }) { "null" } else { "coalesce($5, input)" };
     let update = format!(
         "update verifications set step_id = $1, progress = $2, input = {input_sql}
@@ -257,8 +258,8 @@ async fn move_on<D: Database>(tx: &mut dyn Tx, advance: Advance) -> Result<Trans
     Ok(TransactionEnd::Commit(AdvanceOutcome::Advanced { step_was_pending, was_pending }))
 }
 
-/// Keeps the hash of the code that was redeemed for the verdict of a step, before the conclusion deletes its redirect
-/// session.
+/// Copies the hash of the code that was redeemed for a step's verdict to the verification. Called before the conclusion
+/// of the step deletes its redirect session.
 async fn keep_code<D: Database>(
     tx: &mut dyn Tx,
     verification: CheckId,
@@ -275,8 +276,8 @@ async fn keep_code<D: Database>(
     tx.query(update.into(), values![code, verification]).await.map(drop)
 }
 
-/// Concludes an open check, and writes what belongs to it. Returns whether it was pending; `None` if it is concluded, or
-/// has a verdict that must stay.
+/// Concludes an open check, and writes the rows that belong to it. Returns whether the check was pending. `None`: the
+/// check is already concluded, or has a verdict that must be kept.
 async fn conclude<D: Database>(
     tx: &mut dyn Tx,
     conclude: ConcludeCheck,
@@ -324,7 +325,7 @@ async fn conclude<D: Database>(
         tx.query(insert.into(), values).await?;
     }
     if conclusion.product.facts().is_silent {
-        // The delete waits for a concurrent verdict and then sees it.
+        // If a verdict is being stored concurrently, the delete waits for it and then finds it.
         let condition = if unless_verdict { "and code_hash is null" } else { "" };
         let delete = format!("delete from redirect_sessions where check_id = $1 {condition} {in_bucket}");
         tx.query(delete.into(), values![id]).await?;
@@ -339,7 +340,7 @@ async fn conclude<D: Database>(
     Ok(Some(before.was_pending))
 }
 
-/// Inserts a check with its redirect session.
+/// Inserts a check and its redirect session, if it needs one.
 async fn insert<D: Database>(
     tx: &mut dyn Tx,
     new: CheckRow<'_>,
@@ -394,7 +395,7 @@ async fn open_redirect_session<D: Database>(
     session: &NewRedirectSession,
 ) -> Result<TransactionEnd<Option<OpenedSession>>, StoreError> {
     let NewRedirectSession { verification, step, input, at } = session;
-    // Locks the check, as its conclusion does, which deletes the session.
+    // Locks the check. Its conclusion locks it too, before it deletes the session.
     let lock = format!(
         "update checks set status = status where id = $1 and status in ('ACCEPTED', 'PENDING') {} returning id",
         in_bucket::<D>("", *step)
@@ -414,7 +415,7 @@ async fn open_redirect_session<D: Database>(
     Ok(TransactionEnd::Commit(Some(OpenedSession { pending })))
 }
 
-/// Returns whether the verification was already pending.
+/// Marks a verification as pending. Returns whether it was already pending.
 async fn mark_pending<D: Database>(
     tx: &mut dyn Tx,
     verification: CheckId,
@@ -426,7 +427,7 @@ async fn mark_pending<D: Database>(
     Ok(marked.is_none())
 }
 
-/// Replaces the deadline of a verification by that of its next step.
+/// Replaces the deadline of a verification by that of its next step. `after` is `None` at the end of the verification.
 async fn move_deadline<D: Database>(
     tx: &mut dyn Tx,
     verification: CheckId,
@@ -444,8 +445,8 @@ async fn move_deadline<D: Database>(
     Ok(())
 }
 
-/// Counts a check of its number. `true`: the limit is reached, and nothing may be written. A check that ignores the limit
-/// only counts.
+/// Applies the limit of a number to a new check, and counts the check. Returns `true` if the limit is reached; the
+/// caller must then roll back. A check that ignores the limit is only counted.
 async fn is_over_limit<D: Database>(
     tx: &mut dyn Tx,
     new: &InsertCheck,
@@ -460,7 +461,7 @@ async fn is_over_limit<D: Database>(
         return Ok(!ignores_limit);
     }
     if D::DELETE_NUMBER_LIMITS_SQL.is_none() {
-        // Its row counts.
+        // Needs no separate count, because the inserted row counts.
         if ignores_limit {
             return Ok(false);
         }

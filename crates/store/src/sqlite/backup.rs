@@ -1,8 +1,8 @@
-//! Online backup of a `SQLite` file.
+//! Backs up a `SQLite` file while servers use it.
 //!
-//! The backup reads one snapshot in a read transaction. Readers and the writer of the source do not wait for each other
-//! in WAL mode, and the open transaction keeps the snapshot: without it, every commit of a running server would restart
-//! the backup. Until it ends, the log of the source grows.
+//! The backup reads one snapshot in a read transaction. In WAL mode, the readers and the writer of the source do not
+//! wait for it. The transaction stays open to keep the snapshot: without it, every commit of a running server would
+//! restart the backup. The write-ahead log of the source grows until the backup ends.
 
 use std::{fs::File, io, path::Path};
 
@@ -17,10 +17,10 @@ use super::{
 };
 use crate::{BackupError, BackupProgress};
 
-/// Pages between two reports of progress: four megabytes.
+/// Number of pages that are copied between two progress reports: four megabytes.
 const PAGES_PER_STEP: i32 = 1_024;
 
-/// Copies the database to a new file, which appears under its name when it is complete. Returns its size in bytes.
+/// Copies the database to a new file, which gets its name only when it is complete. Returns its size in bytes.
 pub(crate) fn back_up(
     source: &Path,
     target: &Path,
@@ -44,7 +44,7 @@ pub(crate) fn back_up(
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    // Readable by its owner only.
+    // A temporary file is readable only by its owner.
     let copy = tempfile::Builder::new().prefix(".ringtrue-backup-").tempfile_in(folder).map_err(file_error)?;
     let mut connection = Connection::open(copy.path()).map_err(database_error)?;
     let backup = Backup::new(&source, &mut connection).map_err(database_error)?;
@@ -52,7 +52,7 @@ pub(crate) fn back_up(
         match backup.step(PAGES_PER_STEP).map_err(database_error)? {
             StepResult::Done => break,
             StepResult::Busy | StepResult::Locked => return Err(BackupError::Locked),
-            // `More`; the enum is not exhaustive.
+            // `StepResult::More`. A wildcard, because the enum is not exhaustive.
             _ => {
                 let progress = backup.progress();
                 let pages = |count: i32| u64::try_from(count).unwrap_or(0);
@@ -71,7 +71,7 @@ pub(crate) fn back_up(
         io::ErrorKind::AlreadyExists => BackupError::Exists { path: target.to_owned() },
         _ => file_error(error.error),
     })?;
-    // The name is durable, too.
+    // Syncs the directory, so that the file's name is durable too.
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(file_error)?;
     Ok(bytes)
 }

@@ -18,21 +18,21 @@ use crate::{
 
 /// A frequent write of the data plane.
 ///
-/// The write ops of a batch run without a savepoint each. An op should roll back before its first write: otherwise the
-/// whole batch runs again, with savepoints.
+/// The write ops of a batch run without savepoints. An op that rolls back should do so before its first write:
+/// otherwise the whole batch is repeated with a savepoint for each op.
 pub(super) trait WriteOp: Operation {
-    /// Whether the caller gets the result only after the fsync. `false` suits an intermediate step whose result is not
-    /// reported outside: the write that follows it is durable only together with it.
+    /// Whether the caller gets the result only after the fsync. `false` suits an intermediate step whose result does
+    /// not leave the process: a later write can become durable only together with this one.
     fn waits_for_sync(&self) -> bool {
         true
     }
 
-    /// Runs again if the batch is rolled back.
+    /// Runs the op. Called again if the batch is rolled back.
     fn run(&self, tx: &mut BatchTransaction<'_>) -> Result<TransactionEnd<Self::Output>, StoreError>;
 }
 
-/// The transaction of a batch of write ops. It shares prepared statements between them, and defers inserts of concluded
-/// checks and counter updates to one write at the end.
+/// The transaction of a batch of write ops. The ops share prepared statements. Inserts of concluded checks and updates
+/// of counters are deferred, and written together at the end.
 pub(super) struct BatchTransaction<'c> {
     connection: &'c Connection,
     statements: Vec<(&'static str, CachedStatement<'c>)>,
@@ -40,7 +40,7 @@ pub(super) struct BatchTransaction<'c> {
     counts: Vec<UsageDelta>,
 }
 
-/// Lengths of the deferred writes.
+/// Marks a position in the deferred writes, so that those of an op that is undone can be dropped.
 #[derive(Clone, Copy)]
 pub(super) struct DeferredMark {
     concluded: usize,
@@ -74,7 +74,8 @@ impl<'c> BatchTransaction<'c> {
         Ok(())
     }
 
-    /// Returns the number of changed rows. Cheaper than `returning`, for which `SQLite` builds a temporary table.
+    /// Runs a statement and returns the number of changed rows. Cheaper than `returning`, for which `SQLite` builds a
+    /// temporary table.
     pub(super) fn execute(&mut self, sql: &'static str, values: &[Value]) -> Result<usize, StoreError> {
         let changed = self.statement(sql).and_then(|statement| statement.execute(params_from_iter(values)));
         changed.map_err(|error| store_error(&error))
@@ -98,7 +99,7 @@ impl<'c> BatchTransaction<'c> {
     }
 
     fn statement(&mut self, sql: &'static str) -> rusqlite::Result<&mut Statement<'c>> {
-        // Compares addresses: comparing the texts would cost more than some statements.
+        // Compares addresses, because comparing the texts would cost more than some statements.
         let known = self.statements.iter().position(|(known, _)| ptr::eq(*known, sql));
         let index = known.unwrap_or(self.statements.len());
         if known.is_none() {

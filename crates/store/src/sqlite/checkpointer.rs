@@ -1,8 +1,8 @@
-//! Checkpoints on a connection of their own.
+//! Runs checkpoints on a separate connection.
 //!
-//! `SQLite` copies the log into the database file when a commit makes the log long: the writer then waits for the copy of
-//! thousands of pages. After a bulk write, which changes many pages, another connection does this first. It blocks
-//! neither the writer nor readers, and leaves little for the writer to copy.
+//! If a commit makes the write-ahead log long, `SQLite` copies the log into the database file, and the writer waits
+//! until thousands of pages are copied. After a bulk write, which changes many pages, this connection copies them
+//! first. It blocks neither the writer nor readers, and leaves little for the writer to copy.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,8 @@ impl Checkpointer {
         Checkpointer { path, connection: Mutex::new(None) }
     }
 
-    /// Copies what is in the log. Skips pages that a reader still needs, and does nothing if another connection is at it.
+    /// Copies the log into the database file. Skips pages that a reader still needs. Does nothing if another connection
+    /// is already running a checkpoint.
     pub(super) fn run(&self) -> Result<(), StoreError> {
         let mut connection = self.connection.lock();
         let connection = match &mut *connection {

@@ -1,4 +1,4 @@
-//! Checks that are created concluded, and inserted together at the end of a batch.
+//! Inserts checks that are concluded on creation, together at the end of a batch.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use super::connection::store_error;
 use crate::{operation::InsertCheck, row::Value};
 
 const CONCLUDED_COLUMN_COUNT: usize = 14;
-/// Statements by number of rows, largest first.
+/// Insert statements with their number of rows, largest first.
 static INSERTS: LazyLock<[(usize, String); 3]> = LazyLock::new(|| [32, 8, 1].map(|rows| (rows, insert_sql(rows))));
 
 fn insert_sql(rows: usize) -> String {
@@ -24,8 +24,9 @@ fn insert_sql(rows: usize) -> String {
     )
 }
 
-/// Checks that are created concluded, as rows of `checks`. They may be written late, because callers get the ids only
-/// after the commit: with one statement for each row the statement overhead would be as large as the insert.
+/// Rows of `checks` for checks that are concluded on creation. They are collected and inserted with few statements,
+/// because the overhead of a statement is as large as the insert of a row. The delay is safe: callers get the ids only
+/// after the commit.
 #[derive(Debug, Default)]
 pub(super) struct ConcludedCheckRows(Vec<[Value; CONCLUDED_COLUMN_COUNT]>);
 
@@ -60,7 +61,7 @@ impl ConcludedCheckRows {
     }
 
     pub(super) fn write(mut self, connection: &Connection) -> Result<(), StoreError> {
-        // Ascending ids append to the table's tree.
+        // Inserting in ascending order of ids appends to the table's B-tree.
         self.0.sort_unstable_by_key(|row| if let Value::Uuid(id) = row[0] { id } else { Uuid::nil() });
         let mut rest = &self.0[..];
         for (rows, sql) in &*INSERTS {

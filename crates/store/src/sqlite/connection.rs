@@ -1,4 +1,4 @@
-//! Opens connections with uniform settings, implements [`Tx`] over them, and maps errors.
+//! Opens connections with uniform settings, implements [`Tx`] for `SQLite`, and maps errors.
 
 use std::{path::Path, time::Duration};
 
@@ -16,19 +16,21 @@ use crate::{
     row::{Row, Value},
 };
 
-/// Limit of waiting for another process's lock. Shorter than the timeout of a call, so that the caller gets the reason.
+/// Maximum wait for the lock of another process. Shorter than the timeout of a call, so that the caller gets the real
+/// error.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(3);
 
 const STATEMENT_CACHE_CAPACITY: usize = 128;
-/// Size of the write-ahead log that triggers a checkpoint. Most pages are written many times between two checkpoints.
+/// Number of pages in the write-ahead log that triggers a checkpoint. Large, because most pages are written many times
+/// between two checkpoints, but copied only once.
 const CHECKPOINT_PAGES: u32 = 4_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
-    /// A commit returns before the log is synced: `wal_syncer` does that.
+    /// Reads and writes. A commit returns before the log is synced: `wal_syncer` syncs it.
     Write,
-    /// Creates a missing file. A commit is durable when it returns.
+    /// Reads and writes, and creates a missing file. A commit is durable when it returns.
     Create,
 }
 
@@ -42,25 +44,26 @@ pub(super) fn open(path: &Path, access: Access) -> Result<Connection, StoreError
         let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE_CAPACITY);
-        // Otherwise plans depend on the bound values, and a cached statement is prepared again for other values.
+        // Makes plans independent of the bound values. Otherwise a cached statement may be prepared again for other
+        // values.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         if access != Access::Read {
             connection.pragma_update(None, "journal_mode", "wal")?;
             let synchronous = if access == Access::Write { "normal" } else { "full" };
             connection.pragma_update(None, "synchronous", synchronous)?;
             connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
-            // A long read lets the log grow. The limit truncates it afterwards.
+            // The log grows during a long read. This limit truncates it afterwards.
             connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
         }
         connection.pragma_update(None, "foreign_keys", true)?;
-        // As in PostgreSQL.
+        // `like` is case-sensitive, as in PostgreSQL.
         connection.pragma_update(None, "case_sensitive_like", true)?;
         Ok(connection)
     };
     set_up().map_err(|error| store_error(&error))
 }
 
-/// A transaction whose statements complete synchronously.
+/// Implements [`Tx`]. Its statements complete synchronously.
 #[derive(Debug)]
 pub(super) struct SqliteTx<'c> {
     pub connection: &'c mut Connection,
@@ -71,7 +74,7 @@ impl Tx for SqliteTx<'_> {
         let found = match sql {
             Sql::Cached(sql) => query_cached(self.connection, &sql, values),
             Sql::Composed(sql) => {
-                // SQLite treats `$1` as a name and searches all names of the statement; `?1` is an index.
+                // `?1` is an index. SQLite treats `$1` as a name, and would search all parameter names for it.
                 let sql = sql.replace('$', "?");
                 let found =
                     self.connection.prepare(&sql).and_then(|mut statement| collect_rows(&mut statement, values));
@@ -95,7 +98,7 @@ pub(super) fn execute(connection: &Connection, sql: &'static str, values: &[Valu
     changed.map_err(|error| store_error(&error))
 }
 
-/// Returns the output of a future over [`SqliteTx`], which is always ready.
+/// Returns the output of a future that uses only [`SqliteTx`], and is therefore ready on the first poll.
 pub(super) fn poll_ready<T>(future: BoxFuture<'_, Result<T, StoreError>>) -> Result<T, StoreError> {
     future.now_or_never().unwrap_or_else(|| Err(StoreError::Refused("a transaction awaited another future".to_owned())))
 }
@@ -115,7 +118,7 @@ pub(crate) fn to_value(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => Value::Int(number),
-        // No column is real. The mapping reports a wrong type.
+        // No column has the type `real`. As text, the row mapping reports it as a wrong type.
         ValueRef::Real(number) => Value::Text(number.to_string()),
         ValueRef::Text(text) => {
             String::from_utf8(text.to_vec()).map_or_else(|invalid| Value::Bytes(invalid.into_bytes()), Value::Text)
@@ -137,7 +140,7 @@ impl ToSql for Value {
     }
 }
 
-/// Distinguishes temporary (`Unavailable`) from permanent (`Refused`) errors.
+/// Maps an error to a temporary (`Unavailable`) or permanent (`Refused`) store error.
 pub(crate) fn store_error(error: &rusqlite::Error) -> StoreError {
     let Some(code) = error.sqlite_error_code() else { return StoreError::Refused(error.to_string()) };
     let unavailable = |why: &str| StoreError::Unavailable(format!("{why} ({error})"));

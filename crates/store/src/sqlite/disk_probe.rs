@@ -1,6 +1,6 @@
 //! Detects a full disk.
 //!
-//! On a full disk, `SQLite` still commits small transactions while its log has room that was allocated before. Other
+//! On a full disk, `SQLite` still commits small transactions while the log file has allocated space left. Larger
 //! transactions fail.
 
 use std::{
@@ -15,18 +15,18 @@ use tokio::{sync::Mutex, time::Instant};
 
 use super::thread_stopped_error;
 
-/// More than the largest batch that is common.
+/// Size of the larger probe. Exceeds the size of all common batches.
 const PROBE_BYTES: usize = 256 << 10;
-/// Enough to find out whether the disk responds.
+/// Size of the small probe, which only tests whether the disk responds.
 const SMALL_PROBE_BYTES: usize = 4 << 10;
-/// Interval of the larger writes, which wear the disk.
+/// Interval between larger probes, which would wear the disk if they were frequent.
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct DiskProbe {
     directory: PathBuf,
-    /// Time of the last larger write that succeeded. Locked by the running probe: on a disk that does not respond, only
-    /// one thread waits.
+    /// Time of the last larger probe that succeeded. The running probe holds the lock, so that only one thread waits
+    /// for a disk that does not respond.
     succeeded_at: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -52,8 +52,8 @@ impl DiskProbe {
     }
 }
 
-/// Writes a temporary file beside the database, and waits until it is on the disk. The file has no name, so it does not
-/// outlive the process.
+/// Writes a temporary file beside the database, and syncs it to the disk. The file has no name, so the system deletes
+/// it when the process ends.
 fn write_to_disk(directory: &Path, bytes: usize) -> Result<(), StoreError> {
     let write = || -> io::Result<()> {
         let mut file = tempfile::tempfile_in(directory)?;

@@ -1,4 +1,4 @@
-//! Jobs of the writer: what callers queue, and how they get the results.
+//! Jobs that callers queue for the writer, and the way in which callers get the results.
 
 use std::mem;
 
@@ -12,18 +12,18 @@ use super::{
 };
 use crate::driver::{TransactionEnd, Work};
 
-/// A job in the writer's queue or in a batch.
+/// A job in the writer's queue, or in a batch.
 pub(super) trait QueuedJob: Send {
     /// Whether the caller still waits for the result.
     fn is_awaited(&self) -> bool;
     fn waits_for_sync(&self) -> bool;
-    /// Sends the result to the caller, given the outcome of the batch.
+    /// Sends the caller its result. `batch` tells whether the batch was committed.
     fn complete(self: Box<Self>, batch: &Result<(), String>);
 }
 
 pub(super) trait QueuedWriteOp: QueuedJob {
     fn run(&mut self, tx: &mut BatchTransaction<'_>) -> Effect;
-    /// Replaces the result of an op that ran, but whose deferred writes failed.
+    /// Replaces the result by an error, because the op ran but its deferred writes failed.
     fn fail(&mut self, error: StoreError);
 }
 
@@ -36,7 +36,7 @@ pub(super) enum WriterJob {
     Closure(Box<dyn QueuedClosure>),
 }
 
-/// What to do with the writes of a job.
+/// Whether the writes of a job are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     Keep,
@@ -92,7 +92,7 @@ pub(super) struct ClosureJob<W, T> {
 enum ClosureState<W, T> {
     Queued(W),
     Done(Result<T, StoreError>),
-    /// Also the state after a panic.
+    /// The closure is running, or has panicked.
     Running,
 }
 

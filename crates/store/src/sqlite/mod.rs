@@ -1,8 +1,9 @@
-//! The ports over `SQLite`: one writer thread, one that syncs the log, a pool of readers for tenants, and a reserved
-//! reader for the node. Lists and searches have their own threads, so that nothing else waits for them.
+//! Implements the engine's store ports over `SQLite`. One thread writes, and one syncs the write-ahead log. A pool of
+//! reader threads serves tenants, and a reserved reader serves the node itself. Lists and searches have their own
+//! threads, so that no other read waits for them.
 //!
-//! Another process, such as the command line, may write to the file too. The two alternate by `SQLite`'s lock, and
-//! waiting for it longer than [`connection::BUSY_TIMEOUT`] fails with `StoreError::Unavailable`.
+//! Another process, such as the command line, may write to the file too. The processes take turns by `SQLite`'s lock. A
+//! wait for this lock that exceeds [`connection::BUSY_TIMEOUT`] fails with `StoreError::Unavailable`.
 
 mod backup;
 mod batch_transaction;
@@ -37,7 +38,7 @@ pub(crate) use backup::back_up;
 pub(crate) use connection::{store_error, to_value};
 pub(crate) use schema::{migrate, schema_state};
 
-/// Limit of a call, from the queue to the durable commit.
+/// Time limit of a call, from entering the queue to the durable commit.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 const LIST_THREADS: usize = 2;
 
@@ -58,7 +59,7 @@ pub(crate) struct Sqlite {
 
 impl Sqlite {
     pub(crate) async fn open(path: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
-        // The writer first: it creates the files that readers open.
+        // The writer starts first, because it creates the files that readers open.
         let (writer, durability) = writer::Writer::start(path.to_owned()).await?;
         let search_timeout = options.search_timeout;
         let (threads, searches) = (options.readers.max(1), options.searches.max(1));
@@ -86,8 +87,8 @@ impl Sqlite {
         })
     }
 
-    /// Looks up a recently written row without waiting for durability. For callers that write next, and report nothing
-    /// before that write is durable.
+    /// Looks up a recently written row, which may not be durable yet. Only for callers that write next, and report
+    /// nothing before that write is durable.
     async fn look_up<const N: usize>(&self, sql: &'static str, values: [Value; N]) -> Result<Option<Row>, StoreError> {
         if let Ok(found) = self.lookups.first(sql, &values) {
             return Ok(found);
@@ -96,13 +97,14 @@ impl Sqlite {
         with_call_timeout(read).await
     }
 
-    /// Waits until everything that the read may have seen is durable: a reported result must survive a power failure.
+    /// Waits for a read, and until every commit that it may have seen is durable. A reported result must survive a
+    /// power failure.
     async fn read_durable<T>(&self, read: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         with_call_timeout(self.wait_durable_after(read)).await
     }
 
-    /// As [`read_durable`](Sqlite::read_durable), for lists and searches, which wait for a thread and then run to their
-    /// deadline.
+    /// As [`read_durable`](Sqlite::read_durable), with a longer timeout for lists and searches: they may wait for a
+    /// thread, and then run to their own deadline.
     async fn list_durable<T>(&self, read: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         let limit = self.search_timeout;
         let late = |_| StoreError::DeadlineExceeded(limit);
@@ -125,7 +127,7 @@ impl<O: batch_transaction::WriteOp> Run<O> for Sqlite {
 impl Database for Sqlite {
     const MIGRATIONS: &'static [Migration] = migration::SQLITE;
 
-    /// Without a notification: another process polls.
+    /// Sends no notification: other processes poll.
     const INCREMENT_VERSION_SQL: &'static str =
         "update control_version set version = version + 1 where id = 1 returning version";
 
@@ -151,7 +153,7 @@ impl Database for Sqlite {
         self.read_durable(self.readers.run(work)).await
     }
 
-    /// The writer is shared. Its transactions are short, because tenants' queries run elsewhere.
+    /// Uses the same writer as tenants. Its transactions are short, because queries of tenants run on other threads.
     async fn transact_reserved<T: Send + 'static>(&self, work: impl Work<TransactionEnd<T>>) -> Result<T, StoreError> {
         self.transact(work).await
     }
@@ -174,7 +176,7 @@ impl Database for Sqlite {
         String::new()
     }
 
-    /// There is one writer.
+    /// Empty: there is only one writer, so no rows are locked.
     fn skip_locked_sql(&self) -> &'static str {
         ""
     }
@@ -197,12 +199,12 @@ impl Database for Sqlite {
     }
 }
 
-/// Opens a connection that reads.
+/// Opens a read-only connection.
 pub(crate) fn open_for_reading(path: &Path) -> Result<rusqlite::Connection, StoreError> {
     connection::open(path, connection::Access::Read)
 }
 
-/// Opens a connection whose commits are durable when they return.
+/// Opens a connection that creates a missing file, and whose commits are durable when they return.
 pub(crate) fn open_for_migration(path: &Path) -> Result<rusqlite::Connection, StoreError> {
     connection::open(path, connection::Access::Create)
 }
@@ -214,7 +216,7 @@ async fn with_call_timeout<T>(call: impl Future<Output = Result<T, StoreError>>)
     }
 }
 
-/// The error of a job whose thread ended, or panicked in it.
+/// The error for a job whose thread has stopped or has panicked.
 fn thread_stopped_error() -> StoreError {
     StoreError::Unavailable("the database thread stopped".to_owned())
 }

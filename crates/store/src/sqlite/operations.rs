@@ -1,5 +1,5 @@
-//! The batched operations, each for one caller. The writer thread is the only writer: an operation may read before it
-//! writes, and nothing changes in between.
+//! Implements the batched operations, each for one caller. An operation may read before it writes: only the writer
+//! thread writes, so nothing changes in between.
 
 use ringtrue_domain::{
     lifecycle::{CheckConclusion, CheckId, Reference},
@@ -61,7 +61,7 @@ impl WriteOp for InsertCheck {
     }
 }
 
-/// Stores the response of a request with an idempotency key. Fails if another request has taken the claim over.
+/// Stores the response of a request with an idempotency key. Fails if another request has taken over the claim.
 fn store_response(tx: &mut BatchTransaction<'_>, response: Option<&IdempotentResponse>) -> Result<(), StoreError> {
     let Some(response) = response else { return Ok(()) };
     let stored = tx.execute(
@@ -71,7 +71,7 @@ fn store_response(tx: &mut BatchTransaction<'_>, response: Option<&IdempotentRes
     if stored == 0 { Err(claim_lost_error()) } else { Ok(()) }
 }
 
-/// Applies the per-number limit of a project and product.
+/// Applies the limit of checks per number, for the check's project and product. `None`: the check is within the limit.
 fn check_number_limit(
     tx: &mut BatchTransaction<'_>,
     new: &InsertCheck,
@@ -226,7 +226,8 @@ impl Run<FindCheck> for Sqlite {
 }
 
 impl WriteOp for RedirectOperation {
-    /// Nothing is reported outside between a consumed state and the verdict, whose commit makes both durable.
+    /// A consumed `state` does not wait for the fsync. Its result does not leave the process before the verdict is
+    /// stored, and that commit makes both durable.
     fn waits_for_sync(&self) -> bool {
         !matches!(self, RedirectOperation::ConsumeState { .. })
     }

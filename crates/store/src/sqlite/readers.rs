@@ -1,4 +1,4 @@
-//! Read-only connections: reader threads, and lookups on the calling thread.
+//! Read-only connections, on reader threads and for lookups on the calling thread.
 
 use std::{
     ffi::c_int,
@@ -27,7 +27,7 @@ use crate::{
 };
 
 const QUEUE_CAPACITY: usize = 8_192;
-/// Instructions of SQLite's virtual machine between two deadline checks: less than a millisecond.
+/// Number of virtual-machine instructions that SQLite runs between two deadline checks. Takes less than a millisecond.
 const INSTRUCTIONS_PER_DEADLINE_CHECK: c_int = 1_000;
 
 type ReadJob = Box<dyn FnOnce(&mut Connection) + Send>;
@@ -36,12 +36,13 @@ type ReadJob = Box<dyn FnOnce(&mut Connection) + Send>;
 #[derive(Debug)]
 pub(super) struct ReaderPool {
     queue: mpsc::Sender<ReadJob>,
-    /// Interrupts statements after this time or when the caller is gone. `None`: statements are never interrupted.
+    /// Time after which a statement is interrupted. It is also interrupted if the caller stops waiting. `None`:
+    /// statements are never interrupted.
     time_limit: Option<Duration>,
 }
 
 impl ReaderPool {
-    /// `purpose` is part of the threads' names.
+    /// Starts the threads. `purpose` is part of their names.
     pub(super) async fn start(
         path: &Path,
         purpose: &str,
@@ -65,7 +66,7 @@ impl ReaderPool {
             spawned.map_err(|error| StoreError::Unavailable(format!("cannot start a thread: {error}")))?;
             starting.push(is_open);
         }
-        // After all have started, so that they open their connections at the same time.
+        // Waits only after all threads have started, so that they open their connections concurrently.
         for is_open in starting {
             is_open.await.map_err(|_| thread_stopped_error())??;
         }
@@ -76,7 +77,7 @@ impl ReaderPool {
         self.run_with_permit((), work).await
     }
 
-    /// As [`run`](ReaderPool::run). Drops `permit` when the work has ended, even if the caller went away earlier.
+    /// As [`run`](ReaderPool::run). Drops `permit` when the work has ended, even if the caller stops waiting earlier.
     pub(super) async fn run_with_permit<T: Send + 'static>(
         &self,
         permit: impl Send + 'static,
@@ -97,7 +98,7 @@ impl ReaderPool {
                     read_with_deadline(connection, limit, is_awaited, work)
                 }
             };
-            // Before the reply: the caller's next search needs the permit.
+            // Released before the reply, because the caller may start its next search immediately.
             drop(permit);
             if let Some(reply) = Arc::into_inner(reply) {
                 drop(reply.send(read));
@@ -108,7 +109,7 @@ impl ReaderPool {
     }
 }
 
-/// Runs until every sender is dropped. One thread waits on the queue, the others on its mutex.
+/// Runs jobs until every sender is dropped. One thread waits for the queue, the others wait for the mutex around it.
 fn run_reader(mut connection: Connection, jobs: &Mutex<mpsc::Receiver<ReadJob>>) {
     loop {
         let job = jobs.lock().blocking_recv();
@@ -116,7 +117,7 @@ fn run_reader(mut connection: Connection, jobs: &Mutex<mpsc::Receiver<ReadJob>>)
         // A panic drops the reply, so the caller gets an error. The thread continues with the next job.
         let finished = catch_unwind(AssertUnwindSafe(|| job(&mut connection)));
         if finished.is_err() {
-            // First: the handler would interrupt the rollback.
+            // Removes the deadline handler first, because it would interrupt the rollback.
             drop(connection.progress_handler(0, None::<fn() -> bool>));
             rollback_open_transaction(&connection);
         }
@@ -129,7 +130,7 @@ fn rollback_open_transaction(connection: &Connection) {
     }
 }
 
-/// As [`read`]. Interrupts the running statement after `limit`, or when the caller is gone.
+/// As [`read`]. Interrupts the running statement after `limit`, or when the caller stops waiting.
 fn read_with_deadline<T>(
     connection: &mut Connection,
     limit: Duration,
@@ -145,7 +146,8 @@ fn read_with_deadline<T>(
         interrupts
     };
     let failed = |error: rusqlite::Error| store_error(&error);
-    // `begin` and `rollback` must not be interrupted: the connection would stay in the transaction.
+    // The deadline handler is installed only between `begin` and `rollback`: if one of these were interrupted, the
+    // transaction would stay open.
     begin(connection)?;
     let result = match connection.progress_handler(INSTRUCTIONS_PER_DEADLINE_CHECK, Some(interrupts)) {
         Ok(()) => poll_ready(work(&mut SqliteTx { connection: &mut *connection })),
@@ -175,10 +177,10 @@ fn begin(connection: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Connections for primary-key lookups on the calling thread, which are faster than waking a reader thread.
+/// Connections for lookups by primary key on the calling thread. This is faster than waking up a reader thread.
 ///
-/// Only for rows of open checks, which are minutes old at most: their pages are in memory, so a lookup does not block on
-/// the disk.
+/// Use it only for rows of open checks. They are at most minutes old, so their pages are in memory, and a lookup does
+/// not block on the disk.
 #[derive(Debug)]
 pub(super) struct LookupPool(Mutex<Vec<Connection>>);
 
@@ -189,7 +191,7 @@ impl LookupPool {
         Ok(LookupPool(Mutex::new(idle)))
     }
 
-    /// Returns the first row of a statement. Fails if no connection is idle or the database is locked: then the caller
+    /// Returns the first row of a statement. Fails if no connection is idle or the database is locked. The caller then
     /// uses a reader thread.
     pub(super) fn first(&self, sql: &'static str, values: &[Value]) -> Result<Option<Row>, StoreError> {
         let busy = || StoreError::Unavailable("no idle connection".to_owned());

@@ -1,4 +1,4 @@
-//! Migrations of a `SQLite` file.
+//! Migrates `SQLite` files.
 
 use std::{
     fs::OpenOptions,
@@ -56,7 +56,8 @@ fn create_private_file(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Applies one migration under the file's write lock, so that concurrent processes alternate.
+/// Applies one pending migration under the file's write lock, so that concurrent processes take turns. `None`: no
+/// migration is pending.
 fn apply_next_migration(
     connection: &mut Connection,
     now: Timestamp,

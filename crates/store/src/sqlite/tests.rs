@@ -1,4 +1,5 @@
-//! Failures of the file and of jobs in the writer, which the contract suite cannot cause through the ports.
+//! Tests failures of the database file and of jobs in the writer, which the contract tests cannot cause through the
+//! ports.
 
 use futures_util::future::join_all;
 use ringtrue_engine::ports::store::StoreError;
@@ -23,7 +24,7 @@ async fn open_fresh() -> (TempDir, Sqlite) {
     (directory, Sqlite::open(&path, &StoreOptions::default()).await.unwrap())
 }
 
-/// Runs one statement on the writer.
+/// Runs one statement on the writer thread.
 async fn write(sqlite: &Sqlite, sql: &'static str, value: Option<i64>) -> Result<(), StoreError> {
     sqlite
         .transact(work!(|tx| {
@@ -52,7 +53,7 @@ async fn failed_transaction_leaves_rest_of_batch() {
     assert_eq!(numbers(&sqlite).await, [1, 2, 3]);
 }
 
-/// Writes a number, and then ends in the given way.
+/// A write op that writes a number, and then ends in the given way.
 struct Put(i64, PutEnd);
 
 #[derive(Clone, Copy)]
@@ -172,8 +173,8 @@ async fn database_files_are_private_to_owner() {
     }
 }
 
-/// SQLite builds a temporary table for `in` lists of more than two values. Constraints of frequently written tables
-/// must avoid them.
+/// Constraints of frequently written tables must not use `in` lists of more than two values, for which SQLite builds a
+/// temporary table.
 #[tokio::test]
 async fn constraints_build_no_temporary_table() {
     let (directory, _sqlite) = open_fresh().await;
@@ -196,7 +197,7 @@ async fn constraints_build_no_temporary_table() {
     }
 }
 
-/// The query runs every minute on the only writing connection.
+/// The query runs every minute on the only writing connection, so it must be fast.
 #[tokio::test]
 async fn erasable_checks_are_found_without_scanning_checks() {
     let (directory, _sqlite) = open_fresh().await;

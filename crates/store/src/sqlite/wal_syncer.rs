@@ -1,8 +1,8 @@
-//! Makes commits durable on a second thread, behind the writer.
+//! Makes commits durable on a second thread, while the writer continues.
 //!
-//! The writer's commits append to the write-ahead log in order. This thread fsyncs the log and then completes the jobs
-//! of the synced batches, while the writer continues with the next batch. Batches that are committed during an fsync
-//! share the next one.
+//! The writer's commits append to the write-ahead log in order. The sync thread fsyncs the log, and then completes the
+//! jobs of the synced batches. Meanwhile the writer runs the next batch. Batches that are committed during an fsync
+//! share the next fsync.
 //!
 //! Readers can see a commit before it is durable. A read whose result leaves the process therefore waits until every
 //! commit that it may have seen is durable ([`DurabilityWatch`]). The log has no gaps: if a commit is durable, all
@@ -36,7 +36,7 @@ pub(super) struct CommittedBatch {
     pub jobs: Vec<Box<dyn QueuedJob>>,
 }
 
-/// Tracks how far the fsyncs are behind the commits.
+/// Tracks which commits are visible to readers, and which are durable.
 #[derive(Clone, Debug)]
 pub(super) struct DurabilityWatch {
     last_visible: Arc<AtomicU64>,
@@ -56,7 +56,7 @@ impl DurabilityWatch {
     }
 }
 
-/// The writer's handle of the sync thread.
+/// The writer's handle to the sync thread.
 #[derive(Debug)]
 pub(super) struct WalSyncer {
     queue: mpsc::Sender<CommittedBatch>,
@@ -65,7 +65,7 @@ pub(super) struct WalSyncer {
 }
 
 impl WalSyncer {
-    /// `database` must be open already: the log file exists only then.
+    /// Starts the sync thread. `database` must be open already, because the log file does not exist before.
     pub(super) fn start(database: &Path) -> Result<(Self, DurabilityWatch), StoreError> {
         let unavailable = |error| StoreError::Unavailable(format!("cannot open the write-ahead log: {error}"));
         let mut log: OsString = database.canonicalize().map_err(unavailable)?.into_os_string();
@@ -85,14 +85,16 @@ impl WalSyncer {
         Ok((WalSyncer { queue, last_visible, last_number: 0 }, watch))
     }
 
-    /// Announces a commit before it is made, because readers may see it from then on. Returns its number.
+    /// Announces a commit and returns its number. Called before the commit, because readers may see the commit as soon
+    /// as it is made.
     pub(super) fn announce_commit(&mut self) -> u64 {
         self.last_number += 1;
         self.last_visible.store(self.last_number, Ordering::SeqCst);
         self.last_number
     }
 
-    /// Queues a batch for the next fsync. A batch that failed to commit is queued without jobs.
+    /// Queues a batch for the next fsync. A batch that failed to commit is queued without jobs, because reads wait for
+    /// its announced number.
     pub(super) fn enqueue(&self, batch: CommittedBatch) {
         if let Err(mpsc::SendError(batch)) = self.queue.send(batch) {
             complete_jobs(batch.jobs, &Err(SYNC_FAILED.to_owned()));
@@ -100,7 +102,7 @@ impl WalSyncer {
     }
 }
 
-/// Runs until the writer is dropped or an fsync fails.
+/// Syncs batches until the writer is dropped or an fsync fails.
 fn run_syncer(
     sync: impl Fn() -> io::Result<()>,
     commits: &mpsc::Receiver<CommittedBatch>,
@@ -177,7 +179,8 @@ mod tests {
         let unavailable = |result| matches!(result, Err(StoreError::Unavailable(reason)) if reason == SYNC_FAILED);
         assert!(unavailable(watch.wait_durable().await));
 
-        // The kernel may have dropped the dirty pages, and reports a failed fsync only once.
+        // Later fsyncs succeed, but prove nothing: the kernel reports a failed fsync only once, and may have dropped
+        // the pages.
         fails.store(false, Ordering::SeqCst);
         for _ in 0..3 {
             assert!(!commit_succeeds(&mut syncer).await);

@@ -1,14 +1,14 @@
-//! The writer thread and its group commit.
+//! The writer thread, which commits jobs in groups.
 //!
 //! Jobs that arrive while a transaction runs form the next batch. The jobs of a batch complete after their commit is
 //! durable, which [`wal_syncer`](super::wal_syncer) ensures while the next batch runs. If the commit fails, nothing of
 //! the batch is stored and every job gets the error.
 //!
-//! A job that fails or rolls back does not affect the others. Closures run in a savepoint each. [`WriteOp`]s rarely
-//! roll back, and savepoints are not cheap, so they run together without one. If an op has to be undone after it wrote,
-//! the whole transaction is rolled back and runs again with a savepoint for each op.
+//! A job that fails or rolls back does not affect the other jobs. Each closure runs in a savepoint. Savepoints are not
+//! cheap and [`WriteOp`]s rarely roll back, so ops run together without savepoints. If an op has to be undone after it
+//! wrote, the whole transaction is rolled back, and runs again with a savepoint for each op.
 //!
-//! The queue is bounded. A job whose caller has gone before its batch starts is skipped.
+//! The queue is bounded. A job is skipped if its caller stops waiting before its batch starts.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -35,7 +35,7 @@ use crate::{
 
 const QUEUE_CAPACITY: usize = 8_192;
 const MAX_BATCH_SIZE: usize = 1_024;
-/// Pause between two looks at the queue while a batch stays open.
+/// Interval at which the writer looks for more jobs while a batch stays open.
 const BATCH_POLL_INTERVAL: Duration = Duration::from_micros(20);
 
 #[derive(Debug)]
@@ -73,10 +73,10 @@ impl Writer {
         self.submit(WriterJob::Closure(Box::new(ClosureJob::new(work, reply))), result).await
     }
 
-    /// Runs a write op in one of the next batches. Returns when its commit is durable, or when it is committed if the
-    /// op does not [wait for the sync](WriteOp::waits_for_sync).
+    /// Runs a write op in one of the next batches. Returns when its commit is durable. If the op does not [wait for the
+    /// sync](WriteOp::waits_for_sync), returns when it is committed.
     ///
-    /// Boxes the op before the future is built, which keeps the caller's future small.
+    /// Boxes the op before the future is built, to keep the caller's future small.
     pub(super) fn run_op<O: WriteOp>(&self, op: O) -> impl Future<Output = Result<O::Output, StoreError>> + use<'_, O> {
         let (reply, result) = oneshot::channel();
         self.submit(WriterJob::WriteOp(Box::new(WriteOpJob::new(op, reply))), result)
@@ -92,7 +92,7 @@ impl Writer {
     }
 }
 
-/// Runs until every sender is dropped.
+/// Runs batches until every sender is dropped.
 fn run_writer(mut connection: Connection, mut jobs: mpsc::Receiver<WriterJob>, mut syncer: WalSyncer) {
     let mut delay = BatchDelay::default();
     loop {
@@ -109,7 +109,7 @@ fn run_writer(mut connection: Connection, mut jobs: mpsc::Receiver<WriterJob>, m
         if let Err(reason) = &outcome {
             tracing::error!(batch.size = size, reason, "batch of writes failed");
             if !connection.is_autocommit() {
-                // If this fails too, the next `begin` reports it.
+                // If the rollback fails too, the next `begin` reports it.
                 drop(connection.execute_batch("rollback"));
             }
         }
@@ -121,14 +121,14 @@ fn run_writer(mut connection: Connection, mut jobs: mpsc::Receiver<WriterJob>, m
     }
 }
 
-/// The jobs of one transaction. The write ops run first.
+/// The jobs of one transaction. Write ops run before closures.
 struct Batch {
     ops: Vec<Box<dyn QueuedWriteOp>>,
     closures: Vec<Box<dyn QueuedClosure>>,
 }
 
 impl Batch {
-    /// Keeps the jobs whose callers still wait.
+    /// Drops the jobs whose callers no longer wait.
     fn of_awaited(collected: Vec<WriterJob>) -> Self {
         let mut batch = Batch { ops: Vec::with_capacity(collected.len()), closures: Vec::new() };
         for job in collected {
@@ -147,7 +147,7 @@ impl Batch {
     }
 }
 
-/// Waits for the next batch. It is empty when every sender is dropped.
+/// Waits for jobs and returns them as the next batch. The batch is empty if every sender was dropped.
 fn collect_batch(jobs: &mut mpsc::Receiver<WriterJob>, delay: &mut BatchDelay) -> Vec<WriterJob> {
     let mut batch = Vec::new();
     jobs.blocking_recv_many(&mut batch, MAX_BATCH_SIZE);
@@ -164,7 +164,7 @@ fn collect_batch(jobs: &mut mpsc::Receiver<WriterJob>, delay: &mut BatchDelay) -
     batch
 }
 
-/// Begins a transaction and runs the batch in it, without the commit.
+/// Begins a transaction and runs the batch in it. Does not commit.
 fn run_batch(connection: &mut Connection, batch: &mut Batch) -> Result<(), String> {
     execute_sql(connection, "begin immediate")?;
     if !run_ops_together(connection, &mut batch.ops)? {
@@ -180,7 +180,7 @@ fn run_batch(connection: &mut Connection, batch: &mut Batch) -> Result<(), Strin
     Ok(())
 }
 
-/// Runs write ops without savepoints. `false`: one of them has to be undone.
+/// Runs write ops without savepoints. Returns `false` if one of them has to be undone.
 fn run_ops_together(connection: &Connection, ops: &mut [Box<dyn QueuedWriteOp>]) -> Result<bool, String> {
     let mut tx = BatchTransaction::new(connection);
     for op in ops {
@@ -231,7 +231,7 @@ fn catch_panic(job: impl FnOnce() -> Effect) -> Effect {
     catch_unwind(AssertUnwindSafe(job)).unwrap_or(Effect::Discard)
 }
 
-/// Some errors, a full disk among them, make `SQLite` roll back the whole transaction.
+/// Fails if `SQLite` has rolled back the whole transaction, as it does after some errors, such as a full disk.
 fn ensure_in_transaction(connection: &Connection) -> Result<(), String> {
     if connection.is_autocommit() {
         return Err("SQLite rolled back the transaction: the disk or the memory is full".to_owned());

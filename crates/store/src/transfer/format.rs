@@ -1,12 +1,12 @@
-//! The file of an export: JSON lines.
+//! The format of an export file: JSON lines.
 //!
-//! 1. A header: format version, schema, and each table with the names and types of its columns.
-//! 2. For each table in the order of the header: an object with its name, then an array for each row, with the values of
-//!    its columns in the order of the header.
+//! 1. A header: the format version, the schema, and the name and type of each column of each table.
+//! 2. For each table in the order of the header: an object with its name, then an array for each row, with the values
+//!    of its columns in the order of the header.
 //! 3. The number of rows, and the SHA-256 digest of all lines before this one.
 //!
-//! Integers, booleans and text are JSON values, bytes are base64, UUIDs have their text form. Columns that are encrypted
-//! in the database stay encrypted, so the file contains no plain secret; it is as sensitive as the database.
+//! Integers, booleans and text are JSON values, bytes are base64, and UUIDs have their text form. Columns that are
+//! encrypted in the database stay encrypted, so the file contains no plain secrets. It is as sensitive as the database.
 
 use std::{
     fmt,
@@ -21,10 +21,10 @@ use serde::{Deserialize, Serialize};
 use super::TransferError;
 use crate::row::Value;
 
-/// Marks the first line of a file.
+/// Identifies the file format, in the first line of a file.
 const FORMAT: &str = "ringtrue-export";
 const FORMAT_VERSION: u32 = 1;
-/// Bounds the memory for a line. Rows are smaller than a megabyte.
+/// Maximum length of a line, which bounds the memory for it. Rows are smaller than a megabyte.
 const MAX_LINE_BYTES: u64 = 16 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,11 +66,11 @@ pub(super) struct TableHeader {
 pub(super) struct Header {
     format: String,
     version: u32,
-    /// Release that wrote the file.
+    /// Ringtrue release that wrote the file.
     release: String,
-    /// `sqlite` or `postgresql`.
+    /// Kind of database that was exported: `sqlite` or `postgresql`.
     database: String,
-    /// Newest migration of the database.
+    /// Name of the newest migration that was applied to the database.
     pub schema: String,
     exported_at: String,
     pub tables: Vec<TableHeader>,
@@ -90,7 +90,7 @@ impl Header {
     }
 }
 
-/// The members of the header that every version has.
+/// The members of the header that all format versions have. They are read first, to reject other versions.
 #[derive(Deserialize)]
 struct FormatVersion {
     format: String,
@@ -103,7 +103,7 @@ struct TableLine<'t> {
     table: std::borrow::Cow<'t, str>,
 }
 
-/// The last line.
+/// The last line of the file, which shows that the file is complete and unchanged.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Trailer {
@@ -158,7 +158,7 @@ impl<W: Write> ExportWriter<W> {
     }
 }
 
-/// A value in a line.
+/// A value of a row, as JSON.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Cell {
@@ -169,7 +169,7 @@ enum Cell {
 }
 
 impl Cell {
-    /// `None`: the value does not have the type.
+    /// Converts a value to JSON. `None`: the value does not have the type `kind`.
     fn encode(value: &Value, kind: ColumnType) -> Option<Self> {
         Some(match (value, kind) {
             (Value::Null, _) => Cell::Null,
@@ -199,15 +199,15 @@ pub(super) struct ExportReader<R> {
     file: R,
     digest: Context,
     rows: u64,
-    /// The last line that was read, without its end.
+    /// The last line that was read, without its line feed.
     line: Vec<u8>,
     line_number: u64,
-    /// The last line is not used yet.
+    /// Whether the last line was only looked at, and is still to be consumed.
     is_peeked: bool,
 }
 
 impl<R: BufRead> ExportReader<R> {
-    /// Reads the header.
+    /// Opens a file and reads its header.
     pub(super) fn open(file: R) -> Result<(Self, Header), TransferError> {
         let mut reader = ExportReader {
             file,
@@ -234,7 +234,7 @@ impl<R: BufRead> ExportReader<R> {
         Ok((reader, header))
     }
 
-    /// Reads the line that begins a table.
+    /// Reads the line that begins the table `name`.
     pub(super) fn begin_table(&mut self, name: &str) -> Result<(), TransferError> {
         self.peek_line()?;
         let found: TableLine<'_> = serde_json::from_slice(&self.line).map_err(|error| self.damaged(&error))?;
@@ -265,7 +265,7 @@ impl<R: BufRead> ExportReader<R> {
         cells.into_iter().zip(&table.columns).map(decode).collect::<Result<_, _>>().map(Some)
     }
 
-    /// Verifies the trailer, and that nothing follows it.
+    /// Verifies the trailer, and that the file ends after it.
     pub(super) fn finish(mut self) -> Result<(), TransferError> {
         self.peek_line()?;
         let trailer: Trailer = serde_json::from_slice(&self.line).map_err(|error| self.damaged(&error))?;
@@ -405,7 +405,8 @@ mod tests {
                 let mut changed = file.clone();
                 changed[position] ^= change;
                 let result = imported(&changed);
-                // The digest is written in lower case; it means the same in upper case, but is not accepted.
+                // The change 0x20 turns letters of the digest into upper case. They have the same value, but only lower
+                // case is accepted.
                 assert!(result.is_err(), "byte {position} was changed unnoticed");
             }
         }

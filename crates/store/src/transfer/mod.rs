@@ -1,7 +1,7 @@
-//! Moves a whole deployment between databases, of the same kind or of different kinds, through a file.
+//! Exports a whole deployment to a file, and imports it into another database of either kind.
 //!
-//! [`TABLES`] lists the tables. Columns and their types are read from the database, and a value is converted to the type
-//! of its column in the other database. The file is described in [`mod@format`].
+//! [`TABLES`] lists the tables. Columns and their types are read from the database. An import converts each value to
+//! the type that its column has in the target database. [`mod@format`] describes the file.
 //!
 //! An export reads one snapshot. An import is one transaction: the database has all rows of a verified file, or none.
 //! Neither holds more than a row in memory.
@@ -33,18 +33,18 @@ use crate::{
 /// A server whose last heartbeat is younger than this counts as running.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a transfer does with a table.
+/// How a transfer treats a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
-    /// Moves its rows into an empty table.
+    /// Copies all rows into an empty table.
     Rows,
-    /// Replaces the row that a migration inserted.
+    /// Overwrites the single row, which a migration has inserted.
     SingleRow,
-    /// Describes this database or the servers on it, and stays.
+    /// Copies nothing: the rows describe this database or the servers that use it.
     Local,
 }
 
-/// All tables, each after those that it references.
+/// All tables. A table comes after those that its foreign keys refer to.
 const TABLES: [(&str, Content); 35] = [
     ("workspaces", Content::Rows),
     ("projects", Content::Rows),
@@ -78,13 +78,13 @@ const TABLES: [(&str, Content); 35] = [
     ("check_retention", Content::SingleRow),
     ("nodes", Content::Local),
     ("leases", Content::Local),
-    // PostgreSQL only. After a move, the count of checks per number starts at zero.
+    // Exists only in PostgreSQL. After an import, the count of checks per number starts at zero.
     ("number_limits", Content::Local),
     ("node_demand", Content::Local),
     ("schema_compatibility", Content::Local),
 ];
 
-/// Tables whose rows are moved.
+/// Returns the tables whose rows are transferred.
 fn moved_tables() -> impl Iterator<Item = (&'static str, Content)> {
     TABLES.into_iter().filter(|(_, content)| *content != Content::Local)
 }
@@ -123,20 +123,20 @@ pub enum TransferError {
     Column { table: String, column: String, problem: String },
 }
 
-/// Rows of a table that were moved so far.
+/// Progress of a transfer: the current table, and the number of its rows transferred so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransferProgress {
     pub table: &'static str,
-    /// Position of the table, from 1.
+    /// Position of the table among the transferred tables, from 1.
     pub number: u64,
-    /// Number of all tables.
+    /// Number of transferred tables.
     pub total: u64,
     pub rows: u64,
-    /// All rows of the table were moved.
+    /// Whether all rows of the table were transferred.
     pub is_complete: bool,
 }
 
-/// Receives the progress of a transfer: at the end of each table, and every few thousand rows.
+/// Receives progress reports: one every few thousand rows, and one at the end of each table.
 pub type ReportProgress<'p> = dyn FnMut(TransferProgress) + Send + 'p;
 
 const ROWS_PER_REPORT: u64 = 5_000;
@@ -172,29 +172,29 @@ impl<'r, 'p> RowCounter<'r, 'p> {
     }
 }
 
-/// A column of a database.
+/// A column of a table in the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TableColumn {
     column: Column,
-    /// Has neither a default nor nulls.
+    /// Whether an insert must set the column: it has no default, and is not nullable.
     is_required: bool,
 }
 
-/// The tables of a database in one transaction.
+/// Access to the tables of a database within one transaction.
 trait Tables {
-    /// Names of all tables. Partitions are parts of their table.
+    /// Returns the names of all tables, without partitions.
     #[cfg(test)]
     fn names(&mut self) -> Result<Vec<String>, StoreError>;
 
-    /// Columns of a table that can be written.
+    /// Returns the columns of a table, without those that cannot be written.
     fn columns(&mut self, table: &str) -> Result<Vec<TableColumn>, TransferError>;
 
     fn count_rows(&mut self, from: &str) -> Result<i64, StoreError>;
 
-    /// Runs a statement without parameters and results.
+    /// Runs a statement that has no parameters and returns no rows.
     fn execute(&mut self, sql: &str) -> Result<(), StoreError>;
 
-    /// Passes the rows of a table on.
+    /// Reads the rows of a table, and passes each to a callback.
     fn read_rows(
         &mut self,
         table: &str,
@@ -213,15 +213,15 @@ trait Tables {
     fn commit(&mut self) -> Result<(), StoreError>;
 }
 
-/// What the transaction of a transfer does.
+/// Kind of transaction that a transfer uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
-    /// Reads one snapshot.
+    /// A read-only transaction over one snapshot.
     Read,
     Write,
 }
 
-/// Opens the tables of a database. Blocks, and needs the Tokio runtime for `PostgreSQL`.
+/// Opens a database and begins a transaction. Blocks the thread, which must be inside a Tokio runtime for `PostgreSQL`.
 fn open_tables(url: &StoreUrl, access: Access) -> Result<Box<dyn Tables>, StoreError> {
     Ok(match &url.0 {
         StoreAddress::Sqlite(path) => Box::new(SqliteTables::open(path, access)?),
@@ -229,7 +229,7 @@ fn open_tables(url: &StoreUrl, access: Access) -> Result<Box<dyn Tables>, StoreE
     })
 }
 
-/// Name of the database kind, and its migrations.
+/// Returns the name of the database kind, and its migrations.
 fn database_kind(url: &StoreUrl) -> (&'static str, &'static [Migration]) {
     match &url.0 {
         StoreAddress::Sqlite(_) => ("sqlite", SQLITE),
@@ -237,21 +237,21 @@ fn database_kind(url: &StoreUrl) -> (&'static str, &'static [Migration]) {
     }
 }
 
-/// Name of the newest migration, which identifies the schema.
+/// Returns the name of the newest migration, which identifies the schema.
 fn schema_name(url: &StoreUrl) -> &'static str {
     database_kind(url).1.last().map_or("", |migration| migration.name)
 }
 
-/// Settings of an [`export`].
+/// Options of an [`export`].
 #[derive(Clone, Copy, Debug)]
 pub struct ExportOptions {
-    /// The time of the database.
+    /// The current time, by the clock of the database.
     pub now: Timestamp,
-    /// Export although servers are running: for a rehearsal, because their later changes are missing.
+    /// Exports even if servers are running. The file lacks their later changes, so use it only to rehearse a move.
     pub allow_running_servers: bool,
 }
 
-/// Writes a deployment to a file. Returns the number of rows.
+/// Exports a deployment to a file. Returns the number of rows.
 pub async fn export(
     url: &StoreUrl,
     options: ExportOptions,
@@ -298,7 +298,7 @@ fn export_blocking(
     Ok(total)
 }
 
-/// Reads a deployment from a file into an empty database. Returns the number of rows.
+/// Imports a deployment from a file into an empty database. Returns the number of rows.
 pub async fn import(
     url: &StoreUrl,
     file: impl BufRead + Send + 'static,
@@ -347,13 +347,15 @@ fn import_blocking(url: &StoreUrl, file: impl BufRead, report: &mut ReportProgre
         total += counter.complete();
     }
     reader.finish()?;
-    // The identity of the database that was exported: this one has another, and was not restored.
+    // The imported row has the identity of the exported database. Nodes would take the difference for a restored
+    // backup.
     tables.execute("update database_state set identity = null")?;
     tables.commit()?;
     Ok(total)
 }
 
-/// The columns of the database that the values of the file's columns are written to, in the same order.
+/// Returns the database column for each column of the file, in the same order. Fails if a column is missing on either
+/// side, or if its type cannot be converted.
 fn target_columns(tables: &mut dyn Tables, file: &TableHeader) -> Result<Vec<Column>, TransferError> {
     let found = tables.columns(&file.name)?;
     let error = |column: &str, problem: String| TransferError::Column {
@@ -380,7 +382,7 @@ fn target_columns(tables: &mut dyn Tables, file: &TableHeader) -> Result<Vec<Col
     file.columns.iter().map(target).collect()
 }
 
-/// `SQLite` has no booleans and no UUIDs: it stores 0 or 1, and 16 bytes.
+/// Whether a value can be converted. `SQLite` has no types for booleans and UUIDs: it stores 0 or 1, and 16 bytes.
 fn is_convertible(from: ColumnType, to: ColumnType) -> bool {
     use ColumnType::{Boolean, Bytes, Integer, Uuid};
     from == to || matches!((from, to), (Integer, Boolean) | (Boolean, Integer) | (Bytes, Uuid) | (Uuid, Bytes))
@@ -406,7 +408,7 @@ async fn ensure_current_schema(url: &StoreUrl) -> Result<(), TransferError> {
     }
 }
 
-/// Runs a transfer on a thread of its own: files and `SQLite` block.
+/// Runs a transfer on a separate thread, because file access and `SQLite` block.
 async fn run_blocking<T: Send + 'static>(
     transfer: impl FnOnce() -> Result<T, TransferError> + Send + 'static,
 ) -> Result<T, TransferError> {
@@ -420,7 +422,7 @@ mod tests {
 
     use super::*;
 
-    /// A migrated database of each kind.
+    /// Creates and migrates a database of each kind.
     async fn migrated() -> (tempfile::TempDir, [StoreUrl; 2]) {
         let directory = tempfile::tempdir().unwrap();
         let sqlite = format!("sqlite:{}", directory.path().join("ringtrue.db").display());
@@ -431,7 +433,7 @@ mod tests {
         (directory, urls)
     }
 
-    /// A new table must be listed, and a new column must exist in both databases, or be optional.
+    /// A new table must be listed in `TABLES`. A new column must exist in both databases, or be optional.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn tables_and_columns_match_both_schemas() {
         let (_directory, urls) = migrated().await;
@@ -449,7 +451,7 @@ mod tests {
         for schema in schemas {
             let (mut names, found) = schema.await.unwrap();
             assert!(names.remove("schema_migrations"));
-            // SQLite counts checks instead.
+            // SQLite has no table `number_limits`: it counts rows of `checks` instead.
             names.insert("number_limits".to_owned());
             assert_eq!(names, listed, "list new tables in TABLES");
             columns.push(found);

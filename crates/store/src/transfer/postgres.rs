@@ -1,4 +1,4 @@
-//! The tables of a `PostgreSQL` database.
+//! Reads and writes the tables of a `PostgreSQL` database for a transfer.
 
 use std::pin::pin;
 
@@ -15,7 +15,8 @@ use crate::{
     url::PostgresAddress,
 };
 
-/// Tables with the column `bucket`, and their column with the check id. The bucket is part of the id, so it is computed.
+/// Tables with the column `bucket`, each with the column that holds the check id. Exports omit the bucket, and imports
+/// compute it from the id.
 const BUCKETED_TABLES: [(&str, &str); 6] = [
     ("checks", "id"),
     ("callbacks", "check_id"),
@@ -25,14 +26,14 @@ const BUCKETED_TABLES: [(&str, &str); 6] = [
     ("verifications", "check_id"),
 ];
 
-/// The transaction ends with the connection.
+/// Holds the transaction open. It is rolled back if the connection closes before the commit.
 pub(super) struct PostgresTables {
     client: Client,
     runtime: Handle,
 }
 
 impl PostgresTables {
-    /// Blocks: call it on a thread of its own, inside a runtime.
+    /// Opens a connection and begins a transaction. Blocks: call it on a separate thread, inside a runtime.
     pub(super) fn open(address: &PostgresAddress, access: Access) -> Result<Self, StoreError> {
         let runtime = Handle::current();
         let begin = match access {
@@ -109,7 +110,8 @@ impl Tables for PostgresTables {
     ) -> Result<(), TransferError> {
         let select = format!("select {} from {table}", column_list(columns));
         self.runtime.block_on(async {
-            // The driver stops reading from the socket while nobody takes the rows.
+            // `query_raw` streams the rows: the driver stops reading from the socket until the previous rows are
+            // consumed.
             let mut rows = pin!(self.client.query_raw(&select, [] as [&Value; 0]).await.map_err(transfer_error)?);
             while let Some(found) = rows.try_next().await.map_err(transfer_error)? {
                 row(to_row(&found).map_err(transfer_error)?.0)?;
@@ -147,7 +149,7 @@ impl Tables for PostgresTables {
 
     fn commit(&mut self) -> Result<(), StoreError> {
         self.execute("commit")?;
-        // The statistics of the planner are those of empty tables.
+        // The planner still has the statistics of empty tables.
         self.execute("analyze")
     }
 }

@@ -1,4 +1,4 @@
-//! The tables of a `SQLite` file.
+//! Reads and writes the tables of a `SQLite` file for a transfer.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::{
     sqlite::{open_for_migration, open_for_reading, store_error, to_value},
 };
 
-/// Pages that a large transaction keeps in memory, in KiB.
+/// Size of the page cache in KiB, for the large transaction of a transfer.
 const CACHE_KIB: i32 = 64 << 10;
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct SqliteTables {
 impl SqliteTables {
     pub(super) fn open(path: &Path, access: Access) -> Result<Self, StoreError> {
         let (connection, begin) = match access {
-            // The first read determines the snapshot.
+            // `begin` takes no snapshot. The first read does.
             Access::Read => (open_for_reading(path)?, "begin; select count(*) from sqlite_schema"),
             Access::Write => (open_for_migration(path)?, "begin immediate"),
         };
@@ -117,7 +117,7 @@ impl Tables for SqliteTables {
     }
 
     fn commit(&mut self) -> Result<(), StoreError> {
-        // The log has the size of the database; the checkpoint empties it.
+        // After an import the write-ahead log is as large as the database. The checkpoint truncates it.
         self.execute("commit; pragma wal_checkpoint(truncate)")
     }
 }

@@ -16,7 +16,7 @@ use ringtrue_engine::ports::{
 
 use crate::{fixture::StoreFixture, sample};
 
-/// Matches an account without a password.
+/// The password hash that stands for an account without a password.
 pub const NO_PASSWORD: PasswordHash = PasswordHash(String::new());
 
 fn account(email: &str) -> Account {
@@ -47,7 +47,7 @@ pub fn session(account: AccountId, expires_at: Timestamp) -> NewSession {
     NewSession { token: TokenHash(sample::random()), account, origin, created_at: sample::now(), expires_at }
 }
 
-/// Begins a session of an account without a password.
+/// Begins a session for an account without a password.
 pub async fn signed_in(store: &dyn Store, account: AccountId, expires_at: Timestamp) -> TokenHash {
     let session = session(account, expires_at);
     let token = session.token;
@@ -56,7 +56,7 @@ pub async fn signed_in(store: &dyn Store, account: AccountId, expires_at: Timest
     token
 }
 
-/// An attempt with unique throttle keys.
+/// Returns a login attempt with unique throttle keys.
 pub fn login_attempt() -> LoginAttempt {
     LoginAttempt {
         account: LoginThrottleKey(sample::random()),
@@ -169,7 +169,7 @@ pub async fn promotion_removes_password_sessions_and_links(fixture: &StoreFixtur
     assert!(found.account.is_admin && found.password.is_none());
     assert_eq!(store.find_session(token, sample::now()).await.unwrap(), None);
     assert_eq!(store.find_link(pending, sample::now()).await.unwrap(), None);
-    // A sign-in that compared the old password before the change fails.
+    // The sign-in has verified the old password before the change, so it fails.
     let late = session(jane.id, sample::later(600));
     let audit = event(None, jane.id, Action::AccountSignedIn);
     assert!(!store.begin_session(late, &old, login_attempt(), &audit).await.unwrap());
@@ -267,7 +267,7 @@ pub async fn only_the_invited_email_accepts_an_invitation(fixture: &StoreFixture
         assert_eq!(invite(store, new, 100).await, InviteOutcome::Pending);
     }
     assert_eq!(members(store, acme.id).await, [], "an invitation is not a membership");
-    // A second invitation voids the first.
+    // A second invitation of the same address replaces the first.
     let second = invitation(acme.id, "jane@example.com", Role::Developer);
     assert_eq!(invite(store, &second, 100).await, InviteOutcome::Pending);
     assert_eq!(store.find_invitation(first.id, sample::now()).await.unwrap(), None);
@@ -300,7 +300,7 @@ pub async fn only_the_invited_email_accepts_an_invitation(fixture: &StoreFixture
     assert_eq!(accept(store, &elsewhere, jane.id, sample::now()).await, AcceptOutcome::NotValid);
     assert_eq!(members(store, other.id).await, []);
 
-    // Of a concurrent withdrawal and acceptance only one succeeds.
+    // If an invitation is withdrawn and accepted concurrently, only one of the two succeeds.
     let there = fixture.database.open().await;
     for _ in 0..6 {
         let raced = invitation(other.id, "jane@example.com", Role::Viewer);
@@ -330,7 +330,7 @@ pub async fn invitation_creates_a_missing_account(fixture: &StoreFixture) {
     let jane = account("jane@example.com");
     assert_eq!(create(&invited, &jane).await, (true, Some(password.clone())));
     assert_eq!(members(store, acme.id).await, [], "the invitation stays pending");
-    // The same result if the account exists, and nothing is written.
+    // If the account exists, the result is the same, but nothing is written.
     assert_eq!(create(&invited, &account("jane@example.com")).await, (true, None));
     assert_eq!(store.find_account(jane.id).await.unwrap().unwrap().password, Some(password.clone()));
     assert_eq!(accept(store, &invited, jane.id, sample::now()).await, AcceptOutcome::Accepted);
@@ -342,7 +342,7 @@ pub async fn invitation_creates_a_missing_account(fixture: &StoreFixture) {
     assert!(store.withdraw_invitation(acme.id, withdrawn.id, &audit).await.unwrap());
     assert_eq!(create(&withdrawn, &account("joe@example.com")).await, (false, None));
 
-    // An existing account is not changed, even without a password.
+    // An existing account is not changed, even if it has no password.
     let admin = stored(store, "root@example.com").await;
     let invited = invitation(acme.id, "root@example.com", Role::Viewer);
     invite(store, &invited, 100).await;
@@ -366,7 +366,7 @@ pub async fn members_and_invitations_are_limited(fixture: &StoreFixture) {
     assert_eq!(invited.iter().filter(|invited| **invited == InviteOutcome::Pending).count(), 3, "{invited:?}");
     let page = store.list_invitations(acme.id, sample::now(), sample::page(2, 2)).await.unwrap();
     assert_eq!((page.total_items, page.items.len()), (3, 1));
-    // Replaced and expired invitations do not count.
+    // Invitations that were replaced or have expired do not count.
     let again = invitation(acme.id, page.items[0].email.as_str(), Role::Owner);
     assert_eq!(invite(store, &again, 4).await, InviteOutcome::Pending);
     let later = Invitation { created_at: sample::later(60), ..invitation(acme.id, "late@example.com", Role::Owner) };
@@ -412,7 +412,7 @@ pub async fn members_belong_to_their_workspace(fixture: &StoreFixture) {
         [3, 1, 2]
     );
 
-    // Removed owners cannot return through their own invitations.
+    // A removed owner cannot return by an invitation that this owner has created.
     let (kate, back) = (stored(store, "kate@example.com").await, stored(store, "new@example.com").await);
     join_as(store, &kate, other.id, Role::Owner).await;
     for is_removed in [true, false] {
@@ -480,7 +480,7 @@ pub async fn unused_accounts_and_invitations_expire(fixture: &StoreFixture) {
     let invited = invitation(acme.id, "new@example.com", Role::Viewer);
     invite(store, &invited, 100).await;
 
-    // Deletes the session and the invitation.
+    // The first call deletes the session and the invitation.
     assert_eq!(store.delete_expired(sample::now() + week - SignedDuration::from_secs(1)).await.unwrap(), 2);
     assert_eq!(store.delete_expired(sample::now() + week).await.unwrap(), 2);
     for (account, is_there) in [(&unused, false), (&member, false), (&linked_account, true), (&seen, true)] {

@@ -25,7 +25,7 @@ fn created(created: i64) -> ActivityCounts {
     ActivityCounts { created, ..ActivityCounts::default() }
 }
 
-/// One day, in periods of `minutes`.
+/// Returns a filter for one day, in periods of `minutes`.
 fn day(minutes: i64) -> ActivityFilter {
     ActivityFilter {
         from: "2026-11-15T00:00:00Z".parse().unwrap(),
@@ -151,7 +151,7 @@ pub async fn activity_is_scoped_by_project(fixture: &StoreFixture) {
     }
 }
 
-/// Nodes that add to the same minutes must not deadlock.
+/// Nodes that add to the counts of the same minutes must not deadlock.
 pub async fn concurrent_activity_is_summed(fixture: &StoreFixture) {
     let stores = [fixture.store.clone(), fixture.database.open().await];
     let projects = [ProjectId(sample::uuid()), ProjectId(sample::uuid())];
@@ -192,7 +192,7 @@ pub async fn old_minutes_are_rolled_up_and_old_hours_deleted(fixture: &StoreFixt
     assert!(by_hour.iter().all(|hour| hour.counts.created == 60), "{by_hour:?}");
     assert_eq!(store.activity(shop, day(24 * 60)).await.unwrap(), by_day, "sums are preserved");
 
-    // A late count is added to its hour.
+    // A count that arrives after the roll-up is added to its hour.
     store.add_activity(vec![counts[0].clone()]).await.unwrap();
     assert_eq!(store.roll_up_activity(day(1).to).await.unwrap(), 1);
     assert_eq!(store.activity(shop, day(1)).await.unwrap()[0].counts.created, 61);
@@ -205,7 +205,7 @@ pub async fn old_minutes_are_rolled_up_and_old_hours_deleted(fixture: &StoreFixt
 pub async fn completion_times_are_those_of_completed_checks(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let (shop, bank) = (ProjectId(sample::uuid()), ProjectId(sample::uuid()));
-    // Both complete after seven seconds; the last remains open.
+    // Each of these checks completes after seven seconds. The last check, below, stays open.
     for project in [shop, shop, bank] {
         check_sample::concluded(store, project, sample::later(9)).await;
     }

@@ -175,7 +175,7 @@ pub async fn lease_is_released(fixture: &StoreFixture) {
     store.settle_attempt(settlement(checks[1], 1, AttemptOutcome::Delivered)).await.unwrap();
     let held = |checks: &[CheckId], until| checks.iter().map(|check| (*check, until)).collect::<Vec<_>>();
     store.release_leases(held(&checks[..2], due), sample::now()).await.unwrap();
-    // Leases of other holders stay.
+    // Leases of other holders are not released.
     store.release_leases(held(&checks, sample::later(59)), sample::now()).await.unwrap();
     let leased = store.lease_due_callbacks(sample::now(), due, 9, &[]).await.unwrap();
     assert_eq!(leased.iter().map(|callback| callback.check).collect::<Vec<_>>(), [checks[0]]);
@@ -231,7 +231,7 @@ pub async fn overdue_callbacks_are_given_up(fixture: &StoreFixture) {
         assert_eq!(callback.state == CallbackState::GivenUp, is_given_up);
     }
 
-    // The expiry of the check counts too, however late the callback is due.
+    // The expiry of the check counts too, even if the callback is due much later.
     let late = check_sample::concluded(store, project, sample::later(10_000)).await;
     let is_given_up = async || {
         let TenantLookup::Found(callback) = store.find_callback(project, late.id).await.unwrap() else {
@@ -248,7 +248,7 @@ pub async fn overdue_callbacks_are_given_up(fixture: &StoreFixture) {
     assert!(is_given_up().await);
 }
 
-/// The backlog of one project must not hide due callbacks of others.
+/// A backlog of one project must not delay the due callbacks of other projects.
 pub async fn lease_skips_projects(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let (busy, other) = (ProjectId(sample::uuid()), ProjectId(sample::uuid()));
@@ -347,7 +347,7 @@ pub async fn callbacks_are_listed_by_state(fixture: &StoreFixture) {
         assert_eq!(list(query).await.len(), count, "{query:?}");
     }
 
-    // All callbacks of the project's newest checks, whatever became of them.
+    // Lists the callbacks of the project's newest checks, whatever their state.
     let all = query(CallbackSelection::All);
     let mut every = [given_up, retrying, recovered, delivered, waiting];
     every.sort_unstable_by(|one, other| other.cmp(one));
@@ -367,7 +367,7 @@ pub async fn callbacks_are_listed_by_state(fixture: &StoreFixture) {
         assert_eq!(list(query).await.len(), count, "{query:?}");
     }
 
-    // A callback that was given up before its first attempt is listed, too.
+    // The list includes a callback that was given up before its first attempt.
     assert_eq!(store.give_up_overdue_callbacks(sample::later(1), 9).await.unwrap(), 1);
     let listed = list(given_up_query).await;
     let (newest, oldest) = (waiting.max(given_up), waiting.min(given_up));
@@ -375,7 +375,7 @@ pub async fn callbacks_are_listed_by_state(fixture: &StoreFixture) {
     assert!(listed.iter().any(|callback| callback.check == waiting && callback.last_attempt.is_none()));
     assert_eq!(list(CallbackQuery { limit: 1, ..given_up_query }).await[0].check, newest);
 
-    // A resend is counted until its result, and by its result after it.
+    // A resend counts as waiting until it has a result, and then counts by its result.
     let progress = async |since: i64| {
         let checks = oldest..=newest;
         store.resend_progress(project, checks, sample::later(since)).await.unwrap()

@@ -18,7 +18,7 @@ use ringtrue_engine::ports::{
 
 use crate::{check_sample, fixture::StoreFixture, sample};
 
-/// Deterministic pseudo-random numbers.
+/// A generator of pseudo-random numbers. The same seed gives the same numbers.
 pub struct Random(pub u64);
 
 impl Random {
@@ -31,7 +31,7 @@ impl Random {
         from[usize::try_from(self.below(from.len() as u64)).unwrap()]
     }
 
-    /// An instant within some days of two months, often at the boundary of an hour or day.
+    /// Returns a random time within a few days around the end of a month, often at the boundary of an hour or day.
     fn instant(&mut self) -> Timestamp {
         let start: Timestamp = "2026-10-31T10:00:00Z".parse().unwrap();
         let hours = i64::try_from(self.below(60)).unwrap();
@@ -70,7 +70,7 @@ impl Random {
     }
 }
 
-/// Stores checks in all states, created over some days. Returns them newest first.
+/// Stores checks in all states, created over several days. Returns them newest first.
 pub async fn checks(store: &dyn Store, project: ProjectId, random: &mut Random, number: usize) -> Vec<ReverseSmsCheck> {
     let mut checks: Vec<_> = (0..number)
         .map(|_| Check {
@@ -102,7 +102,7 @@ pub async fn checks(store: &dyn Store, project: ProjectId, random: &mut Random, 
         *check = concluded;
         conclusions.push(conclusion);
     }
-    // Twice: the second conclusion must not change a counter.
+    // Each check is concluded twice: the second conclusion must not change a counter.
     join_all(
         conclusions
             .iter()
@@ -158,7 +158,7 @@ pub async fn lists_match_an_evaluation_in_memory(fixture: &StoreFixture) {
     assert_lists_match(store, shop, &stored, &mut random, 120).await;
 }
 
-/// Compares pages and totals of random filters with `stored`, which is sorted newest first.
+/// Lists checks with random filters, and compares the pages and totals with `stored`, which is sorted newest first.
 pub async fn assert_lists_match(
     store: &dyn Store,
     shop: ProjectId,

@@ -31,7 +31,7 @@ pub fn receiver() -> Msisdn {
     Msisdn::parse("+447700900000", Mode::Live).unwrap()
 }
 
-/// A unique open check that expires after five minutes.
+/// Returns a unique open check that expires after five minutes.
 pub fn check(project: ProjectId, created_at: Timestamp) -> ReverseSmsCheck {
     Check {
         id: CheckId(uuid_v7(created_at, sample::random())),
@@ -75,7 +75,7 @@ pub async fn store_check(store: &dyn Store, project: ProjectId) -> ReverseSmsChe
     check
 }
 
-/// A page of a project's checks.
+/// Lists a page of a project's checks.
 pub async fn list(
     store: &dyn Store,
     project: ProjectId,
@@ -99,7 +99,7 @@ where
     }
 }
 
-/// The conclusion of a check by an SMS from the claimed number, or from another.
+/// Concludes a check by an SMS from the claimed number, or from another number if `is_match` is false.
 pub fn received(check: &ReverseSmsCheck, is_match: bool) -> Concluded<SenderMatch> {
     let claimed = check.claimed.map(|claimed| claimed.hash).unwrap();
     let sender = if is_match { claimed } else { NumberHash([0; 32]) };

@@ -88,7 +88,7 @@ pub async fn open_check_is_preferred_over_concluded_one(fixture: &StoreFixture) 
     assert_eq!(store.find_check_by_code(vec![check_sample::code(&old)]).await.unwrap(), Some(concluded.into_check()));
 }
 
-/// One check has the id of an existing one.
+/// One check of the batch has the id of an existing check.
 pub async fn duplicate_check_fails_only_itself(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let project = ProjectId(sample::uuid());
@@ -219,7 +219,7 @@ pub async fn checks_awaiting_a_number_become_pending(fixture: &StoreFixture) {
     for check in [&other, &sandbox] {
         assert_eq!(check_sample::find(store, check).await.status(), CheckStatus::Accepted);
     }
-    // A simulated SMS reaches only checks of its project.
+    // A simulated SMS reaches only the checks of its own project.
     let another = SmsOrigin::Sandbox(ProjectId(sample::uuid()));
     assert_eq!(store.mark_pending(another, number, &receiver, "acme", at).await.unwrap(), []);
     let own = store.mark_pending(SmsOrigin::Sandbox(project), number, &receiver, "acme", at).await.unwrap();
@@ -253,7 +253,7 @@ pub async fn check_history_is_stored(fixture: &StoreFixture) {
     let acme = || Some("acme".to_owned());
     assert_eq!(course(answered).await, Some((Some(at), acme())));
 
-    // Concurrently, so that they share a batch.
+    // Concluded concurrently, so that they are in the same batch.
     let by = |check: &ReverseSmsCheck, connector: &str| {
         check_sample::conclusion(check_sample::received(check, true)).0.via_connector(Some(connector.into()))
     };

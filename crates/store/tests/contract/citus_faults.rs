@@ -1,4 +1,4 @@
-//! Faults of the servers of a Citus cluster. They run one after the other, apart from the other tests.
+//! Tests faults of servers in a Citus cluster. The tests run one after the other, and not together with other tests.
 
 use std::{
     process::Command,
@@ -16,7 +16,7 @@ use ringtrue_test_support::poll_until;
 
 use crate::{check_sample, fixture::Database, sample};
 
-/// Halts or resumes a worker.
+/// Halts or resumes a worker, depending on `command`.
 #[expect(clippy::disallowed_methods, reason = "the test runner passes the directories")]
 fn control_worker(command: &str) {
     let workers = std::env::var("CITUS_WORKERS").expect("CITUS_WORKERS names no workers: run `make test`");
@@ -41,7 +41,7 @@ async fn outage_of_a_worker_affects_only_its_shards() {
     migrate(&database.url(), sample::now()).await.unwrap();
     distribute(&database.url(), |_| {}).await.unwrap();
     let store = &*database.open().await;
-    // Counters are placed by project: with many projects, some are on the other worker.
+    // Counters are placed by project. With many projects, some counters are on the other worker.
     let projects: Vec<ProjectId> = (0..12).map(|_| ProjectId(sample::uuid())).collect();
     let create_all = async || join_all(projects.iter().map(|project| create(store, *project))).await;
     let mut acknowledged: Vec<ReverseSmsCheck> = create_all().await.into_iter().map(Result::unwrap).collect();
@@ -105,8 +105,9 @@ async fn shards_move_to_a_new_worker_without_errors() {
     }
 }
 
-/// A coordinator that dies between the two phases of a commit leaves prepared transactions on the workers, which hold
-/// their locks. Its maintenance process must find and end them: it commits those that the coordinator has recorded.
+/// If the coordinator dies between the two phases of a commit, it leaves prepared transactions on the workers, which
+/// hold locks. Its maintenance process must find and end these transactions: it commits those that the coordinator has
+/// recorded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_phase_commits_left_behind_are_recovered() {
     let database = Database::empty_citus().await;
@@ -119,7 +120,7 @@ async fn two_phase_commits_left_behind_are_recovered() {
     let shard =
         database.query_one("select shardid from pg_dist_shard where logicalrelid = 'recovered'::regclass").await;
     let shard = format!("recovered_{}", shard.get::<_, i64>(0));
-    // Citus names them by group and process of the coordinator, transaction and connection.
+    // Citus names prepared transactions by the coordinator's group and process, the transaction and the connection.
     for (id, name) in [(1, "citus_0_1_1_1"), (2, "citus_0_1_2_1")] {
         worker.execute(&format!("begin; insert into {shard} values ({id}); prepare transaction '{name}'")).await;
     }

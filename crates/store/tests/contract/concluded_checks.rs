@@ -1,4 +1,4 @@
-//! Checks that are created concluded.
+//! Tests checks that are concluded on creation.
 
 use futures_util::future::join_all;
 use jiff::SignedDuration;
@@ -64,7 +64,7 @@ pub async fn concluded_check_round_trips(fixture: &StoreFixture) {
     assert_eq!(store.overdue_checks(sample::later(86_400), 9).await.unwrap(), [], "none has a deadline");
 }
 
-/// One check has the id of an existing one.
+/// One check of the batch has the id of an existing check.
 pub async fn duplicate_concluded_check_fails_only_itself(fixture: &StoreFixture) {
     let stores = [fixture.store.clone(), fixture.database.open().await];
     let acme = sample::stored_workspace(&*fixture.store).await;

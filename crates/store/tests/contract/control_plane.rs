@@ -82,7 +82,7 @@ pub async fn changes_contain_only_changed_rows(fixture: &StoreFixture) {
     assert!(changes.projects.is_empty());
 }
 
-/// A database restored from a backup is older than the state of running nodes.
+/// Running nodes may have a newer state than a database that was restored from a backup.
 pub async fn older_database_returns_a_full_snapshot(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let acme = sample::stored_workspace(store).await;
@@ -165,7 +165,7 @@ pub async fn change_triggers_the_notification(fixture: &StoreFixture) {
     notified("revocation").await;
 }
 
-/// Writers on two nodes change all kinds of rows while a reader maintains a copy by polling.
+/// Writers on two nodes change all kinds of rows, while a reader keeps its copy up to date by polling.
 pub async fn polling_reader_misses_no_change(fixture: &StoreFixture) {
     let stores = [fixture.store.clone(), fixture.database.open().await];
     let acme = sample::stored_workspace(&*fixture.store).await;
@@ -215,7 +215,7 @@ async fn write_rows(store: &dyn Store, acme: &WorkspaceId, number: usize) {
     }
 }
 
-/// The in-memory copy of a node.
+/// A copy of the control plane, as a node has it in memory.
 #[derive(Debug, Default, PartialEq)]
 struct Copy {
     version: ControlPlaneVersion,
@@ -247,7 +247,7 @@ pub async fn revocation_is_idempotent(fixture: &StoreFixture) {
     store.revoke_token(revocation).await.unwrap();
     assert_eq!(store.changes_since(ControlPlaneVersion(0), sample::now()).await.unwrap().revocations, [revocation]);
 
-    // Several in one batch.
+    // Revokes the same token several times in one batch.
     let revocation = sample::revocation();
     for result in join_all((0..20).map(|_| store.revoke_token(revocation))).await {
         result.unwrap();
@@ -260,7 +260,7 @@ pub async fn concurrent_revocations_are_stored(fixture: &StoreFixture) {
     let revocations: Vec<_> = (0..500).map(|_| sample::revocation()).collect();
     let revoked =
         revocations.iter().zip(stores.iter().cycle()).map(|(&revocation, store)| store.revoke_token(revocation));
-    // Some at a time: a call must not wait too long for a connection.
+    // Only some calls run at a time, so that none waits too long for a connection.
     stream::iter(revoked).buffer_unordered(16).for_each(async |result| result.unwrap()).await;
     let changes = fixture.store.changes_since(ControlPlaneVersion(0), sample::now()).await.unwrap();
     let tokens = |revocations: &[ringtrue_engine::ports::tokens::Revocation]| {
@@ -276,7 +276,7 @@ pub async fn cancelled_caller_does_not_affect_others(fixture: &StoreFixture) {
         let dropped: Vec<_> = (0..10).map(|_| sample::revocation()).collect();
         let mut awaited = join_all(kept.iter().map(|&revocation| store.revoke_token(revocation)));
         {
-            // Polled once and then dropped.
+            // These calls are polled once, and then dropped.
             let mut cancelled = join_all(dropped.iter().map(|&revocation| store.revoke_token(revocation)));
             poll_fn(|context| {
                 drop(cancelled.poll_unpin(context));

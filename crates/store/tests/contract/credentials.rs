@@ -135,7 +135,7 @@ pub async fn client_id_is_unique(fixture: &StoreFixture) {
     let event = sample::event(acme.id, Action::CredentialCreated);
     let refused = store.create_credential(&credential, &event, None, sample::LIMITS).await;
     assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
-    // The store keeps working.
+    // After the failure, the store still works.
     let fresh = sample::credential(credential.owner);
     store.create_credential(&fresh, &event, None, sample::LIMITS).await.unwrap();
 }
@@ -159,7 +159,7 @@ pub async fn live_credentials_per_owner_are_limited(fixture: &StoreFixture) {
     let listed = fixture.store.list_credentials(first.owner, sample::first_100()).await.unwrap();
     assert_eq!(listed.total_items, 4);
 
-    // Deleted, expired and workspace credentials do not count.
+    // Credentials that are deleted or expired, or belong to the workspace, do not count towards the project's limit.
     let event = || sample::event(acme.id, Action::CredentialDeleted);
     fixture.store.delete_credential(first.owner, &first.client_id, None, sample::now(), &event()).await.unwrap();
     assert_eq!(create(0).await, CreateCredentialOutcome::Created);
@@ -177,7 +177,7 @@ pub async fn only_newest_dead_credentials_are_kept(fixture: &StoreFixture) {
     let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
     let (_, others) = sample::stored_project(store, other.id, "Shop").await;
     let owner = CredentialOwner::Workspace(acme.id);
-    // Keeps two of those below, and the workspace's first, which expires after an hour.
+    // The limit keeps two of the credentials below, and the workspace's first one, which expires after an hour.
     let limits = CredentialLimits { max_dead: 3, ..sample::LIMITS };
     let create = async |credential: &Credential| {
         let event = sample::event(acme.id, Action::CredentialCreated);
@@ -216,14 +216,14 @@ pub async fn last_live_credential_of_a_workspace_is_not_deleted(fixture: &StoreF
     let events = store.list_audit_events(acme.id, sample::ANY, sample::first_100()).await.unwrap().total_items;
     assert_eq!(events, before, "nothing is written");
 
-    // A credential that retires is not live; the one that replaces it is.
+    // A credential that is about to retire does not count as live, but its successor does.
     let new = Credential { expires_at: None, ..sample::credential(owner) };
     let event = sample::event(acme.id, Action::CredentialCreated);
     store.rotate_credential(first, &new, sample::later(100), &event, sample::LIMITS).await.unwrap();
     assert_eq!(delete(&new, sample::later(10)).await, last);
     assert_eq!(delete(first, sample::later(10)).await, deleted);
 
-    // Neither is an expired one, which can be deleted.
+    // An expired credential does not count as live either, and can be deleted.
     let expired = Credential { expires_at: Some(sample::later(20)), ..sample::credential(owner) };
     let event = sample::event(acme.id, Action::CredentialCreated);
     store.create_credential(&expired, &event, None, sample::LIMITS).await.unwrap();
@@ -269,7 +269,7 @@ pub async fn stale_credential_is_not_deleted(fixture: &StoreFixture) {
 
     let event = sample::event(acme.id, Action::CredentialDeleted);
     let other = Credential { created_at: sample::later(1), ..read.clone() };
-    // A use since the read does not make it stale.
+    // A use of the credential since the read does not make the expected state stale.
     for (expected, outcome) in [(&other, DeleteCredentialOutcome::Stale), (&read, DeleteCredentialOutcome::Deleted)] {
         let deleted = store.delete_credential(read.owner, &read.client_id, Some(expected), sample::now(), &event).await;
         assert_eq!(deleted.unwrap(), TenantLookup::Found(outcome));
@@ -303,10 +303,10 @@ pub async fn replaced_credential_retires(fixture: &StoreFixture) {
     assert_eq!(store.find_credential(old.owner, &old.client_id).await.unwrap(), TenantLookup::Found(retiring));
     let changed = store.changes_since(version, sample::now()).await.unwrap().credentials;
     assert_eq!(changed.len(), 2, "other nodes learn of both");
-    // Read before the first rotation.
+    // `old` was read before the first rotation.
     assert_eq!(rotate(&old, sample::LIMITS).await.1, RotateCredentialOutcome::Stale);
 
-    // After its end it does not count as live.
+    // After it has retired, the old credential does not count as live.
     let later = Credential { created_at: sample::later(100), ..sample::credential(old.owner) };
     let limits = CredentialLimits { max_live: 2, ..sample::LIMITS };
     let created = store.create_credential(&later, &event(), None, limits).await.unwrap();

@@ -1,4 +1,4 @@
-//! Batches of two nodes over the same rows.
+//! Tests batches of two nodes that change the same rows.
 
 use futures_util::future::{BoxFuture, FutureExt, join_all};
 use jiff::SignedDuration;
@@ -22,7 +22,7 @@ const CHECKS: usize = 30;
 
 type Call<'a> = BoxFuture<'a, Result<(), StoreError>>;
 
-/// The nodes call in opposite orders.
+/// The two nodes make the same calls in opposite orders.
 pub async fn batches_of_two_nodes_do_not_deadlock(fixture: &StoreFixture) {
     let nodes = [fixture.store.clone(), fixture.database.open().await];
     let (tenant, project) = (sample::uuid(), ProjectId(sample::uuid()));
@@ -46,7 +46,7 @@ async fn run_on_both<'a>(nodes: &'a [std::sync::Arc<dyn Store>; 2], calls: impl 
     }
 }
 
-/// Changes of checks, redirect sessions, counters and idempotency keys.
+/// Returns calls that change checks, redirect sessions, counters and idempotency keys.
 fn changes<'a>(
     store: &'a dyn Store,
     tenant: Uuid,
@@ -101,7 +101,7 @@ fn changes<'a>(
     calls
 }
 
-/// Changes of callbacks and their attempts.
+/// Returns calls that change callbacks and their attempts.
 fn settlements<'a>(store: &'a dyn Store, checks: &'a [ReverseSmsCheck]) -> Vec<Call<'a>> {
     let mut calls: Vec<Call<'a>> = Vec::new();
     for check in checks {

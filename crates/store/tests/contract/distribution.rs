@@ -1,4 +1,4 @@
-//! Division of tables by time, and over the servers of a Citus cluster.
+//! Tests the partitions of tables by month, and their distribution over the servers of a Citus cluster.
 
 use futures_util::future::{join, join_all};
 use jiff::SignedDuration;
@@ -18,7 +18,7 @@ use crate::{
 
 pub async fn missing_partitions_are_created(fixture: &StoreFixture) {
     let store = &*fixture.store;
-    // Partitions of the months around the real time exist.
+    // Far in the future, because partitions around the current time exist already.
     let later = sample::now() + SignedDuration::from_hours(24 * 365 * 20);
     let month = SignedDuration::from_hours(24 * 28);
     assert_eq!(store.create_partitions(later, later + month).await.unwrap(), 8, "four tables, two months");
@@ -36,7 +36,8 @@ pub async fn missing_partitions_are_created(fixture: &StoreFixture) {
     }
 }
 
-/// The planner knows nothing about new partitions, and must not read the rows between the first and the last of a batch.
+/// The planner has no statistics about new partitions. It must still not read all rows between the first and the last
+/// id of a batch.
 pub async fn batches_read_only_their_rows_of_new_partitions(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let project = ProjectId(sample::uuid());
@@ -63,7 +64,7 @@ pub async fn batches_read_only_their_rows_of_new_partitions(fixture: &StoreFixtu
               where relname like '{table}_%' and indexrelname like '%_pkey'"
         );
         let read: i64 = fixture.database.query_one(&read).await.get(0);
-        // An updated row may have two index entries.
+        // A row that was updated may have two index entries.
         assert!((concluded..=3 * concluded).contains(&read), "{read} index entries of {table} for {concluded} rows");
     }
 }
@@ -102,7 +103,7 @@ pub async fn lookups_by_id_and_code_are_one_task(fixture: &StoreFixture) {
     assert_eq!(executions().await, (single + 10, multi));
 }
 
-/// A server creates checks while its tables are distributed.
+/// A server creates checks while their tables are being distributed.
 pub async fn tables_with_rows_are_distributed_while_they_are_written(_: &StoreFixture) {
     let database = Database::empty_citus().await;
     let url = database.url();

@@ -74,7 +74,7 @@ pub async fn filters_select_matching_projects(fixture: &StoreFixture) {
         ("created_at=ge=2026-11-15T02:30:09.1231Z", vec![]),
         ("created_at==2026-11-15T03:30:00.123+01:00", vec!["Shop"]),
         ("created_at==2026-11-15T02:30:00.1230001Z", vec![]),
-        // By code point: upper case is before lower case, and `ü` after `z`.
+        // Text is compared by code point: upper case sorts before lower case, and `ü` after `z`.
         ("name=lt=Shop", vec!["*", "Bücher", "Sh_p"]),
         ("name=gt=a", vec!["a*b", "it's; \"quoted\"", "back\\slash", "shop"]),
         ("name=ge='Shop 50%';name=le='Shop 500'", vec!["Shop 500", "Shop 50%"]),
@@ -131,7 +131,7 @@ pub async fn filters_match_an_evaluation_in_memory(fixture: &StoreFixture) {
     }
 }
 
-/// Random bytes, consumed from the end.
+/// A supply of random bytes, taken from the end.
 struct RandomBytes(Vec<u8>);
 
 impl RandomBytes {

@@ -1,4 +1,4 @@
-//! The database of one test, and operations on it that the store does not offer.
+//! Creates the database of one test, and changes it in ways that the store does not offer.
 
 use std::{env, fs, sync::Arc, time::Duration};
 
@@ -22,12 +22,12 @@ pub struct StoreFixture {
     pub database: Database,
 }
 
-/// A database. Tests bypass the store only through it.
+/// A database. Tests access it directly only through this type.
 pub enum Database {
     Sqlite {
         directory: TempDir,
     },
-    /// With Citus there is a database of this name on every server of the cluster, and the first is the coordinator.
+    /// With Citus, every server of the cluster has a database with this name. The first server is the coordinator.
     Postgres {
         servers: Vec<String>,
         name: String,
@@ -52,17 +52,17 @@ impl StoreFixture {
         StoreFixture { store, database }
     }
 
-    /// Number of rows of a table, which may have a condition: `checks where concluded_at is null`.
+    /// Counts the rows of a table. `table` may include a condition: `checks where concluded_at is null`.
     pub async fn count(&self, table: &str) -> i64 {
         self.database.count(&format!("select count(*) from {table}")).await
     }
 
-    /// Sum of the counts of a table of counters.
+    /// Adds up the column `count` of a table of counters.
     pub async fn sum(&self, table: &str) -> i64 {
         self.database.count(&format!("select cast(sum(count) as bigint) from {table}")).await
     }
 
-    /// Drops the database. After a failed test it stays until the server stops.
+    /// Drops the database. If the test fails, the database stays until the server stops.
     pub async fn clear(self) {
         drop(self.store);
         self.database.clear().await;
@@ -81,7 +81,7 @@ impl Database {
         database
     }
 
-    /// A copy of a migrated database: the migrations take longer.
+    /// Creates a copy of a migrated database, which is faster than running the migrations.
     async fn migrated_sqlite() -> Self {
         static TEMPLATE: OnceCell<Vec<u8>> = OnceCell::const_new();
         let template = TEMPLATE.get_or_init(async || {
@@ -94,7 +94,7 @@ impl Database {
         database
     }
 
-    /// A copy of a migrated database.
+    /// Creates a copy of a migrated database.
     async fn migrated_postgres() -> Self {
         static TEMPLATE: OnceCell<Vec<String>> = OnceCell::const_new();
         let servers = TEMPLATE.get_or_init(async || {
@@ -108,7 +108,7 @@ impl Database {
         Database::Postgres { servers, name }
     }
 
-    /// A copy of a migrated and distributed database.
+    /// Creates a copy of a migrated and distributed database.
     pub async fn citus() -> Self {
         static TEMPLATE: OnceCell<Vec<String>> = OnceCell::const_new();
         let servers = TEMPLATE.get_or_init(create_distributed_template).await.clone();
@@ -117,14 +117,14 @@ impl Database {
         Database::Postgres { servers, name }
     }
 
-    /// An empty database of each server of the cluster, which is not migrated.
+    /// Creates an empty database on each server of the cluster, without migrations.
     pub async fn empty_citus() -> Self {
         let (servers, name) = (cluster().await, format!("rt_{}", sample::uuid().simple()));
         join_cluster(&servers, &name).await;
         Database::Postgres { servers, name }
     }
 
-    /// As [`empty_citus`](Self::empty_citus). The last worker has not joined yet.
+    /// As [`empty_citus`](Self::empty_citus), but the last worker has not joined the cluster yet.
     pub async fn citus_without_last_worker() -> Self {
         let (servers, name) = (cluster().await, format!("rt_{}", sample::uuid().simple()));
         let (last, others) = servers.split_last().unwrap();
@@ -138,7 +138,7 @@ impl Database {
         self.execute(&format!("select citus_add_node('127.0.0.1', {})", port(&servers[servers.len() - 1]))).await;
     }
 
-    /// The first row of a query.
+    /// Returns the first row of a query.
     pub async fn query_one(&self, sql: &str) -> tokio_postgres::Row {
         let Database::Postgres { servers, name } = self else { panic!("not for SQLite") };
         let session = Session::start(&in_database(&servers[0], name)).await;
@@ -147,7 +147,7 @@ impl Database {
         row
     }
 
-    /// The part of the database on the first worker.
+    /// Returns the part of the database that is on the first worker.
     pub fn worker(&self) -> Worker {
         let Database::Postgres { servers, name } = self else { panic!("SQLite has no workers") };
         Worker { url: in_database(&servers[1], name) }
@@ -158,7 +158,7 @@ impl Database {
         matches!(self, Database::Postgres { .. })
     }
 
-    /// Whether old checks are deleted by whole months.
+    /// Whether the database deletes old checks only by whole months.
     pub fn deletes_months(&self) -> bool {
         matches!(self, Database::Postgres { .. })
     }
@@ -188,7 +188,7 @@ impl Database {
         }
     }
 
-    /// The PostgreSQL database through a proxy on this port.
+    /// Returns the URL of the PostgreSQL database through a proxy on this port.
     pub fn url_through(&self, port: u16) -> StoreUrl {
         let Database::Postgres { servers, name } = self else { panic!("SQLite has no server") };
         let (user, _) = servers[0].rsplit_once('@').unwrap();
@@ -206,7 +206,7 @@ impl Database {
         store
     }
 
-    /// Runs SQL without the store.
+    /// Runs SQL directly in the database.
     pub async fn execute(&self, sql: &str) {
         match self {
             Database::Sqlite { .. } => {
@@ -218,7 +218,7 @@ impl Database {
         }
     }
 
-    /// Runs a query that returns a number, without the store.
+    /// Runs a query directly in the database, and returns its only value, a number.
     pub async fn count(&self, sql: &str) -> i64 {
         match self {
             Database::Sqlite { .. } => {
@@ -238,7 +238,7 @@ impl Database {
     pub async fn block_writes(&self) -> Option<rusqlite::Connection> {
         match self {
             Database::Sqlite { .. } => {
-                // A write transaction of another process that does not end.
+                // Holds the write lock, like a transaction of another process that does not end.
                 let connection = rusqlite::Connection::open(self.url().sqlite_path().unwrap()).unwrap();
                 connection.execute_batch("begin immediate").unwrap();
                 Some(connection)
@@ -259,11 +259,11 @@ impl Database {
         }
     }
 
-    /// Delays reads of the audit log while the returned session exists.
+    /// Makes reads of the audit log slow: in PostgreSQL while the returned session exists, in SQLite permanently.
     pub async fn delay_audit_log_reads(&self) -> Option<Session> {
         match self {
             Database::Sqlite { .. } => {
-                // SQLite readers never wait for a lock, so the view computes for a while.
+                // SQLite readers never wait for a lock, so a view with a long computation makes them slow.
                 self.execute(
                     "alter table audit_events rename to quick_events;
                      create view audit_events as
@@ -281,8 +281,8 @@ impl Database {
         }
     }
 
-    /// Publishes the demand of a node in a transaction that stays open while the returned session exists. `None` for
-    /// SQLite, which has one writer.
+    /// Publishes the demand of a node in a transaction that stays open while the returned session exists. `None`: the
+    /// database is SQLite, which has only one writer.
     pub async fn lock_own_demand(&self, node: NodeId) -> Option<Session> {
         let Database::Postgres { servers, name } = self else { return None };
         let session = Session::start(&in_database(&servers[0], name)).await;
@@ -292,7 +292,7 @@ impl Database {
         Some(session)
     }
 
-    /// Makes statements that read the references of a project's checks run forever.
+    /// Makes every statement run forever that reads the references of a project's checks.
     pub async fn make_references_endless(&self, project: ProjectId) {
         let columns = self.check_columns().await.join(", ");
         let id = project.0;
@@ -325,7 +325,7 @@ impl Database {
         self.execute("drop view checks; alter table stored_checks rename to checks").await;
     }
 
-    /// The columns of `checks` without the reference.
+    /// Returns the columns of `checks`, without the reference.
     async fn check_columns(&self) -> Vec<String> {
         let mut columns: Vec<String> = match self {
             Database::Sqlite { .. } => {
@@ -353,7 +353,7 @@ impl Database {
         }
     }
 
-    /// Ends all sessions, which then have reported their statistics. Does nothing for SQLite.
+    /// Ends all sessions, so that the server has their statistics. Does nothing for SQLite.
     pub async fn end_sessions(&self) {
         let Database::Postgres { servers, name } = self else { return };
         self.cut_connections().await;
@@ -366,7 +366,7 @@ impl Database {
         session.end().await;
     }
 
-    /// Number of deadlocks that the server has detected. Ends all sessions.
+    /// Returns the number of deadlocks that the server has detected. Ends all sessions first.
     pub async fn deadlocks(&self) -> i64 {
         let Database::Postgres { servers, name } = self else { return 0 };
         self.end_sessions().await;
@@ -377,7 +377,7 @@ impl Database {
         deadlocks
     }
 
-    /// Runs SQL in another database of the same server.
+    /// Runs SQL on the database's server, but in another database.
     pub async fn on_server(&self, sql: &str) {
         if let Database::Postgres { servers, .. } = self {
             execute(&servers[0], sql).await;
@@ -389,11 +389,11 @@ impl Database {
             for server in servers {
                 let session = Session::start(server).await;
                 let drop_database = format!("drop database {name} with (force)");
-                // Background processes of Citus may start a session in the meantime.
+                // Retried, because background processes of Citus may have started a session in the meantime.
                 let drop_it = poll_until("the database is dropped", async || {
                     session.client.batch_execute(&drop_database).await.is_ok()
                 });
-                // The server is deleted after the tests, so that a database may stay.
+                // If the drop times out, the database may stay: the server is deleted after the tests.
                 let _ = timeout(MAX_DROP_DURATION, drop_it).await;
                 session.end().await;
             }
@@ -401,10 +401,10 @@ impl Database {
     }
 }
 
-/// Databases that those of tests are copied from.
+/// Names of the template databases, which tests copy.
 const MIGRATED: &str = "rt_migrated";
 const DISTRIBUTED: &str = "rt_distributed";
-/// A server under load waits for its processes to let go of a database.
+/// Maximum time for dropping a database. A server under load takes a while to end the sessions of the database.
 const MAX_DROP_DURATION: Duration = Duration::from_secs(10);
 
 #[expect(clippy::disallowed_methods, reason = "the test runner passes the server address")]
@@ -412,7 +412,7 @@ fn server() -> String {
     env::var("POSTGRES_FOR_TESTS").expect("POSTGRES_FOR_TESTS names no PostgreSQL server: run `make test`")
 }
 
-/// The servers of the cluster. The first is the coordinator.
+/// Returns the URLs of the cluster's servers. The first is the coordinator.
 #[expect(clippy::disallowed_methods, reason = "the test runner passes the server addresses")]
 async fn cluster() -> Vec<String> {
     let coordinator = env::var("CITUS_FOR_TESTS").expect("CITUS_FOR_TESTS names no Citus cluster: run `make test`");
@@ -428,7 +428,7 @@ async fn cluster() -> Vec<String> {
 
 /// Copies a database on each server. Returns the name of the copies.
 async fn copy(template: &str, servers: &[String]) -> String {
-    // The copy of a database fails while another copy of it begins.
+    // A database cannot be copied while another copy of it begins.
     static COPY: Mutex<()> = Mutex::const_new(());
     let name = format!("rt_{}", sample::uuid().simple());
     let _copy = COPY.lock().await;
@@ -441,7 +441,7 @@ async fn copy(template: &str, servers: &[String]) -> String {
     name
 }
 
-/// Creates a distributed database that others are copied from.
+/// Creates the distributed database that tests copy.
 async fn create_distributed_template() -> Vec<String> {
     let servers = cluster().await;
     join_cluster(&servers, DISTRIBUTED).await;
@@ -449,7 +449,7 @@ async fn create_distributed_template() -> Vec<String> {
     migrate(&url, sample::now()).await.unwrap();
     distribute(&url, |_| {}).await.unwrap();
     for server in &servers {
-        // A database with sessions, such as that of the maintenance daemon, cannot be copied.
+        // A database with sessions, such as that of the Citus maintenance daemon, cannot be copied.
         execute(server, &format!("alter database {DISTRIBUTED} allow_connections false")).await;
         execute(
             server,
@@ -467,7 +467,7 @@ async fn create_distributed_template() -> Vec<String> {
     servers
 }
 
-/// Creates a database on each server, and joins those of the workers to that of the coordinator.
+/// Creates a database on each server, and joins the workers to the coordinator.
 async fn join_cluster(servers: &[String], name: &str) {
     for server in servers {
         create_citus_database(server, name).await;
@@ -481,7 +481,7 @@ async fn join_cluster(servers: &[String], name: &str) {
 
 async fn create_citus_database(server: &str, name: &str) {
     execute(server, &format!("create database {name}")).await;
-    // Fewer shards than by default: tests have few rows.
+    // Fewer shards than by default, because tests have few rows.
     execute(server, &format!("alter database {name} set citus.shard_count = 4")).await;
     execute(&in_database(server, name), "create extension citus").await;
 }
@@ -499,7 +499,7 @@ impl Worker {
         execute(&self.url, sql).await;
     }
 
-    /// The first row of a query.
+    /// Returns the first row of a query.
     pub async fn query_one(&self, sql: &str) -> tokio_postgres::Row {
         let session = Session::start(&self.url).await;
         let row = session.client.query_one(sql, &[]).await.unwrap();
@@ -523,7 +523,7 @@ async fn execute(url: &str, sql: &str) {
     session.end().await;
 }
 
-/// A connection that does not belong to the store.
+/// A direct connection to the database, besides those of the store.
 pub struct Session {
     client: Client,
     driver: JoinHandle<Result<(), tokio_postgres::Error>>,

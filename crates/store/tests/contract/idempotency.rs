@@ -24,7 +24,7 @@ pub async fn key_with_another_fingerprint_is_reused(fixture: &StoreFixture) {
     assert_eq!(store.claim_idempotency_key(&other).await.unwrap(), ClaimOutcome::KeyReused);
     complete(fixture, &first).await;
     assert_eq!(store.claim_idempotency_key(&other).await.unwrap(), ClaimOutcome::KeyReused);
-    // Also after the lease: the key belongs to the first request until it expires.
+    // This holds after the lease, too: the key belongs to the first request until the key expires.
     let late = IdempotencyClaim { now: sample::later(31), ..sample::claim(first.tenant, 1, 2) };
     assert_eq!(store.claim_idempotency_key(&late).await.unwrap(), ClaimOutcome::KeyReused);
 }
@@ -104,7 +104,7 @@ pub async fn claim_is_released_only_by_its_holder(fixture: &StoreFixture) {
         store.claim_idempotency_key(&sample::claim(first.tenant, 1, 1)).await.unwrap(),
         ClaimOutcome::InProgress
     );
-    // A stored response is not released.
+    // A key with a stored response cannot be released.
     complete(fixture, &first).await;
     store.release_idempotency_key(first.tenant, first.key_digest, first.claim_id).await.unwrap();
     let again = store.claim_idempotency_key(&sample::claim(first.tenant, 1, 1)).await.unwrap();
@@ -115,7 +115,7 @@ pub async fn concurrent_claims_of_a_key_succeed_once(fixture: &StoreFixture) {
     let stores = [fixture.store.clone(), fixture.database.open().await];
     for round in 0..10 {
         let tenant = sample::uuid();
-        // Some have another fingerprint.
+        // Every third request has another fingerprint.
         let requests: Vec<_> = (0..60).map(|number| sample::claim(tenant, round, u8::from(number % 3 == 0))).collect();
         let attempts =
             requests.iter().zip(stores.iter().cycle()).map(|(request, store)| store.claim_idempotency_key(request));
@@ -172,7 +172,7 @@ pub async fn response_is_stored_with_the_change(fixture: &StoreFixture) {
     let again = store.claim_idempotency_key(&sample::claim(acme.id.0, 1, 1)).await.unwrap();
     assert_eq!(again, ClaimOutcome::Completed(b"sealed".to_vec()));
 
-    // A request without an effect stores no response.
+    // A request that changes nothing stores no response.
     let request = sample::claim(acme.id.0, 2, 1);
     store.claim_idempotency_key(&request).await.unwrap();
     let twin = sample::project(acme.id, "Shop");
@@ -209,7 +209,7 @@ fn response(request: &IdempotencyClaim) -> IdempotentResponse {
     }
 }
 
-/// Stores a response with a minimal change.
+/// Stores the response to a request, together with a minimal change.
 async fn complete(fixture: &StoreFixture, request: &IdempotencyClaim) {
     let workspace = sample::stored_workspace(&*fixture.store).await;
     let credential = sample::credential(CredentialOwner::Workspace(workspace.id));

@@ -20,7 +20,7 @@ async fn add(store: &dyn Store, key: &SealedKey) -> bool {
     store.add_first_key(key, &sample::event(None, Action::KeyCreated)).await.unwrap()
 }
 
-/// Rotates `current` at an instant some hours from now.
+/// Rotates the key `current`, `hours` from now.
 async fn rotate(store: &dyn Store, current: &SealedKey, hours: i64) -> (bool, SealedKey, KeySchedule) {
     let (next, relieved) = POLICY.rotate(current.schedule, sample::later(hours * 3600));
     let successor = SealedKey { schedule: next, ..sample::key(current.purpose) };
@@ -72,7 +72,7 @@ pub async fn rotation_of_a_superseded_key_does_nothing(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let first = sample::key(KeyPurpose::Callback);
     add(store, &first).await;
-    // At the same time: the newest key is not determined by the clock.
+    // Both keys have the same time: the order of keys must not depend on the clock.
     let (next, relieved) = rotate_immediately(first.schedule, sample::now());
     let second = SealedKey { id: KeyId(uuid::Uuid::nil()), schedule: next, ..sample::key(KeyPurpose::Callback) };
     let event = sample::event(None, Action::KeyRotated);

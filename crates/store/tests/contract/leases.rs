@@ -24,7 +24,7 @@ async fn acquire(store: &dyn Store, name: &str, node: NodeId, links_up: u32, mac
     store.acquire_lease(request, machine_now).await.unwrap()
 }
 
-/// Lets the lease expire, as if the time had passed.
+/// Makes a lease expire, as if its time had passed.
 async fn expire(fixture: &StoreFixture, name: &str) {
     fixture.database.execute(&format!("update leases set expires_at = 1 where name = '{name}'")).await;
 }
@@ -76,7 +76,7 @@ pub async fn expired_lease_is_free(fixture: &StoreFixture) {
     assert_eq!(acquire(store, "a", first, 1, now).await, taken, "the former holder has lost it");
 }
 
-/// The clock of a node's machine has no effect where the database has a clock.
+/// Where the database has a clock, the clock of a node's machine has no effect.
 pub async fn lease_expires_by_the_clock_of_the_database(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let (first, second) = (node(), node());
@@ -100,7 +100,7 @@ pub async fn concurrent_requests_acquire_a_lease_once(fixture: &StoreFixture) {
         let name = format!("lease {round}");
         let nodes: Vec<_> = (0..8).map(|_| node()).collect();
         if round % 2 == 1 {
-            // Half of the rounds compete for an expired lease.
+            // In half of the rounds, the nodes compete for an expired lease.
             acquire(&*fixture.store, &name, node(), 1, sample::now()).await;
             expire(fixture, &name).await;
         }

@@ -1,7 +1,7 @@
-//! The contract of the store ports, tested against all databases.
+//! Tests the contract of the store ports against all databases.
 //!
-//! Each case takes a [`StoreFixture`](fixture::StoreFixture) and runs with a `SQLite` file, with a `PostgreSQL` database,
-//! and with a database that Citus distributes over three servers.
+//! Each case takes a [`StoreFixture`](fixture::StoreFixture). It runs with a `SQLite` file, with a `PostgreSQL`
+//! database, and with a database that Citus distributes over three servers.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests report failures by panics")]
 
@@ -43,7 +43,7 @@ mod usage;
 mod verifications;
 mod workspaces;
 
-/// Generates a test of each case for a database.
+/// Generates a test for each case, which runs with one kind of database.
 macro_rules! suite {
     ($database:ident: $($module:ident: $($case:ident),* $(,)?;)*) => {
         mod $database {
@@ -59,7 +59,7 @@ macro_rules! suite {
     };
 }
 
-/// Cases for all databases. Those of Citus run where the extension is installed.
+/// Generates the tests of cases that apply to all databases. Those for Citus run only where the extension is installed.
 macro_rules! contract {
     ($($cases:tt)*) => {
         suite! { sqlite: $($cases)* }
@@ -68,7 +68,7 @@ macro_rules! contract {
     };
 }
 
-/// Cases about the division of tables.
+/// Cases about the partitions and shards of tables.
 mod division {
     suite! {
         postgres: distribution: missing_partitions_are_created, batches_read_only_their_rows_of_new_partitions;
@@ -82,7 +82,7 @@ mod division {
     }
 }
 
-/// Cases that delay one server, or count its deadlocks.
+/// Cases that delay a database server or count its deadlocks. They do not run with Citus.
 mod one_server {
     suite! { sqlite: searches:
     search_ends_at_its_deadline,

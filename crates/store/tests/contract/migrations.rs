@@ -38,7 +38,7 @@ pub async fn concurrent_migrations_are_serialised(fixture: &StoreFixture) {
     database.clear().await;
 }
 
-/// The first migration counts as pending, and cannot be applied to tables that exist.
+/// The first migration counts as pending, but cannot be applied, because its tables exist already.
 pub async fn database_with_pending_migrations_is_rejected(fixture: &StoreFixture) {
     let url = fixture.database.url();
     fixture.database.execute("update schema_migrations set version = 99, name = '0099_tomorrow'").await;
@@ -53,7 +53,7 @@ pub async fn database_with_pending_migrations_is_rejected(fixture: &StoreFixture
     fixture.database.open().await.ping().await.unwrap();
 }
 
-/// A newer release has expanded the schema: nodes of this release go on, and start.
+/// A newer release has added to the schema. Nodes of this release keep running, and new ones can start.
 pub async fn release_runs_on_the_expanded_schema_of_the_next(fixture: &StoreFixture) {
     let url = fixture.database.url();
     fixture
@@ -79,7 +79,7 @@ pub async fn release_runs_on_the_expanded_schema_of_the_next(fixture: &StoreFixt
     }
 }
 
-/// A newer release has removed something that this one uses.
+/// A newer release has removed a part of the schema that this release uses.
 pub async fn database_of_an_incompatible_release_is_rejected(fixture: &StoreFixture) {
     let url = fixture.database.url();
     fixture
@@ -95,7 +95,7 @@ pub async fn database_of_an_incompatible_release_is_rejected(fixture: &StoreFixt
     assert!(refused.contains("0099_tomorrow") && refused.contains("newer"), "{refused}");
     let refused = migrate(&url, sample::now()).await.unwrap_err();
     assert!(matches!(refused, MigrateError::Unknown { .. }), "{refused}");
-    // A node that runs already is taken out of service.
+    // A running node fails its readiness check, and is taken out of service.
     let refused = fixture.store.ping().await;
     assert!(matches!(&refused, Err(StoreError::Refused(reason)) if reason.contains("newer release")), "{refused:?}");
 }

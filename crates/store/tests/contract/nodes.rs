@@ -135,7 +135,7 @@ pub async fn demand_is_exchanged_between_nodes(fixture: &StoreFixture) {
     assert_eq!(publish(2, "e", 5).await, [published(1, 4, "d")], "a heartbeat deletes the demand of dead nodes");
 }
 
-/// A node that hangs in the middle of an exchange does not delay the others.
+/// A node that hangs while it exchanges its demand does not delay the others.
 pub async fn demand_exchange_does_not_wait_for_other_nodes(fixture: &StoreFixture) {
     let Some(hanging) = fixture.database.lock_own_demand(NodeId(sample::uuid())).await else { return };
     let (node, now) = (NodeId(sample::uuid()), sample::now());
@@ -144,7 +144,7 @@ pub async fn demand_exchange_does_not_wait_for_other_nodes(fixture: &StoreFixtur
     drop(hanging);
 }
 
-/// After an outage all nodes send heartbeats, and each considers the others dead.
+/// After an outage, all nodes send heartbeats, and each considers the others dead.
 pub async fn concurrent_heartbeats_do_not_deadlock(fixture: &StoreFixture) {
     let stores = [fixture.store.clone(), fixture.database.open().await];
     let nodes: Vec<_> = (0..16).map(|_| NodeId(sample::uuid())).collect();
@@ -164,7 +164,7 @@ pub async fn heartbeats_do_not_wait_for_tenants(fixture: &StoreFixture) {
     let acme = sample::stored_workspace(store).await;
     let slow = fixture.database.delay_audit_log_reads().await;
 
-    // More than there are connections or readers, and queued first.
+    // More reads than there are connections or readers. They are queued before the requests of the node.
     let tenants = join_all((0..12).map(|_| store.list_audit_events(acme.id, sample::ANY, sample::first_100())));
     let node = async {
         let id = NodeId(sample::uuid());
@@ -213,7 +213,7 @@ pub async fn old_audit_events_are_deleted(fixture: &StoreFixture) {
 pub async fn deletion_of_expired_rows_is_limited(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let revoked = (0..1_100).map(|_| store.revoke_token(sample::revocation()));
-    // Some at a time: a call must not wait too long for a connection.
+    // Only some calls run at a time, so that none waits too long for a connection.
     stream::iter(revoked).buffer_unordered(16).for_each(async |result| result.unwrap()).await;
     let much_later = sample::later(86_400);
     assert_eq!(store.delete_expired(much_later).await.unwrap(), 1_000);

@@ -13,7 +13,7 @@ use ringtrue_engine::ports::{
 
 use crate::{check_sample, fixture::StoreFixture, sample, silent_sample};
 
-/// A new check of a number, created `seconds` from now.
+/// Returns a new check for a number, created `seconds` from now.
 fn check_of_number(project: ProjectId, number: NumberHash, seconds: i64) -> NewCheck {
     let claimed = Some(ClaimedNumber { hash: number, tail: "23".parse().unwrap() });
     NewCheck {
@@ -47,7 +47,7 @@ pub async fn checks_per_number_are_limited_in_a_window(fixture: &StoreFixture) {
             result == CreateCheckOutcome::Created
         );
     }
-    // Other numbers and projects are counted separately.
+    // Each number and each project is counted separately.
     for (project, number) in [(project, NumberHash(sample::random())), (ProjectId(sample::uuid()), number)] {
         assert_eq!(
             store.create_check(check_of_number(project, number, 700)).await.unwrap(),
@@ -78,7 +78,7 @@ pub async fn changed_limit_applies_immediately(fixture: &StoreFixture) {
     assert_eq!(store.create_check(with(4)).await.unwrap(), CreateCheckOutcome::Created);
 }
 
-/// Two nodes create many checks of the same numbers.
+/// Two nodes create many checks for the same numbers.
 pub async fn concurrent_creations_respect_the_limit(fixture: &StoreFixture) {
     let stores = [fixture.store.clone(), fixture.database.open().await];
     let project = ProjectId(sample::uuid());
@@ -155,7 +155,7 @@ pub async fn limit_is_counted_by_product(fixture: &StoreFixture) {
         );
     }
     for _ in 0..3 {
-        // Concurrently, so that they share a batch.
+        // Created concurrently, so that they are in the same batch.
         let both = join_all(
             [silent(Product::SecureSna), check_of_number(project, number, 0)].map(|new| store.create_check(new)),
         );
@@ -179,7 +179,7 @@ pub async fn check_without_a_limit_is_always_created(fixture: &StoreFixture) {
     assert_eq!(store.create_check(free()).await.unwrap(), CreateCheckOutcome::Created);
 }
 
-/// Only claimed numbers count.
+/// Only claimed numbers count towards the limit.
 pub async fn discovered_numbers_are_not_counted(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let project = ProjectId(sample::uuid());

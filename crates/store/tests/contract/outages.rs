@@ -52,7 +52,7 @@ pub async fn read_only_database_is_unavailable(fixture: &StoreFixture) {
     );
 }
 
-/// Connections break repeatedly under load. Acknowledged writes must be stored.
+/// Connections break repeatedly under load. All acknowledged writes must be stored.
 pub async fn store_recovers_after_lost_connections(fixture: &StoreFixture) {
     let store = &fixture.store;
     let cutting = AtomicBool::new(true);
@@ -86,14 +86,14 @@ pub async fn store_recovers_after_lost_connections(fixture: &StoreFixture) {
     assert!(acknowledged.iter().all(|token| stored.contains(token)));
 }
 
-/// Stores some revocations, with retries.
+/// Stores some revocations, and retries each until it succeeds.
 async fn revoke_some(store: &Arc<dyn Store>) {
     for _ in 0..10 {
         retry_until_available(async || store.revoke_token(sample::revocation()).await).await;
     }
 }
 
-/// Retries until the database is available again.
+/// Repeats a call until the database is available again.
 async fn retry_until_available<T>(mut call: impl AsyncFnMut() -> Result<T, StoreError>) -> T {
     let retries = async {
         loop {
@@ -107,7 +107,7 @@ async fn retry_until_available<T>(mut call: impl AsyncFnMut() -> Result<T, Store
     timeout(Duration::from_secs(10), retries).await.expect("the database is available again")
 }
 
-/// An unresponsive server must not delay a call beyond its timeout.
+/// A server that does not respond must not delay a call beyond its timeout.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unresponsive_postgres_is_unavailable_within_seconds() {
     let database = Database::postgres().await;

@@ -67,7 +67,7 @@ pub async fn number_is_erased(fixture: &StoreFixture) {
     assert_eq!(check_sample::find(store, &other).await, other);
     assert!(record(store, project, other.id).await.body.is_some());
 
-    // Only the open check is left, and erased checks do not count towards the limit.
+    // Only the open check is left to erase. Erased checks do not count towards the limit of the number.
     let again = store.erase_number(number, &sample::event(acme.id, Action::ProjectUpdated)).await.unwrap();
     assert_eq!(again, ErasureCounts { deferred, ..ErasureCounts::default() });
     for _ in 0..4 {
@@ -103,12 +103,12 @@ pub async fn old_checks_are_erased_in_batches(fixture: &StoreFixture) {
     assert_eq!(check_sample::find(store, &open).await, open);
 }
 
-/// A Discovery check after the erasure of its number.
+/// Returns a Discovery check as it is after the erasure of its number.
 fn without_number(check: &SilentCheck) -> SilentCheck {
     check.clone().map(|_| OperatorVerdict::Number(DiscoveredNumber { number: None, sealed: None }))
 }
 
-/// A check after its full erasure.
+/// Returns a check as it is after its complete erasure.
 fn fully_erased(check: SilentCheck) -> SilentCheck {
     Check { claimed: None, callback_url: None, redirect_url: None, ..check }
 }
@@ -176,7 +176,7 @@ pub async fn discovered_number_is_erased_by_hash(fixture: &StoreFixture) {
     let delivered = AttemptSettlement { check: settled.id, attempt: 2, outcome: AttemptOutcome::Delivered, log };
     assert!(store.settle_attempt(delivered).await.unwrap());
 
-    // The URL of a settled callback is erased immediately, that of a waiting one later.
+    // The URL of a settled callback is erased immediately. That of a waiting callback is erased later.
     let settled_after = fully_erased(without_number(&settled));
     let waiting_after = Check { redirect_url: None, ..without_number(&waiting) };
     for (check, callbacks, attempts, then) in [(&settled, 1, 2, settled_after), (&waiting, 0, 0, waiting_after)] {
@@ -190,7 +190,7 @@ pub async fn discovered_number_is_erased_by_hash(fixture: &StoreFixture) {
     assert!(record(store, project, waiting.id).await.body.is_some(), "its callback is still waiting");
     assert_eq!(check_sample::find(store, &other).await, other);
 
-    // The waiting callback is erased with old checks.
+    // The waiting callback is erased when old checks are erased.
     let erased = store.erase_old_checks(sample::later(600), 9).await.unwrap();
     assert_eq!((erased.checks, erased.callbacks), (2, 2));
     let callback = record(store, project, waiting.id).await;
@@ -200,7 +200,7 @@ pub async fn discovered_number_is_erased_by_hash(fixture: &StoreFixture) {
     }
 }
 
-/// The check has neither a number nor a callback.
+/// The URL is erased even though the check has neither a number nor a callback.
 pub async fn redirect_url_is_erased(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let project = ProjectId(sample::uuid());
@@ -252,7 +252,7 @@ pub async fn settled_callback_is_erased_with_its_number(fixture: &StoreFixture) 
     assert_eq!(check_sample::find(store, &silent).await, fully_erased(silent));
 }
 
-/// Stores open checks of one number, and requests its erasure.
+/// Stores open checks of one number, and requests the erasure of the number, which is deferred.
 async fn deferred_checks<const N: usize>(store: &dyn Store, project: ProjectId) -> [ReverseSmsCheck; N] {
     let claimed = check_sample::check(project, sample::now()).claimed;
     let open = [(); N].map(|()| Check { claimed, ..check_sample::check(project, sample::now()) });
@@ -306,7 +306,7 @@ pub async fn waiting_callback_is_erased_after_its_settlement(fixture: &StoreFixt
         let (conclusion, _) = check_sample::conclusion(check_sample::received(check, true));
         store.conclude(conclusion, Some(check_sample::callback(sample::now()))).await.unwrap();
     }
-    // The third was concluded before the erasure.
+    // The third check is concluded before its erasure is requested, so nothing is deferred.
     let concluded = check_sample::concluded(store, project, sample::now()).await;
     assert_eq!(request_erasure(store, concluded.claimed).await.deferred, None);
 
@@ -347,7 +347,7 @@ pub async fn deferred_erasures_run_in_batches(fixture: &StoreFixture) {
         let (conclusion, _) = check_sample::conclusion(check.clone().expire().unwrap());
         store.conclude(conclusion, None).await.unwrap();
     }
-    // Old checks are erased as usual, and only once.
+    // Old checks with a deferred erasure are erased as usual, and only once.
     assert_eq!(store.erase_old_checks(sample::later(600), 1).await.unwrap().checks, 1);
     let mut erased = Vec::new();
     for _ in 0..3 {

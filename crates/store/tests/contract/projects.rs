@@ -174,7 +174,7 @@ pub async fn projects_are_listed_newest_first_and_in_pages(fixture: &StoreFixtur
     sample::stored_project(store, other.id, "Not ours").await;
     let mut ids = Vec::new();
     for number in 0..5 {
-        // The last two have the same time and are sorted by id.
+        // The last two projects have the same creation time, and are sorted by id.
         let project =
             Project { created_at: sample::later(number.min(3)), ..sample::project(acme.id, &format!("Shop {number}")) };
         let credential = sample::credential(CredentialOwner::Project(acme.id, project.id));

@@ -50,7 +50,7 @@ async fn usage_counts(store: &dyn Store, (workspace, project): (WorkspaceId, Pro
     .collect()
 }
 
-/// Counts the checks themselves.
+/// Counts the checks themselves, to compare with the counters.
 fn count_checks(checks: &[SilentCheck]) -> Counts {
     let mut counts = Counts::new();
     for check in checks {
@@ -216,7 +216,7 @@ pub async fn verdict_is_stored_once(fixture: &StoreFixture) {
     let before = redirect_session(store, &check).await;
     assert_eq!(before.session.as_ref().unwrap().verdict.as_ref(), Some(winners[0].0));
 
-    // After the verdict no state and no redirect is accepted.
+    // After the verdict, the store accepts neither a state nor a redirect.
     assert_eq!(store.consume_state(check.id, redirect.state_hash).await.unwrap(), None);
     assert!(!store.begin_redirect(silent_sample::redirect(&check, "23420")).await.unwrap());
     assert!(!store.store_verdict(check.id, silent_sample::sealed_verdict()).await.unwrap());
@@ -264,7 +264,7 @@ pub async fn conclusion_deletes_the_redirect_session(fixture: &StoreFixture) {
     }
 }
 
-/// The conclusion was made from a read before the last redirect.
+/// Each conclusion is based on a read from before the redirects, which change the network.
 pub async fn counters_follow_network_changes(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let (acme, shop) = project(store).await;
@@ -351,7 +351,7 @@ pub async fn check_is_scoped_by_product(fixture: &StoreFixture) {
     assert_eq!(overdue, checks.iter().map(|check| check.id).collect(), "all are overdue");
 }
 
-/// It shares columns with claimed numbers, but is not read as one.
+/// A discovered number is stored in the same columns as a claimed number, but must not be read as one.
 pub async fn discovered_number_round_trips(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let concluded = silent_sample::redeemed(store, ProjectId(sample::uuid()), Product::Discovery).await;

@@ -23,13 +23,13 @@ use crate::{
     sample,
 };
 
-/// Enough for all checks of a test.
+/// Time limit that is enough to delete all checks of a test.
 const UNLIMITED: Duration = Duration::from_mins(1);
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
-/// The first of a month, where all databases can divide checks.
+/// Returns the first of a month, which is a valid retention boundary in all databases.
 fn boundary() -> Timestamp {
     "2026-11-01T00:00:00Z".parse().unwrap()
 }
@@ -39,7 +39,7 @@ async fn delete_before(store: &dyn Store, before: Timestamp) {
     assert!(store.delete_old_checks(before, UNLIMITED).await.unwrap().is_complete);
 }
 
-/// A concluded check with a callback after its first attempt.
+/// Stores a concluded check and its callback, whose first attempt had this outcome.
 async fn concluded_at(store: &dyn Store, created_at: Timestamp, outcome: AttemptOutcome) -> ReverseSmsCheck {
     let check = check_sample::check(ProjectId(sample::uuid()), created_at);
     assert_eq!(store.create_check(check_sample::new(check.clone())).await.unwrap(), CreateCheckOutcome::Created);
@@ -85,7 +85,7 @@ pub async fn old_checks_are_deleted_with_their_callbacks_and_attempts(fixture: &
         boundary() + HOUR * 5,
         next_month + HOUR,
     ];
-    // Whole partitions are dropped, where there are any.
+    // Creates partitions where the database has them, so that they are dropped as a whole.
     store.create_partitions(created[0], next_month).await.unwrap();
     let mut checks = Vec::new();
     for created_at in created {
@@ -127,7 +127,7 @@ pub async fn old_checks_are_deleted_with_their_callbacks_and_attempts(fixture: &
     assert_eq!(events_after, events, "audit events outlive the checks");
 }
 
-/// Each step deletes one check. Lists never show or count a check of which the counters remain.
+/// Each call deletes at most one check. Lists never show or count a deleted check, although its counters remain.
 pub async fn lists_are_exact_at_the_retention_boundary(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let (acme, shop) = check_lists::project(store).await;
@@ -140,7 +140,7 @@ pub async fn lists_are_exact_at_the_retention_boundary(fixture: &StoreFixture) {
         project: Some(shop),
     };
     let usage = store.usage(acme, all_time).await.unwrap();
-    // At the start of a day, an hour and a month, within an hour, and at a check.
+    // Boundaries at the start of a day, an hour and a month, within an hour, and at the time of a check.
     let within = stored[stored.len() / 3].created_at;
     let [hour, minute] = [boundary() - HOUR * 3, boundary() + HOUR * 3 + SignedDuration::from_millis(1_800_001)];
     let retained_after = |before: Timestamp| {
@@ -164,7 +164,7 @@ pub async fn lists_are_exact_at_the_retention_boundary(fixture: &StoreFixture) {
         }
     }
     assert_eq!(store.usage(acme, all_time).await.unwrap(), usage);
-    // A shorter retention than before deletes nothing, and revives no counter.
+    // An earlier boundary than before deletes nothing, and does not bring back counted checks.
     let retained = retained_after(within);
     delete_before(store, boundary() - DAY).await;
     check_lists::assert_lists_match(store, shop, &retained, &mut random, 12).await;
@@ -193,7 +193,7 @@ pub async fn open_checks_and_waiting_callbacks_outlive_the_retention(fixture: &S
     assert_eq!(fixture.count("checks").await, 0);
 }
 
-/// All nodes delete at the same time.
+/// Two nodes delete the same checks at the same time.
 pub async fn concurrent_deletions_delete_each_check_once(fixture: &StoreFixture) {
     let stores = [fixture.store.clone(), fixture.database.open().await];
     let shop = ProjectId(sample::uuid());
@@ -210,7 +210,7 @@ pub async fn concurrent_deletions_delete_each_check_once(fixture: &StoreFixture)
         }
     };
     let (one, other) = futures_util::join!(delete(&*stores[0]), delete(&*stores[1]));
-    // A node skips the checks that another one is deleting, and may find nothing else.
+    // Each node skips the checks that the other is deleting, so some may be left.
     let rest = delete(&*stores[0]).await;
     assert_eq!(i64::try_from(one + other + rest).unwrap(), concluded);
     assert_eq!(fixture.count("checks where concluded_at is not null").await, 0);

@@ -31,7 +31,7 @@ use ringtrue_engine::ports::{
 };
 use uuid::Uuid;
 
-/// The fixed current time of the tests.
+/// Returns the fixed time that tests use as the current time.
 pub fn now() -> Timestamp {
     "2026-11-15T02:30:00.123Z".parse().unwrap()
 }
@@ -44,7 +44,7 @@ pub fn random<const N: usize>() -> [u8; N] {
     (&SystemEntropy::default() as &dyn Entropy).bytes()
 }
 
-/// A unique UUID that sorts after all earlier ones of this process.
+/// Returns a unique UUID that sorts after all earlier ones of this process.
 pub fn uuid() -> Uuid {
     static COUNT: AtomicI64 = AtomicI64::new(0);
     let at = now() + SignedDuration::from_millis(COUNT.fetch_add(1, Ordering::SeqCst));
@@ -137,7 +137,7 @@ pub fn credential(owner: CredentialOwner) -> Credential {
     }
 }
 
-/// Limits that tests do not reach by accident.
+/// Limits that are higher than tests need.
 pub const LIMITS: CredentialLimits = CredentialLimits { max_live: 100, max_dead: 100 };
 
 pub fn client_id() -> ClientId {

@@ -21,12 +21,12 @@ use tokio::{task::yield_now, time::timeout};
 
 use crate::{check_sample, fixture::StoreFixture, sample};
 
-/// One concurrent search, with a short timeout.
+/// Options with one concurrent search and a short timeout.
 const OPTIONS: StoreOptions =
     StoreOptions { connections: 4, readers: 2, searches: 1, search_timeout: Duration::from_millis(300) };
 const CHECKS: usize = 12;
 
-/// A filter with so many comparisons that a dozen checks exceed the budget of a list.
+/// Returns a filter with so many comparisons that a dozen checks exceed the budget of a list.
 fn expensive_filter() -> Filter {
     let references = vec!["x"; 100].join(",");
     parse(&vec![format!("reference_id=out=({references})"); 9].join(";"), &SEARCH_FIELDS).unwrap()
@@ -90,7 +90,7 @@ pub async fn searches_do_not_delay_other_queries(fixture: &StoreFixture) {
     let store = fixture.database.open_with(OPTIONS).await;
     let (limiter, workspace) = (SearchLimiter::default(), WorkspaceId(sample::uuid()));
 
-    // More than there are connections or threads.
+    // More searches than there are connections or threads.
     let searches = join_all((0..12).map(|_| {
         let query = query(WorkspaceId(sample::uuid()), shop, Some(expensive_filter()));
         store.list_checks(query, &limiter)
@@ -111,7 +111,7 @@ pub async fn searches_do_not_delay_other_queries(fixture: &StoreFixture) {
     }
 }
 
-/// There are more lists than workers, and none of them ends before its deadline.
+/// One workspace reads more lists than there are workers, and each list runs to its deadline.
 pub async fn lists_of_one_workspace_do_not_delay_others(fixture: &StoreFixture) {
     let shop = project_with_checks(&*fixture.store).await;
     let bank = project_with_checks(&*fixture.store).await;
@@ -140,7 +140,7 @@ pub async fn searches_per_workspace_are_limited(fixture: &StoreFixture) {
     let rejected = store.list_checks(query(acme, shop, Some(expensive_filter())), &limiter).await;
     assert!(matches!(rejected, Err(StoreError::TooManySearches)), "{rejected:?}");
     store.list_checks(query(other, shop, Some(expensive_filter())), &limiter).await.unwrap();
-    // Queries answered by counters, an index or a few rows are not searches.
+    // A query that uses counters, an index or few rows is not a search.
     for text in ["status==ACCEPTED", "reference_id==x", "error_code==a"] {
         let filter = parse(text, &SEARCH_FIELDS).unwrap();
         store.list_checks(query(acme, shop, Some(filter)), &limiter).await.unwrap();

@@ -37,7 +37,7 @@ pub async fn session_is_valid_until_it_expires_or_ends(fixture: &StoreFixture) {
     assert_eq!(store.find_session(TokenHash([7; 32]), sample::now()).await.unwrap(), None);
 
     store.extend_session(token, sample::later(50), sample::later(90)).await.unwrap();
-    // A late update changes nothing.
+    // An update with an earlier time changes nothing.
     store.extend_session(token, sample::later(40), sample::later(80)).await.unwrap();
     let kept = store.find_session(token, sample::later(89)).await.unwrap().unwrap();
     assert_eq!(kept.seen_at, sample::later(50));
@@ -175,7 +175,7 @@ pub async fn expired_sessions_and_links_are_deleted(fixture: &StoreFixture) {
     assert_eq!(store.delete_expired(sample::later(60)).await.unwrap(), 1);
 }
 
-/// A login attempt at an account from an address, `second` seconds from now.
+/// Returns a login attempt for an account from an address, `second` seconds from now.
 fn attempt(account: u8, address: u8, second: i64) -> LoginAttempt {
     let mut pair = [address; 32];
     pair[0] = account;
@@ -200,7 +200,7 @@ pub async fn failed_logins_delay_only_their_account_and_address(fixture: &StoreF
     assert_eq!(count(attempt(1, 1, 1)).await, None);
     assert_eq!(count(attempt(1, 1, 1)).await, wait(3));
     assert_eq!(count(attempt(1, 1, 2)).await, wait(3), "blocked attempts are not counted");
-    // All nodes share the state.
+    // All nodes share the counts.
     let other = fixture.database.open().await;
     assert_eq!(other.count_login_attempt(attempt(1, 1, 2)).await.unwrap(), wait(3));
     assert_eq!(other.count_login_attempt(attempt(1, 1, 3)).await.unwrap(), None);
@@ -229,7 +229,7 @@ pub async fn successful_login_resets_the_throttle(fixture: &StoreFixture) {
     for _ in 0..2 * FREE_ATTEMPTS_PER_ADDRESS {
         succeed().await;
     }
-    // A success also resets earlier failures.
+    // A successful login also resets the failures before it.
     for _ in 1..FREE_ATTEMPTS_PER_ACCOUNT {
         assert_eq!(store.count_login_attempt(attempt(1, 1, 0)).await.unwrap(), None);
     }

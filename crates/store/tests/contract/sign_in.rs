@@ -1,4 +1,4 @@
-//! Identities of an OpenID provider, access rights by claim, and second factors.
+//! Tests identities of an OpenID provider, access rights by claim, and second factors.
 
 use futures_util::future::join_all;
 use ringtrue_domain::{
@@ -43,7 +43,7 @@ async fn access(store: &dyn Store, account: AccountId) -> AccountAccess {
     store.find_access(account).await.unwrap().unwrap()
 }
 
-/// Returns the session, or `None` if the sign-in was rejected.
+/// Signs in with an identity. Returns the session. `None`: the sign-in was rejected.
 async fn sign_in(store: &dyn Store, before: Option<AccountAccess>, after: AccountAccess) -> Option<TokenHash> {
     let account = after.account.id;
     let session = session(account, sample::later(600));
@@ -74,7 +74,7 @@ pub async fn identity_belongs_to_one_account(fixture: &StoreFixture) {
     assert_eq!(store.find_account(jane.id).await.unwrap().unwrap().identity, Some(identity.clone()));
     assert!(store.list_accounts(sample::page(1, 1)).await.unwrap().items[0].has_identity);
 
-    // Stale, or of another account.
+    // Rejected: the access rights have changed since they were read, or the identity belongs to another account.
     assert!(sign_in(store, Some(before), after.clone()).await.is_none());
     let others = access(store, joe.id).await;
     let taken = AccountAccess { identity: Some(identity.clone()), ..others.clone() };
@@ -118,7 +118,7 @@ pub async fn first_link_removes_the_password_of_a_stranger(fixture: &StoreFixtur
     assert_eq!(store.find_session(old, sample::now()).await.unwrap(), None);
     assert_eq!(store.find_link(link, sample::now()).await.unwrap(), None);
 
-    // A password that was set after the link stays.
+    // A password that is set after the identity was linked is kept.
     let session = password_set(store, jane.id, &password).await;
     assert!(sign_in(store, Some(after.clone()), after).await.is_some());
     assert_eq!(store.find_account(jane.id).await.unwrap().unwrap().password, Some(password));
@@ -156,12 +156,12 @@ pub async fn roles_by_claim_and_by_hand_are_kept_apart(fixture: &StoreFixture) {
     assert_eq!((role_in(acme).await, role_in(globex).await), (Some(Role::Owner), Some(Role::Developer)));
     assert!(store.find_account(jane.id).await.unwrap().unwrap().admin_by_claim);
 
-    // By hand: a lower role has no effect until the claim ends.
+    // Sets a lower role manually. It has no effect until the claim ends.
     let audit = event(Some(acme), jane.id, Action::MembershipChanged);
     let membership = ringtrue_domain::account::Membership { workspace: acme, role: Role::Developer };
     store.change_member_role(jane.id, membership, &audit).await.unwrap();
     assert_eq!(role_in(acme).await, Some(Role::Owner));
-    // An invitation to a member by claim.
+    // Invites an account that is already a member by claim.
     let pending = invitation(initech, "jane@example.com", Role::Developer);
     invite(store, &pending, 100).await;
     replace(
@@ -177,7 +177,7 @@ pub async fn roles_by_claim_and_by_hand_are_kept_apart(fixture: &StoreFixture) {
     store.accept_invitation(pending.id, jane.id, &audit).await.unwrap();
     assert_eq!(role_in(initech).await, Some(Role::Developer));
 
-    // Owners' invitations end with the role.
+    // An owner's invitations end when the account is no longer an owner.
     let own = ringtrue_domain::account::Invitation {
         invited_by: Some(jane.id),
         ..invitation(acme, "new@example.com", Role::Viewer)
@@ -192,7 +192,7 @@ pub async fn roles_by_claim_and_by_hand_are_kept_apart(fixture: &StoreFixture) {
     let record = store.find_account(jane.id).await.unwrap().unwrap();
     assert!(!record.account.is_admin && !record.admin_by_claim);
 
-    // Made an administrator by hand, while a claim says so too.
+    // An account that is an administrator by claim is made one manually, too.
     replace(access(store, jane.id).await.memberships, true).await;
     let promote = || event(None, jane.id, Action::AccountMadeAdmin);
     assert!(store.make_admin(jane.id, &promote()).await.unwrap());
@@ -219,7 +219,7 @@ async fn enable(store: &dyn Store, factor: NewSecondFactor) -> bool {
     store.enable_second_factor(factor, &audit).await.unwrap()
 }
 
-/// Begins a session by password and second factor.
+/// Begins a session with a password and a second factor.
 async fn begin(store: &dyn Store, account: AccountId, seed: SealedSeed, proof: SecondFactorProof) -> bool {
     let (session, audit) = (session(account, sample::later(600)), [event(None, account, Action::AccountSignedIn)]);
     let (password, used) = (PasswordHash("$hash$".to_owned()), SecondFactorUse { account, seed, proof });
@@ -238,7 +238,7 @@ pub async fn code_of_a_second_factor_is_accepted_once(fixture: &StoreFixture) {
     assert_eq!(record.second_factor, Some(SecondFactor { seed: SEED, last_step: 100, used_recovery_codes: 0 }));
     assert!(store.list_accounts(sample::page(1, 1)).await.unwrap().items[0].has_second_factor);
 
-    // The password alone is not enough.
+    // The password alone is not enough, because the account has a second factor.
     let audit = event(None, jane.id, Action::AccountSignedIn);
     let late = session(jane.id, sample::later(600));
     assert!(!store.begin_session(late, &password, login_attempt(), &audit).await.unwrap());
@@ -262,7 +262,7 @@ pub async fn code_of_a_second_factor_is_accepted_once(fixture: &StoreFixture) {
     assert!(!begin(store, jane.id, SealedSeed([8; SealedSeed::LENGTH]), totp(200)).await, "another secret");
     let used = store.find_account(jane.id).await.unwrap().unwrap().second_factor.unwrap();
     assert_eq!((used.last_step, used.used_recovery_codes), (103, 1 | 1 << 9));
-    // Of concurrent sign-ins with one code, one succeeds.
+    // If several sign-ins use the same code concurrently, only one succeeds.
     let tries = join_all((0..8).map(|_| begin(store, jane.id, SEED, totp(104)))).await;
     assert_eq!(tries.into_iter().filter(|is_accepted| *is_accepted).count(), 1);
 }

@@ -18,7 +18,7 @@ use ringtrue_engine::ports::{
 
 use crate::{check_sample, sample};
 
-/// A unique open check that expires after two minutes. Discovery checks have no number or network.
+/// Returns a unique open check that expires after two minutes. A Discovery check has no number or network.
 pub fn check(project: ProjectId, product: Product, created_at: Timestamp) -> SilentCheck {
     let is_claimed = product == Product::SecureSna;
     let check = check_sample::check(project, created_at).map(|_| OperatorVerdict::Match(true));
@@ -53,7 +53,7 @@ pub async fn redirect_session(store: &dyn Store, check: &SilentCheck) -> Redirec
     store.redirect_session(check.id).await.unwrap().expect("a check")
 }
 
-/// A redirect to a network, one second after the creation of the check.
+/// Returns a redirect to a network, one second after the check was created.
 pub fn redirect(check: &SilentCheck, network: &str) -> BeginRedirect {
     BeginRedirect {
         check: check.id,
@@ -69,7 +69,7 @@ pub fn sealed_verdict() -> SealedVerdict {
     SealedVerdict { code_hash: TokenHash(sample::random()), verdict: Sealed(sample::random::<40>().to_vec()) }
 }
 
-/// The verdict of an operator for a product.
+/// Returns an operator's verdict for a product.
 pub fn verdict(product: Product) -> OperatorVerdict {
     if product == Product::SecureSna {
         return OperatorVerdict::Match(true);
@@ -78,7 +78,7 @@ pub fn verdict(product: Product) -> OperatorVerdict {
     OperatorVerdict::Number(DiscoveredNumber { number: Some(number), sealed: Some(sealed("number")) })
 }
 
-/// Stores a check that is concluded by its code, with a callback.
+/// Stores a check with a callback that was concluded by its code.
 pub async fn redeemed(store: &dyn Store, project: ProjectId, product: Product) -> SilentCheck {
     let check = store_check(store, project, product).await;
     let at = check.created_at + SignedDuration::from_secs(7);

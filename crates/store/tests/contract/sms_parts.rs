@@ -13,7 +13,7 @@ use crate::{fixture::StoreFixture, sample};
 const STORED: AddPartOutcome = AddPartOutcome::Stored { first: false };
 const FIRST: AddPartOutcome = AddPartOutcome::Stored { first: true };
 
-/// Part of an SMS with a content of one octet, received after some seconds.
+/// Returns a part of an SMS with one octet of content, received `seconds` from now.
 pub fn part(key: u8, total_parts: u8, sequence: u8, content: u8, seconds: i64) -> ReceivedSmsPart {
     ReceivedSmsPart {
         key: SmsKey([key; 32]),
@@ -34,7 +34,7 @@ async fn add(store: &dyn Store, part: &ReceivedSmsPart) -> AddPartOutcome {
     store.add_sms_part(part).await.unwrap()
 }
 
-/// The id and the contents of a complete SMS.
+/// Returns the id and the content of an SMS that is complete. Panics if it is incomplete.
 #[track_caller]
 fn complete(outcome: AddPartOutcome) -> (Uuid, Vec<u8>) {
     let AddPartOutcome::Complete { sms, contents } = outcome else { panic!("{outcome:?}") };
@@ -50,7 +50,7 @@ pub async fn parts_complete_an_sms_in_any_order(fixture: &StoreFixture) {
     assert_eq!(add(store, &part(2, 3, 2, b'x', 2)).await, FIRST, "another SMS");
     let (sms, contents) = complete(add(&*other, &part(1, 3, 2, b'b', 3)).await);
     assert_eq!((sms, &*contents), (third.sms, &b"abc"[..]));
-    // Nobody has processed it yet.
+    // The SMS is not marked as processed yet, so a repeated part completes it again.
     assert_eq!(complete(add(store, &part(1, 3, 2, b'b', 4)).await), (sms, contents));
 }
 
@@ -63,7 +63,7 @@ pub async fn processed_sms_is_not_completed_again(fixture: &StoreFixture) {
         assert_eq!(add(store, &part(1, 2, sequence, content, 3)).await, AddPartOutcome::AlreadyProcessed);
     }
     assert_eq!(fixture.database.count("select count(*) from sms_parts where content is not null").await, 0);
-    // After its expiry the same parts are a new SMS.
+    // After the SMS has expired, the same parts begin a new SMS.
     assert_eq!(add(store, &part(1, 2, 1, b'a', 61)).await, FIRST);
 }
 
@@ -75,7 +75,7 @@ pub async fn different_content_begins_a_new_sms(fixture: &StoreFixture) {
     assert_eq!(add(store, &newer).await, FIRST, "it replaces the incomplete SMS");
     let (sms, contents) = complete(add(store, &part(1, 2, 2, b'B', 2)).await);
     assert_eq!((sms, &*contents), (newer.sms, &b"AB"[..]));
-    // A node that is still busy with the older SMS does not affect the newer one.
+    // A node that still processes the older SMS does not affect the newer one.
     store.mark_sms_processed(SmsKey([1; 32]), first.sms, sample::later(3)).await.unwrap();
     complete(add(store, &part(1, 2, 2, b'B', 4)).await);
     store.mark_sms_processed(SmsKey([1; 32]), sms, sample::later(5)).await.unwrap();
@@ -90,7 +90,7 @@ pub async fn expired_parts_do_not_complete_an_sms(fixture: &StoreFixture) {
     assert_eq!(complete(add(store, &part(1, 2, 1, b'a', 119)).await).1, b"ab", "the expiry counts from the first part");
 }
 
-/// Two nodes receive the last two parts at the same time.
+/// Two nodes receive parts of the same SMS at the same time.
 pub async fn concurrent_parts_complete_an_sms_once(fixture: &StoreFixture) {
     let stores = [fixture.store.clone(), fixture.database.open().await];
     for key in 1..=20 {
@@ -125,12 +125,12 @@ pub async fn incomplete_sms_are_limited(fixture: &StoreFixture) {
         assert_eq!(add(store, &limited(key, sender, connector)).await, outcome, "SMS {key}");
     }
     assert_eq!(fixture.database.count("select count(*) from concatenated_sms").await, 4, "rejected parts leave no row");
-    // More parts of accepted SMS are accepted, and complete SMS make room.
+    // Further parts of an accepted SMS are accepted, and a processed SMS makes room for another.
     let (sms, _) = complete(add(store, &ReceivedSmsPart { sequence: 2, ..limited(1, 1, "o2") }).await);
     assert_eq!(add(store, &limited(3, 1, "o2")).await, AddPartOutcome::LimitReached, "not processed yet");
     store.mark_sms_processed(SmsKey([1; 32]), sms, sample::now()).await.unwrap();
     assert_eq!(add(store, &limited(3, 1, "o2")).await, FIRST);
-    // So do expired ones.
+    // Expired SMS make room, too.
     let later = ReceivedSmsPart { now: sample::later(60), expires_at: sample::later(120), ..limited(7, 1, "o2") };
     assert_eq!(add(store, &later).await, FIRST);
 }
@@ -148,7 +148,7 @@ pub async fn expired_sms_are_deleted(fixture: &StoreFixture) {
     assert_eq!(store.delete_expired_sms("o2", sample::later(60)).await.unwrap(), 0);
     assert_eq!(fixture.database.count("select count(*) from concatenated_sms").await, 2);
     assert_eq!(fixture.database.count("select count(*) from sms_parts").await, 2);
-    // Housekeeping deletes those of connectors that are gone, an hour later.
+    // Housekeeping deletes expired SMS an hour later, in case their connector no longer exists.
     let an_hour_later = |seconds: i64| sample::later(3_600 + seconds);
     store.delete_expired(an_hour_later(59)).await.unwrap();
     assert_eq!(fixture.database.count("select count(*) from concatenated_sms").await, 2);
@@ -156,7 +156,7 @@ pub async fn expired_sms_are_deleted(fixture: &StoreFixture) {
     assert_eq!(fixture.database.count("select count(*) from concatenated_sms").await, 1);
 }
 
-/// An acknowledged part survives a crash of the node.
+/// A part that was acknowledged survives a crash of the node.
 pub async fn stored_parts_survive_a_reopen(fixture: &StoreFixture) {
     add(&*fixture.store, &part(1, 2, 1, b'a', 0)).await;
     fixture.database.cut_connections().await;
@@ -164,7 +164,7 @@ pub async fn stored_parts_survive_a_reopen(fixture: &StoreFixture) {
     assert_eq!(complete(add(&*other, &part(1, 2, 2, b'b', 1)).await).1, b"ab");
 }
 
-/// Parts, expiry and completion at the same time, from several nodes.
+/// Several nodes add parts, expire SMS and complete them at the same time.
 pub async fn concurrent_parts_and_expiry_do_not_deadlock(fixture: &StoreFixture) {
     let stores = [fixture.store.clone(), fixture.database.open().await];
     let run = |worker: u8| {

@@ -30,7 +30,7 @@ use crate::{
     requests, sample, sandbox, silent_sample, sms_parts, verifications,
 };
 
-/// Exports of one test.
+/// The export files of one test.
 struct Exports {
     directory: TempDir,
 }
@@ -62,7 +62,7 @@ async fn import_file(database: &Database, path: &Path) -> Result<u64, TransferEr
     import(&database.url(), BufReader::new(File::open(path).unwrap()), |_| ()).await
 }
 
-/// A row of every table, with every optional column set somewhere.
+/// Stores at least one row in every table, and a value in every optional column.
 async fn store_everything(store: &dyn Store) -> (WorkspaceId, ProjectId) {
     let acme = sample::stored_workspace(store).await;
     let (shop, _) = sample::stored_project(store, acme.id, "Shop").await;
@@ -100,21 +100,21 @@ async fn store_everything(store: &dyn Store) -> (WorkspaceId, ProjectId) {
     store.record_simulated_sim_swap(shop.id, &sandbox::swap(1, 100), 20, sample::now()).await.unwrap();
     store.append_requests(vec![requests::record(shop.id, 400, "one")]).await.unwrap();
     store.delete_old_checks(sample::now(), std::time::Duration::ZERO).await.unwrap();
-    // A server that has stopped.
+    // The heartbeat of a server that has stopped.
     let node = NodeId(sample::uuid());
     let long_ago = sample::later(-60);
     store.heartbeat(node, long_ago, long_ago, LastSeenDatabase::default()).await.unwrap();
     (acme.id, shop.id)
 }
 
-/// The lines after the header, without the identity of the database. Rows have no order.
+/// Returns the lines between the header and the trailer, as a set, because rows have no order.
 fn rows(path: &Path) -> BTreeSet<String> {
     let text = fs::read_to_string(path).unwrap();
     let lines: Vec<_> = text.lines().collect();
     lines[1..lines.len() - 1].iter().map(|line| (*line).to_owned()).collect()
 }
 
-/// To the other kind of database, and back.
+/// Moves a deployment to the other kind of database, and back.
 pub async fn deployment_moves_to_the_other_database_and_back(fixture: &StoreFixture) {
     let exports = Exports::new();
     let (_, shop) = store_everything(&*fixture.store).await;
@@ -136,7 +136,7 @@ pub async fn deployment_moves_to_the_other_database_and_back(fixture: &StoreFixt
     }
     assert_eq!(rows(&first), rows(&exports.directory.path().join("third")), "nothing is lost or changed on the way");
 
-    // The ports read the same from all three.
+    // The store returns the same data from all three databases.
     let stores = [fixture.store.clone(), other.open().await, back.open().await];
     let changes = fixture.store.changes_since(ControlPlaneVersion(0), sample::now()).await.unwrap();
     let page = sample::first_100();
@@ -208,7 +208,7 @@ pub async fn import_requires_an_empty_database_of_the_same_schema(fixture: &Stor
     empty.clear().await;
 }
 
-/// A rejected file leaves the database as empty as it was.
+/// If a file is rejected, the database stays empty.
 pub async fn damaged_export_is_rejected_as_a_whole(fixture: &StoreFixture) {
     let exports = Exports::new();
     store_everything(&*fixture.store).await;
@@ -224,7 +224,7 @@ pub async fn damaged_export_is_rejected_as_a_whole(fixture: &StoreFixture) {
         let refused = import_file(&empty, &cut(length)).await;
         assert!(matches!(refused, Err(TransferError::Truncated { .. })), "{length}: {refused:?}");
     }
-    // A changed value that is valid by itself.
+    // Changes a value to another one that is valid by itself.
     let changed = exports.changed(&file, |content| {
         let text = String::from_utf8(content.clone()).unwrap();
         *content = text.replacen("jane@example.com", "jade@example.com", 1).into_bytes();

@@ -51,7 +51,7 @@ pub async fn usage_counts_are_summed(fixture: &StoreFixture) {
     };
     let missed = UsageDelta { matched: Some(false), ..matched.clone() };
     store.add_usage(&[]).await.unwrap();
-    // One call may change a counter twice.
+    // One call may change the same counter twice.
     let accepted = count(shop, at, CheckStatus::Accepted, 2);
     store.add_usage(&[accepted.clone(), accepted.clone(), missed]).await.unwrap();
     store.add_usage(&[count(shop, at, CheckStatus::Accepted, -4), matched.clone(), matched.clone()]).await.unwrap();
@@ -141,12 +141,12 @@ pub async fn usage_is_scoped_by_workspace(fixture: &StoreFixture) {
     assert_eq!(of(store.usage(acme, of_project(bank)).await.unwrap()), [] as [i64; 0]);
 }
 
-/// Batches of two nodes with the same counters in different orders must not deadlock.
-/// Runs calls, some at a time: a call must not wait too long for a connection.
+/// Runs calls concurrently, but only some at a time, so that none waits too long for a connection.
 async fn run_concurrently<T>(calls: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     stream::iter(calls).buffer_unordered(16).collect().await
 }
 
+/// Batches of two nodes with the same counters in different orders must not deadlock.
 pub async fn concurrent_counts_are_summed(fixture: &StoreFixture) {
     let stores = [fixture.store.clone(), fixture.database.open().await];
     let (acme, shop) = project(&*fixture.store).await;
@@ -170,7 +170,7 @@ pub async fn overflowing_count_fails_only_itself(fixture: &StoreFixture) {
     let (acme, shop) = project(store).await;
     let at = "2026-11-15T02:00:00Z";
     store.add_usage(&[count(shop, at, CheckStatus::Error, i64::MAX - 1)]).await.unwrap();
-    // Every tenth call overflows that counter, and must not change any counter.
+    // Every tenth call overflows the counter. Such a call must not change any counter.
     let attempts = (0..200).map(|number| {
         let overflowing = count(shop, at, CheckStatus::Error, 2);
         let valid = count(shop, at, CheckStatus::Accepted, 1);

@@ -39,7 +39,7 @@ use crate::{
 const FIRST_MOVE: AdvanceOutcome = AdvanceOutcome::Advanced { step_was_pending: false, was_pending: false };
 const LATER_MOVE: AdvanceOutcome = AdvanceOutcome::Advanced { step_was_pending: false, was_pending: true };
 
-/// A verification as it is created, with its first step.
+/// A verification and its first step, as they are created.
 #[derive(Clone)]
 pub struct Sample {
     pub check: VerificationCheck,
@@ -47,7 +47,7 @@ pub struct Sample {
     pub new: NewCheck,
 }
 
-/// By Secure SNA, then by Reverse SMS.
+/// Returns a verification by Secure SNA, with Reverse SMS as the second method.
 pub fn sample(project: ProjectId, created_at: Timestamp) -> Sample {
     let verdict = VerificationVerdict { matched: true, method: Method::SecureSna, no_sim_change: None };
     let check = check_sample::check(project, created_at).map(|_| verdict);
@@ -95,13 +95,13 @@ fn at(seconds: i64) -> Timestamp {
     sample::later(seconds)
 }
 
-/// The redirect session of the first step.
+/// Returns the redirect session of the first step.
 fn session(sample: &Sample, at: Timestamp) -> NewRedirectSession {
     let input = Sealed(b"sealed input of the step".to_vec());
     NewRedirectSession { verification: sample.check.id, step: sample.step.id, input, at }
 }
 
-/// The Reverse SMS check that follows the first step.
+/// Returns the Reverse SMS check that follows the first step.
 fn next_check(sample: &Sample, created_at: Timestamp) -> NewCheck {
     let check = check_sample::check(sample.check.project, created_at);
     let check = Check {
@@ -114,7 +114,7 @@ fn next_check(sample: &Sample, created_at: Timestamp) -> NewCheck {
     check_sample::new(check)
 }
 
-/// The first step fails, and Reverse SMS follows.
+/// Returns the change by which the first step fails and Reverse SMS follows.
 fn to_next_step(sample: &Sample, at: Timestamp) -> (Advance, NewCheck) {
     let new = next_check(sample, at);
     let progress = sample.new.verification.as_ref().unwrap().progress.clone();
@@ -134,7 +134,7 @@ fn to_next_step(sample: &Sample, at: Timestamp) -> (Advance, NewCheck) {
     (advance, new)
 }
 
-/// The Reverse SMS step gives a verdict, which ends the verification with a callback.
+/// Returns the change by which the Reverse SMS step gets a verdict. It ends the verification with a callback.
 fn to_end(sample: &Sample, step: &AnyCheck, progress: &Progress, matched: bool, at: Timestamp) -> Advance {
     let step: Check<SenderMatch> = step.clone().try_map(SenderMatch::try_from).unwrap();
     let (progress, _) = progress.clone().end_step(StepEnd::Verdict(matched), false).unwrap();
@@ -152,7 +152,7 @@ fn to_end(sample: &Sample, step: &AnyCheck, progress: &Progress, matched: bool, 
     }
 }
 
-/// Stores a verification that has fallen back to Reverse SMS.
+/// Stores a verification whose first step has failed, so that Reverse SMS is its current step.
 async fn fallen_back(store: &dyn Store, project: ProjectId) -> (Sample, AnyCheck, Progress) {
     let sample = stored(store, project).await;
     let (advance, new) = to_next_step(&sample, at(5));
@@ -168,7 +168,7 @@ pub async fn completed(store: &dyn Store, project: ProjectId) -> Sample {
     sample
 }
 
-/// Number of checks by product, status and verdict.
+/// Returns the number of checks by product, status and verdict.
 async fn usage(store: &dyn Store, workspace: WorkspaceId) -> Vec<(Product, CheckStatus, Option<bool>, i64)> {
     let all = UsageFilter {
         from: "2026-01-01T00:00:00Z".parse().unwrap(),
@@ -217,7 +217,7 @@ pub async fn verification_is_created_with_its_first_step(fixture: &StoreFixture)
         usage(store, acme).await,
         [(Product::SecureSna, CheckStatus::Accepted, None, 1), (Product::Verification, CheckStatus::Accepted, None, 1)]
     );
-    // The verification has the deadline of its step, and stands for it.
+    // The step has no deadline of its own: the deadline of its verification stands for it.
     let ids = |overdue: Vec<AnyCheck>| overdue.into_iter().map(|check| check.id).collect::<Vec<_>>();
     let early = sample.step.expires_at - SignedDuration::from_millis(1);
     assert_eq!(store.overdue_checks(early, 10).await.unwrap(), []);
@@ -253,7 +253,7 @@ pub async fn step_leads_to_the_next_once(fixture: &StoreFixture) {
     ];
     assert_eq!(usage(store, acme).await, expected);
 
-    // The same step does not lead on again, whatever follows.
+    // The same step cannot be left a second time.
     let (late, other) = to_next_step(&sample, at(6));
     assert_eq!(store.advance(late).await.unwrap(), AdvanceOutcome::Lost);
     let found = store.find_check(shop, Product::ReverseSms, other.check.id).await.unwrap();
@@ -342,7 +342,7 @@ pub async fn page_mark_changes_with_what_the_page_shows(fixture: &StoreFixture) 
         store.redirect_session(step).await.unwrap().unwrap().session.map(|session| session.input),
         Some(session.input.clone())
     );
-    // The second device finds the session of the first.
+    // A second device gets the session that the first one has opened.
     let again = NewRedirectSession { input: Sealed(b"other".to_vec()), at: at(3), ..session.clone() };
     assert_eq!(store.open_redirect_session(again).await.unwrap(), Some(OpenedSession { pending: None }));
     assert_eq!(
@@ -383,11 +383,11 @@ pub async fn next_step_counts_towards_the_number_limit(fixture: &StoreFixture) {
     let earlier = check_sample::new(Check { claimed: sample.check.claimed, ..earlier });
     assert_eq!(store.create_check(earlier).await.unwrap(), CreateCheckOutcome::Created);
     assert_eq!(store.advance(with_limit(1)).await.unwrap(), AdvanceOutcome::TooManyChecks);
-    // Nothing was written.
+    // The rejected change has written nothing.
     assert_eq!(record(store, &sample).await, before);
     assert_eq!(find(store, &sample.step).await, sample.step);
     assert_eq!(store.advance(with_limit(2)).await.unwrap(), FIRST_MOVE);
-    // The step counts like any check.
+    // The new step counts towards the limit, like any check.
     let later = check_sample::check(shop, at(6));
     let later = check_sample::new(Check { claimed: sample.check.claimed, ..later });
     let number_limit = Some(NumberLimit { max_checks: 2, window_seconds: 600 });
@@ -424,14 +424,14 @@ pub async fn second_text_counts_but_is_not_refused(fixture: &StoreFixture) {
     };
     assert_eq!(store.advance(again.clone()).await.unwrap(), AdvanceOutcome::TooManyChecks);
     assert_eq!(store.advance(Advance { options, ..again }).await.unwrap(), LATER_MOVE);
-    // It is counted: the window begins with it.
+    // The step counts towards the limit although it ignores it: the window begins with the step.
     let later = check_sample::check(shop, at(606));
     let later = check_sample::new(Check { claimed: sample.check.claimed, ..later });
     let refused = store.create_check(NewCheck { number_limit, ..later }).await.unwrap();
     assert_eq!(refused, CreateCheckOutcome::TooManyChecks { retry_at: at(608) });
 }
 
-/// The first step is given up, and Reverse SMS follows.
+/// Returns the change by which the first step is given up and Reverse SMS follows.
 fn to_give_up(sample: &Sample, at: Timestamp) -> Advance {
     let (advance, _) = to_next_step(sample, at);
     let given_up = sample.step.clone().give_up(at).unwrap();
@@ -447,7 +447,7 @@ fn sealed_verdict() -> SealedVerdict {
 pub async fn verdict_wins_over_giving_up(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let shop = ProjectId(sample::uuid());
-    // Without a session, and with one that has no verdict, the step is given up.
+    // A step can be given up without a session, and with a session that has no verdict.
     let sample = stored(store, shop).await;
     assert_eq!(store.advance(to_give_up(&sample, at(5))).await.unwrap(), FIRST_MOVE);
     let sample = stored(store, shop).await;
@@ -464,7 +464,7 @@ pub async fn verdict_wins_over_giving_up(fixture: &StoreFixture) {
     let kept = store.redirect_session(sample.step.id).await.unwrap().unwrap().session.unwrap();
     assert_eq!(kept.verdict, Some(sealed_verdict()));
 
-    // The hash of the redeemed code stays with the verification.
+    // The verification keeps the hash of the redeemed code.
     let matched = sample.step.clone().conclude_with_verdict(OperatorVerdict::Match(false), at(6)).unwrap();
     let (advance, new) = to_next_step(&sample, at(6));
     let progress = sample.new.verification.as_ref().unwrap().progress.clone();
@@ -493,7 +493,7 @@ pub async fn verdict_and_giving_up_exclude_each_other(fixture: &StoreFixture) {
             (stored, given_up)
         };
         let (stored, given_up) = (stored.unwrap(), given_up.unwrap());
-        // A device that has a code can redeem it.
+        // If the verdict was stored first, the step is not given up, so that the device can redeem its code.
         assert_eq!(stored, given_up == AdvanceOutcome::Lost, "{round}: {given_up:?}");
         let session = store.redirect_session(sample.step.id).await.unwrap().unwrap().session;
         assert_eq!(session.is_some(), stored, "{round}");
@@ -517,7 +517,7 @@ pub async fn response_is_stored_with_the_move(fixture: &StoreFixture) {
         let options = AdvanceOptions { idempotent_response: Some(response.clone()), ..advance.options.clone() };
         Advance { options, ..advance.clone() }
     };
-    // A request that has lost its claim changes nothing.
+    // A request that has lost its claim on the idempotency key changes nothing.
     let lost = IdempotentResponse { claim_id: sample::uuid(), ..response.clone() };
     assert!(store.advance(with_response(&lost)).await.is_err());
     assert_eq!(record(store, &sample).await.step, sample.step.id);
@@ -525,7 +525,7 @@ pub async fn response_is_stored_with_the_move(fixture: &StoreFixture) {
     let again = store.claim_idempotency_key(&sample::claim(shop.0, 1, 1)).await.unwrap();
     assert_eq!(again, ClaimOutcome::Completed(b"sealed".to_vec()));
 
-    // So is the response of a request without changes.
+    // The response of a request without changes is stored too.
     let claim = sample::claim(shop.0, 2, 2);
     store.claim_idempotency_key(&claim).await.unwrap();
     let response = IdempotentResponse {
@@ -712,7 +712,7 @@ pub async fn concurrent_moves_succeed_once(fixture: &StoreFixture) {
             assert_eq!(matches!(found, TenantLookup::Found(_)), won == [index]);
         }
 
-        // The SMS and the deadline end the step at once.
+        // An SMS and the deadline end the step concurrently.
         let step = &attempts[won[0]].1.check;
         let ends = [true, false, true, false].map(|matched| to_end(&sample, step, &stored.progress, matched, at(9)));
         let outcomes = join_all(ends.into_iter().map(|end| store.advance(end))).await;
@@ -741,7 +741,7 @@ pub async fn old_verifications_are_deleted(fixture: &StoreFixture) {
     let shop = ProjectId(sample::uuid());
     let sample = completed(store, shop).await;
     let open = stored(store, shop).await;
-    // Its callback is settled.
+    // Settles the callback, so that the checks can be deleted.
     fixture.database.execute("update callbacks set state = 'delivered', due_at = null").await;
     let later = sample::now() + SignedDuration::from_hours(24 * 62);
     while !store.delete_old_checks(later, std::time::Duration::from_secs(1)).await.unwrap().is_complete {}
@@ -750,7 +750,7 @@ pub async fn old_verifications_are_deleted(fixture: &StoreFixture) {
     assert_eq!(fixture.database.count("select count(*) from verifications").await, 1);
 }
 
-/// A verification and its steps are on one shard, so each of these statements is one task.
+/// A verification and its steps are on the same shard, so that each of these statements is one task.
 pub async fn moves_stay_on_one_shard(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let (sample, step, _) = fallen_back(store, ProjectId(sample::uuid())).await;
@@ -759,7 +759,7 @@ pub async fn moves_stay_on_one_shard(fixture: &StoreFixture) {
         id = sample.check.id
     );
     assert_eq!(fixture.database.query_one(&buckets).await.get::<_, i64>(0), 1);
-    // The shards of the tables are different tables, on one node each: it must be the same.
+    // Each table has its own shards. Those for this verification must be on the same node.
     let nodes = format!(
         "select count(distinct (nodename, nodeport)), count(*)
            from (values ('checks'), ('verifications'), ('deadlines'), ('redirect_sessions'), ('callbacks'))

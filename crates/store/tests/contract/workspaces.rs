@@ -70,7 +70,7 @@ pub async fn workspace_creation_is_atomic(fixture: &StoreFixture) {
     let refused = store.create_workspace(&twin, Some(&credential), &[]).await;
     assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
 
-    // The credential is refused after the workspace has been written.
+    // The credential is rejected after the workspace was inserted, so the insert must be rolled back.
     let other = sample::workspace();
     let foreign = sample::credential(CredentialOwner::Workspace(WorkspaceId(sample::uuid())));
     let refused = store.create_workspace(&other, Some(&foreign), &[]).await;

@@ -1,4 +1,4 @@
-//! A verification on the simulated phone: the phone shows its hosted page, and sends the SMS that the page asks for.
+//! Shows the hosted page of a verification on the simulated phone, and sends the SMS that the page asks for.
 
 use axum::{extract::State, response::Response};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -17,20 +17,20 @@ use crate::{
     session::forms::SessionForm,
 };
 
-/// The hosted page of an open verification.
+/// The hosted page of an open verification, as the phone shows it.
 #[derive(Serialize, Deserialize)]
 pub struct HostedPage {
     pub verification: String,
-    /// Path and query, with the simulated SIM.
+    /// Path and query of the page. The query contains the number of the simulated SIM.
     pub path: String,
     pub sim: String,
-    /// Why the SMS was not sent.
+    /// Reason why the SMS was not sent.
     #[serde(skip)]
     pub error: Option<String>,
 }
 
 impl HostedPage {
-    /// `None` if the verification has concluded.
+    /// Returns `None` if the verification has concluded.
     pub fn new(verification: &Verification, sim: &str) -> Option<Self> {
         let url = url::Url::parse(verification.page_url.as_deref()?).ok()?;
         Some(HostedPage {

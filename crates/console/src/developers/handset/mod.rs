@@ -1,6 +1,7 @@
-//! The simulated handset of a sandbox project: creates checks, sends the SMS, opens check URLs and swaps SIMs.
+//! The simulated handset of a sandbox project: creates checks, sends SMS, opens check URLs and swaps SIMs.
 //!
-//! The phone's state is not stored: SMS instructions and codes exist in the browser only, as at API callers.
+//! The server does not store the phone's state. Only the browser holds the SMS instructions and codes, just as only API
+//! callers hold them otherwise.
 
 mod hosted_page;
 mod phone_state;
@@ -55,7 +56,7 @@ use crate::{
     },
 };
 
-/// Prefix of all numbers.
+/// Prefix of all simulated numbers that the page offers.
 const NUMBER_PREFIX: &str = "+9901234567";
 
 pub const SIMS: [SimulatedSim; 9] = [
@@ -139,7 +140,7 @@ struct HandsetPage {
     swaps: Vec<SwapRow>,
 }
 
-/// Submitted values of the new-check form and their error.
+/// Submitted values of the form that creates a check, and the error in them.
 #[derive(Serialize, Deserialize)]
 struct CheckForm {
     #[serde(with = "product_name")]
@@ -162,14 +163,14 @@ enum PhoneScreen {
 
 /// Reason why no check was created.
 enum CreateFailure {
-    /// Shown beside the form.
+    /// An error in the user's input, shown beside the form.
     InvalidInput(String),
     Other(ConsoleError),
 }
 
 #[derive(Debug)]
 pub struct SimulatedSim {
-    /// The last two digits, which select the behaviour.
+    /// Last two digits of the number. They select its simulated behaviour.
     pub suffix: &'static str,
     pub name: &'static str,
     pub behaviour: &'static str,
@@ -185,7 +186,7 @@ impl SimulatedSim {
     }
 }
 
-/// A choice of how long ago a SIM was swapped.
+/// An option of the form that swaps a SIM: how long ago the swap happened.
 #[derive(Debug)]
 pub struct SwapTime {
     pub value: &'static str,
@@ -193,7 +194,7 @@ pub struct SwapTime {
     hours: i64,
 }
 
-/// A number with a swapped SIM.
+/// A simulated number whose SIM was swapped.
 pub struct SwapRow {
     pub number: String,
     pub at: UtcTime,
@@ -245,13 +246,13 @@ impl CheckForm {
         }
     }
 
-    /// Values, titles, and whether they are selected.
+    /// Returns the options of the product selection: value, title, and whether it is selected.
     fn products(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
         Product::WITH_CHECKS.iter().map(|product| (product.into_str(), product.title(), *product == self.product))
     }
 }
 
-/// `GET …/handset`. With `phone`, the phone shows the result of the last form.
+/// `GET …/handset`. With the query parameter `phone`, the phone shows the result of the last form.
 pub async fn show(
     State(app): State<App>,
     access: ProjectAccess,
@@ -332,12 +333,12 @@ fn parse_check_id(fields: &FormFields) -> Result<CheckId, ConsoleError> {
     fields.get("check").and_then(|id| id.parse().ok()).ok_or_else(ConsoleError::not_found)
 }
 
-/// Redirects to the page of a check that the phone has finished.
+/// Redirects to the page of a check after its last step on the phone, and clears the phone.
 fn redirect_to_check(app: &App, access: &ProjectAccess, product: Product, check: CheckId) -> Response {
     PhoneState::clear(app, page::see_other(&format!("{}/checks/{product}/{check}", access.path())))
 }
 
-/// Checks that the user may use the handset of the project.
+/// Checks that the user may use the project's handset.
 async fn authorize(
     app: &App,
     ids: &PathParameters,
@@ -356,7 +357,7 @@ fn require_sandbox(access: &ProjectAccess) -> Result<(), ConsoleError> {
     Err(ConsoleError::new(StatusCode::CONFLICT, "Handset unavailable", text))
 }
 
-/// Responds with 400 if a form has an error.
+/// Renders the page. The status is 400 if a form has an error.
 async fn render_handset(
     app: &App,
     access: &ProjectAccess,

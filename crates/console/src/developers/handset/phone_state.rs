@@ -1,5 +1,6 @@
-//! What the phone shows after a form, for the page that the form redirects to: a reload shows it again, and submits
-//! nothing. The browser carries it in a cookie, sealed and bound to its session, as it contains numbers and codes.
+//! State of the simulated phone after a form was submitted. The form redirects to a page that shows it, so a reload
+//! shows the state again without submitting the form. The browser keeps the state in a cookie, which is sealed and
+//! bound to the session because it contains numbers and codes.
 
 use axum::response::Response;
 use http::{HeaderMap, header};
@@ -13,12 +14,12 @@ use crate::{
     session::console_session::{ConsoleSession, Cookie, ProjectAccess},
 };
 
-/// Checks do not last longer.
+/// Lifetime of the cookie. No check lives longer.
 const LIFETIME: SignedDuration = SignedDuration::from_mins(15);
-/// Longer values of the form are not restored: browsers limit cookies to 4 KiB.
+/// Maximum length of a form value that the cookie keeps. Browsers limit cookies to 4 KiB.
 const MAX_RESTORED_BYTES: usize = 300;
 
-/// The phone, and the values of the form beside it.
+/// What the phone shows, and the values of the form beside it.
 #[derive(Serialize, Deserialize)]
 pub struct PhoneState {
     project: String,
@@ -36,7 +37,7 @@ impl PhoneState {
         PhoneState { project: access.project.id.to_string(), check_form, screen }
     }
 
-    /// Redirects to the page that shows the phone.
+    /// Sets the cookie and redirects to the page that shows the phone.
     pub fn redirect(&self, app: &App, access: &ProjectAccess) -> Result<Response, ConsoleError> {
         let json = serde_json::to_vec(self).map_err(|error| Problem::internal(&error))?;
         let sealed = app.engine.accounts.seal_for_browser(&purpose(&access.session), &json, LIFETIME)?;
@@ -45,7 +46,8 @@ impl PhoneState {
         Ok(response)
     }
 
-    /// `None`: the cookie is missing, has expired, or belongs to another session or project.
+    /// Reads the state from the cookie. `None`: the cookie is missing, has expired, or belongs to another session or
+    /// project.
     pub fn read(app: &App, access: &ProjectAccess, headers: &HeaderMap) -> Option<Self> {
         let sealed = Cookie::Handset.read(app, headers)?;
         let json = app.engine.accounts.unseal_from_browser(&purpose(&access.session), sealed)?;
@@ -53,7 +55,7 @@ impl PhoneState {
         (state.project == access.project.id.to_string()).then_some(state)
     }
 
-    /// Removes the state from the browser.
+    /// Adds a header that deletes the cookie.
     pub fn clear(app: &App, mut response: Response) -> Response {
         response.headers_mut().append(header::SET_COOKIE, Cookie::Handset.clear(app));
         response
@@ -64,7 +66,7 @@ fn purpose(session: &ConsoleSession) -> String {
     format!("handset:{}", session.token.reveal())
 }
 
-/// Products in a state, by name.
+/// Serializes products by their name.
 pub mod product_name {
     use ringtrue_domain::product::Product;
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};

@@ -1,7 +1,7 @@
-//! A silent check on the simulated phone: its browser follows the redirects from the check's URL through the operator
-//! to a code, which the project's server redeems.
+//! Runs a silent check on the simulated phone. The phone's browser follows the redirects from the check's URL through
+//! the operator to a code, which the project's server then redeems.
 //!
-//! Each hop calls the same use case as a real device's request, without the HTTP connections in between.
+//! Each hop calls the same use case as a request of a real device, but without HTTP.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -32,10 +32,10 @@ use crate::{
 
 /// Maximum wait for the simulated operator, which never responds for some SIMs.
 const OPERATOR_TIMEOUT: Duration = Duration::from_secs(5);
-/// Characters shown of a long query value, such as a token.
+/// Number of characters shown of a long query value, such as a token.
 const TOKEN_PREFIX_CHARS: usize = 10;
 
-/// The phone's browser.
+/// The browser of the simulated phone, and its state in one silent check.
 #[derive(Serialize, Deserialize)]
 pub struct SimulatedBrowser {
     pub check: String,
@@ -45,13 +45,13 @@ pub struct SimulatedBrowser {
     /// Path of the check's URL.
     pub path: String,
     pub token: String,
-    /// Remaining time of a new check.
+    /// Seconds until the check expires. Set only for a new check.
     pub ttl_seconds: Option<u16>,
     pub hops: Vec<RedirectHop>,
     pub result: Option<RedirectResult>,
 }
 
-/// A request of the device and its response.
+/// One request of the device and the response to it.
 #[derive(Serialize, Deserialize)]
 pub struct RedirectHop {
     pub url: String,
@@ -59,7 +59,7 @@ pub struct RedirectHop {
     pub text: String,
 }
 
-/// End of the redirect chain.
+/// Result at the end of the redirect chain.
 #[derive(Serialize, Deserialize)]
 pub enum RedirectResult {
     Code(String),
@@ -92,7 +92,7 @@ impl SimulatedBrowser {
         }
     }
 
-    /// The code, or an empty string.
+    /// Returns the code, or an empty string if there is none.
     pub fn code(&self) -> &str {
         match &self.result {
             Some(RedirectResult::Code(code)) => code,
@@ -208,7 +208,7 @@ async fn return_to_callback(
     Ok(app.engine.silent.handle_authorization_response(device_return, &[]).await?)
 }
 
-/// Removes the host and truncates long query values.
+/// Shortens a URL for display: removes the host and truncates long query values.
 fn shorten_url(url: &str) -> String {
     let after_scheme = url.split_once("://").map_or(url, |(_, rest)| rest.find('/').map_or("/", |at| &rest[at..]));
     let (path, query) = after_scheme.split_once('?').unwrap_or((after_scheme, ""));
@@ -231,7 +231,7 @@ pub async fn open(
 ) -> Result<Response, ConsoleError> {
     let (access, fields) = authorize(&app, &ids, form).await?;
     let (product, check) = (parse_product(&fields), parse_check_id(&fields)?);
-    // Rejects checks of other projects.
+    // Fails if the check belongs to another project.
     app.engine.checks.read_any_check(access.project.id, product, check).await?;
     let text = |name| fields.get(name).unwrap_or_default();
     let mut browser = SimulatedBrowser::for_check(check, product, text("sim"), text("t"));

@@ -1,6 +1,6 @@
-//! The SMS of a Reverse SMS check: composed from the check's link and sent, optionally with delivery faults.
+//! Sends the SMS of a Reverse SMS check from the simulated phone, optionally with delivery faults.
 //!
-//! Its link is also shown as a QR code.
+//! The page fills in the SMS from the check, and also shows it as `sms:` links and as a QR code.
 
 use std::ops::RangeInclusive;
 
@@ -37,7 +37,7 @@ pub struct SmsDraft {
     pub links: Vec<(&'static str, String)>,
     #[serde(skip)]
     pub qr: Option<QrSvg>,
-    /// Remaining time of a new check.
+    /// Seconds until the check expires. Set only for a new check.
     pub ttl_seconds: Option<u16>,
     #[serde(skip)]
     pub faults: FaultFields,
@@ -45,7 +45,7 @@ pub struct SmsDraft {
     pub error: Option<String>,
 }
 
-/// The fault fields of the form, unparsed.
+/// Values of the form fields for delivery faults, not parsed yet.
 #[derive(Default)]
 pub struct FaultFields {
     pub late_seconds: String,
@@ -70,7 +70,7 @@ impl SmsDraft {
         }
     }
 
-    /// Restores the submitted values after an error.
+    /// Restores the submitted values after an error, so that the form shows them again.
     fn from_rejected_form(fields: &FormFields, error: &str) -> Self {
         let text = |name| fields.get(name).unwrap_or_default().to_owned();
         let mut draft = SmsDraft {
@@ -86,7 +86,7 @@ impl SmsDraft {
         draft
     }
 
-    /// Links of receiver and body. None if the receiver is not a number.
+    /// Sets the links and the QR code from the receiver and body. Sets none if the receiver is not a valid number.
     pub fn restore_links(&mut self) {
         let Ok(receiver) = Msisdn::parse(&self.receiver, Mode::Sandbox) else { return };
         let link = |platform| sms_link(&receiver, &self.body, platform);

@@ -1,4 +1,4 @@
-//! A check as lists and pages show it.
+//! View model of a check, for lists and for the page of the check.
 
 use ringtrue_domain::{
     lifecycle::{AnyCheck, AnyVerdict, Reference, Verdict},
@@ -91,11 +91,12 @@ fn format_minutes(minutes: u32) -> String {
     }
 }
 
-/// The last digits of the claimed number; the others are not stored.
+/// Returns the last digits of the claimed number after an ellipsis. The other digits are not stored.
 pub fn masked_number(check: &AnyCheck) -> String {
     check.claimed.map(|claimed| format!("…{}", claimed.tail)).unwrap_or_default()
 }
 
+/// Returns the fields by which a product's checks can be searched.
 pub fn search_fields(product: Product) -> &'static [Field] {
     match product {
         Product::Verification => &verification::SEARCH_FIELDS,
@@ -105,7 +106,7 @@ pub fn search_fields(product: Product) -> &'static [Field] {
     }
 }
 
-/// The menu entry of a product's checks.
+/// Returns the menu entry to which a product's checks belong.
 pub fn menu_section(product: Product) -> MenuSection {
     if product == Product::Verification { MenuSection::Verifications } else { MenuSection::Checks }
 }

@@ -45,7 +45,7 @@ pub fn routes() -> Routes {
 #[template(path = "observe/check.html")]
 struct CheckPage {
     layout: Layout,
-    /// Title of the list that contains it.
+    /// Title of the list to which the page links back.
     list_title: String,
     is_verification: bool,
     list_path: String,
@@ -54,9 +54,9 @@ struct CheckPage {
     badge: Badge,
     status: &'static str,
     facts: Vec<(&'static str, String)>,
-    /// Page of the verification whose step this check is.
+    /// Path of the verification's page, if this check is a step of a verification.
     verification_path: Option<String>,
-    /// Steps of a verification.
+    /// Steps, if this check is a verification. Otherwise empty.
     steps: Vec<StepView>,
     events: Vec<TimelineEvent>,
     callback: Option<CallbackView>,
@@ -73,7 +73,7 @@ struct CheckPage {
 #[derive(Debug)]
 struct StepView {
     product: &'static str,
-    /// `None`: no check was created.
+    /// Path of the step's check. `None`: no check was created for this step.
     path: Option<String>,
     status: &'static str,
     badge: Badge,
@@ -118,7 +118,7 @@ async fn detail(
     let was_resent = Query::parse(query.as_deref(), &["resent"])?.get("resent").is_some();
     let (product, id) = (parse_product(&ids)?, ids.check()?);
     let project = access.project.id;
-    // First, because it expires an overdue step.
+    // Must come first, because reading a verification expires an overdue step, which the reads below then show.
     let (progress, step_status) = match product {
         Product::Verification => {
             let verification = app.engine.verifications.read(project, id).await?;
@@ -191,7 +191,8 @@ async fn resend(State(app): State<App>, ids: PathParameters, form: SessionForm) 
     Ok(page::see_other(&format!("{}/checks/{product}/{id}?resent", access.path())))
 }
 
-/// Only developers see bodies, headers and the URL's query, which may contain the receiver's secrets.
+/// Builds the view of a callback. Only developers see bodies, headers and the URL's query, because they may contain the
+/// receiver's secrets.
 fn callback_view(log: CallbackLog, may_develop: bool) -> CallbackView {
     let mask = NumberMask::for_callback(log.body.as_deref());
     let (kind, state, next_attempt) = match log.state {
@@ -209,11 +210,11 @@ fn callback_view(log: CallbackLog, may_develop: bool) -> CallbackView {
     }
 }
 
-/// Commands that retrieve this check and create a similar one.
+/// Renders curl commands that retrieve this check and create a similar one.
 fn curl_commands(base_url: &str, check: &AnyCheck) -> Vec<(&'static str, String)> {
     let mut body = serde_json::Map::new();
     if check.product.facts().takes_number {
-        // The number is not stored.
+        // The check's own number is not stored, so the command has an example number.
         body.insert("phone_number".to_owned(), "+990123456710".into());
     }
     if let Some(reference) = &check.reference {

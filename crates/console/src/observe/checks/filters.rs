@@ -1,22 +1,22 @@
-//! Filters of the check list. They are written as a search expression, which the page shows and the user can change.
+//! Filters of the check list. They are kept as a search expression, which the page shows and the user can edit.
 
 use jiff::{Span, civil::Date};
 use ringtrue_domain::lifecycle::CheckStatus;
 
 const MIDNIGHT: &str = "T00:00:00Z";
 
-/// `None` and empty lists match all.
+/// Selected filters. `None` and empty lists match all checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckFilters {
     pub statuses: Vec<CheckStatus>,
     pub verified: Option<bool>,
-    /// Days of the creation time, UTC, inclusive.
+    /// First day of creation, in UTC. `to` is the last day. Both are inclusive.
     pub from: Option<Date>,
     pub to: Option<Date>,
 }
 
 impl CheckFilters {
-    /// `None`: the expression contains other comparisons.
+    /// Parses a search expression. `None`: it contains comparisons that these filters cannot represent.
     pub fn parse(expression: &str) -> Option<Self> {
         let mut filters = CheckFilters::default();
         for part in expression.split(';').filter(|_| !expression.is_empty()) {
@@ -36,7 +36,7 @@ impl CheckFilters {
         Some(filters)
     }
 
-    /// The search expression. Empty without filters.
+    /// Returns the filters as a search expression. Empty without filters.
     pub fn expression(&self) -> String {
         let mut parts = Vec::new();
         match &self.statuses[..] {
@@ -54,7 +54,7 @@ impl CheckFilters {
         parts.join(";")
     }
 
-    /// Adds a status, or removes it.
+    /// Returns the filters with a status added, or removed if it was selected.
     #[must_use]
     pub fn toggle_status(&self, status: CheckStatus) -> Self {
         let mut filters = self.clone();
@@ -66,14 +66,14 @@ impl CheckFilters {
         filters
     }
 
-    /// Selects a result, or any if it was selected.
+    /// Returns the filters with a result selected, or with no result if it was selected.
     #[must_use]
     pub fn toggle_verified(&self, verified: bool) -> Self {
         let is_selected = self.verified == Some(verified);
         CheckFilters { verified: (!is_selected).then_some(verified), ..self.clone() }
     }
 
-    /// The last days up to today, or all if they were selected.
+    /// Returns the filters limited to the last days up to today, or not limited if these days were selected.
     #[must_use]
     pub fn toggle_last_days(&self, days: i32, today: Date) -> Self {
         let from = Self::first_of_last_days(days, today);

@@ -1,4 +1,4 @@
-//! List of a product's checks, with filters, search and CSV export.
+//! Page that lists a product's checks, with filters, search and CSV export.
 
 use askama::Template;
 use axum::{
@@ -33,7 +33,7 @@ use crate::{
     session::console_session::ProjectAccess,
 };
 
-/// Checks in a CSV file. Larger exports use the API.
+/// Maximum number of checks in a CSV file. Users who need more call the API.
 const MAX_EXPORTED_CHECKS: usize = 5_000;
 
 pub fn routes() -> Routes {
@@ -61,14 +61,14 @@ struct ChecksPage {
     pagination: Pagination,
 }
 
-/// Filters of one field.
+/// Filter links of one field.
 #[derive(Debug)]
 struct ChipGroup {
     title: &'static str,
     chips: Vec<Chip>,
 }
 
-/// A link that adds a filter, or removes it.
+/// A link that adds a filter, or removes it if it is selected.
 #[derive(Debug)]
 struct Chip {
     title: &'static str,
@@ -76,7 +76,8 @@ struct Chip {
     is_on: bool,
 }
 
-/// Links that change the search expression. An expression with other comparisons is replaced.
+/// Builds the filter links. Each changes the search expression. If the filters cannot represent the current expression,
+/// a link replaces it.
 fn chip_groups(path: &str, filters: &CheckFilters, product: Product, today: Date) -> Vec<ChipGroup> {
     let chip = |title, is_on, changed: CheckFilters| {
         let expression = changed.expression();
@@ -108,7 +109,7 @@ fn chip_groups(path: &str, filters: &CheckFilters, product: Product, today: Date
     groups
 }
 
-/// A search syntax error and its position.
+/// A syntax error in the search expression, and its position.
 #[derive(Debug)]
 struct SearchErrorView {
     text: String,
@@ -126,7 +127,7 @@ impl SearchErrorView {
     }
 }
 
-/// `None` matches all checks.
+/// Parses the search expression. `None`: it is empty, so all checks match.
 fn parse_search(search: &str, product: Product) -> Result<Option<Filter>, SearchError> {
     if search.is_empty() { Ok(None) } else { search::parse(search, search_fields(product)).map(Some) }
 }
@@ -147,7 +148,7 @@ async fn list(
     let here = format!("{}/checks/{product}", layout.project_path());
     let filters = CheckFilters::parse(&search);
     if query.get("from").or(query.get("to")).is_some() {
-        // The form of the date range: it becomes part of the expression.
+        // The form for the date range was submitted. The redirect makes the dates part of the search expression.
         let date = |name| query.get(name).and_then(|date| date.parse().ok());
         let filters = CheckFilters { from: date("from"), to: date("to"), ..filters.unwrap_or_default() };
         return Ok(page::see_other(&page::link(&here, &[("search", Some(&filters.expression()))])));

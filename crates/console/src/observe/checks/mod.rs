@@ -1,4 +1,4 @@
-//! Checks of a project: list, filters and CSV export, and the page of a check with its timeline.
+//! Pages for the checks of a project: the list with filters and CSV export, and the page of a check with its timeline.
 
 mod check_view;
 mod detail;

@@ -1,4 +1,4 @@
-//! Timeline of a check: its events, and every attempt to send its callback.
+//! Timeline of a check: its events, and every attempt to deliver its callback.
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
@@ -35,7 +35,7 @@ pub struct TimelineEvent {
     pub title: String,
     pub text: String,
     pub is_failure: bool,
-    /// Details of an attempt to send the callback.
+    /// Details of the event if it is an attempt to deliver the callback.
     pub attempt: Option<AttemptView>,
 }
 
@@ -56,7 +56,7 @@ impl TimelineEvent {
     }
 }
 
-/// Seconds with milliseconds, or minutes and seconds.
+/// Formats a duration as seconds with milliseconds, or as minutes and seconds.
 fn format_elapsed(elapsed: SignedDuration) -> String {
     let (seconds, millis) = (elapsed.as_secs(), elapsed.subsec_millis());
     match seconds {
@@ -105,13 +105,14 @@ pub fn build_timeline(
     events
 }
 
-/// Events of the SMS, device request or step that made the check pending.
+/// Returns the events that explain why the check became pending: an SMS, a device's request, or a verification step.
 fn pending_events(check: &AnyCheck, history: &CheckHistory, at: Timestamp) -> Vec<TimelineEvent> {
     if check.product == Product::Verification {
         return vec![TimelineEvent::new(at, "Pending", "A step has begun or ended.")];
     }
     if check.product == Product::ReverseSms {
-        // Only the last connector is stored. If an SMS concluded the check, it belongs to that SMS.
+        // The store keeps only the last connector. If an SMS concluded the check, the connector belongs to that SMS,
+        // not to this earlier one.
         let connector = if is_concluded_by_sms(check) { String::new() } else { describe_connector(history) };
         let text = "Sent from the number, incomplete or without the code.";
         return vec![TimelineEvent::new(at, "SMS received", connector), TimelineEvent::new(at, "Pending", text)];
@@ -122,7 +123,7 @@ fn pending_events(check: &AnyCheck, history: &CheckHistory, at: Timestamp) -> Ve
     ]
 }
 
-/// Reverse SMS checks end only by an SMS or by expiry.
+/// Returns whether an SMS concluded the check. A Reverse SMS check ends only by an SMS or by expiry.
 fn is_concluded_by_sms(check: &AnyCheck) -> bool {
     let is_concluded_in_time = matches!(
         check.state,
@@ -160,7 +161,7 @@ fn describe_attempt(attempt: &Attempt) -> String {
     }
 }
 
-/// Without a mask, only the outcome is shown.
+/// Builds the view of a delivery attempt. Without a mask, it shows only the outcome.
 fn attempt_view(attempt: &Attempt, mask: Option<&NumberMask>) -> AttemptView {
     let outcome = describe_attempt(attempt);
     let shown = attempt.exchange.as_ref().zip(mask);

@@ -1,18 +1,20 @@
-//! Destination scheduler: selects the next callback to send, so that no destination and no tenant delays another.
+//! Destination scheduler: selects the next callback to send, so that a slow destination or a busy tenant does not delay
+//! the callbacks of others.
 //!
-//! Every destination has a queue and a [`DestinationHealth`], which determines its class: proven, unproven (no response
-//! yet), or poor (slow or failing). Unproven and poor destinations share a bounded number of slots per class, so that
-//! hanging destinations, however many, leave slots to proven ones.
+//! An attempt in flight holds a slot. Every destination has a queue and a [`DestinationHealth`], which determines its
+//! class: proven, unproven (no successful delivery yet), or poor (slow or failing). The unproven class and the poor
+//! class have a bounded number of slots each, so that hanging destinations, however many, leave slots to proven ones.
 //!
-//! Within a class, slots are shared by workspace, then project, then destination: a free slot goes to the one that
-//! holds the fewest. An attempt holds its slot for up to ten seconds and cannot be interrupted, so sharing only freed
-//! slots would be too late. Therefore a workspace may hold at most the class's [factor](DestinationClass::share_factor) times
-//! the slots that are still free (dynamic thresholds, as in shared switch buffers), which keeps slots free for
-//! workspaces that hold none. The same rule shares a workspace's slots among its projects, and the queue memory among
-//! both.
+//! Within a class, a free slot goes to the workspace that holds the fewest slots, there to the project that holds the
+//! fewest, and there to the destination that holds the fewest. This alone would not be fair: an attempt holds its slot
+//! for up to ten seconds and cannot be interrupted, so one workspace could take all slots while it is alone. Therefore
+//! a workspace may hold at most the number of free slots times the [factor](DestinationClass::share_factor) of the
+//! class (dynamic thresholds, as in shared switch buffers), which keeps slots free for other workspaces. The same rule
+//! divides a workspace's slots among its projects, and the places in the queues among workspaces and projects.
 //!
-//! An attempt is charged to its destination's class at the start, until it ends: a change of health never exceeds a
-//! bound. This module is pure; the rows in the store are authoritative.
+//! A slot counts for the class that the destination had when the attempt started, until the attempt ends. So a class
+//! never exceeds its bound when the health of a destination changes. This module does no I/O. Its queues may be lost:
+//! the store has all callbacks.
 
 #[cfg(test)]
 mod tests;
@@ -26,20 +28,21 @@ use std::{
 use ringtrue_domain::tenancy::{ProjectId, WorkspaceId};
 use strum::VariantArray;
 
-/// Bounds on callbacks in memory and in flight.
+/// Bounds on the callbacks that this node queues in memory, and on the attempts in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CourierLimits {
-    /// Attempts in flight in total. Each uses a connection.
+    /// Maximum number of attempts in flight in total. Each attempt uses a connection.
     pub concurrency: usize,
-    /// Attempts in flight to destinations without a response yet.
+    /// Maximum number of attempts in flight to destinations without a successful delivery yet.
     pub unproven_concurrency: usize,
-    /// Attempts in flight to slow or failing destinations.
+    /// Maximum number of attempts in flight to slow or failing destinations.
     pub poor_concurrency: usize,
-    /// Attempts in flight to one healthy destination.
+    /// Maximum number of attempts in flight to one destination. New and poor destinations have lower limits.
     pub concurrency_per_destination: usize,
-    /// Queued callbacks for proven destinations; unproven and poor ones get half as many each.
+    /// Maximum number of queued callbacks for proven destinations. Half as many can be queued for unproven ones, and
+    /// half as many for poor ones.
     pub queue: usize,
-    /// Queued callbacks for one destination.
+    /// Maximum number of queued callbacks for one destination.
     pub queue_per_destination: usize,
 }
 
@@ -58,14 +61,15 @@ impl Default for CourierLimits {
 
 const NEW_DESTINATION_SLOTS: usize = 8;
 const POOR_DESTINATION_SLOTS: usize = 2;
-/// Leases expire before a poor destination could work through a longer queue.
+/// Maximum queue length of a poor destination. The leases of a longer queue would expire before it is sent.
 const MAX_POOR_QUEUE: usize = 256;
-/// Consecutive failures after which a destination is poor.
+/// Number of consecutive failures that make a destination poor.
 const MAX_FAILURES: u32 = 3;
-/// Idle destinations whose health is kept; one bound for proven ones, one for the others.
+/// Maximum number of idle destinations whose health is remembered. Applies to proven destinations, and separately to
+/// all others.
 const MAX_IDLE_DESTINATIONS: usize = 4_096;
 
-/// Result of an attempt, as an input to the destination's health.
+/// Result of an attempt, which updates the health of its destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptResult {
     Delivered,
@@ -78,12 +82,12 @@ pub enum AttemptResult {
 enum DestinationHealth {
     New,
     Healthy,
-    /// Succeeds, but slowly.
+    /// The last successful attempt was slow.
     Slow,
     Poor,
 }
 
-/// Class of destinations that a slot is charged to. In scheduling order.
+/// Class of a destination. Each class has its own limit of slots. [`Scheduler::next`] tries the classes in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
 pub enum DestinationClass {
     Proven,
@@ -92,9 +96,9 @@ pub enum DestinationClass {
 }
 
 impl DestinationClass {
-    /// A workspace may hold up to this many times as many slots as are free: with 3, a single active workspace gets
-    /// three quarters of the slots; with 1, half. Unproven destinations get 1, because their attempts can last until
-    /// the timeout.
+    /// A workspace may hold up to this many times the number of free slots. With 3, a single active workspace gets
+    /// three quarters of the slots. With 1, it gets half. Unproven and poor destinations have 1, because their attempts
+    /// can last until the timeout.
     fn share_factor(self) -> usize {
         match self {
             DestinationClass::Proven => 3,
@@ -103,7 +107,7 @@ impl DestinationClass {
     }
 }
 
-/// Like [`DestinationClass::share_factor`], for queue memory.
+/// Like [`DestinationClass::share_factor`], for places in the queues instead of slots.
 const QUEUE_SHARE_FACTOR: usize = 3;
 
 impl DestinationHealth {
@@ -116,7 +120,7 @@ impl DestinationHealth {
     }
 }
 
-/// Owner of a destination's callbacks.
+/// Owner of the callbacks to a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tenant {
     pub workspace: WorkspaceId,
@@ -125,7 +129,7 @@ pub struct Tenant {
 
 pub type DestinationName = Arc<str>;
 
-/// A slot held by an attempt, released by [`Scheduler::finish`].
+/// A slot held by a running attempt. [`Scheduler::finish`] releases it.
 #[derive(Clone, Debug)]
 pub struct SlotGrant {
     pub destination: DestinationName,
@@ -139,11 +143,11 @@ struct Destination<T> {
     failures: u32,
     waiting: VecDeque<T>,
     in_flight: usize,
-    /// Key in the idle list.
+    /// Key of this destination in `Scheduler::idle`. `None`: not idle.
     idle_since: Option<u64>,
 }
 
-/// Usage of a class by a workspace or project, or in total.
+/// Queued callbacks (`waiting`) and held slots of one class: of a project, of a workspace, or in total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Usage {
     waiting: usize,
@@ -174,9 +178,9 @@ pub struct Scheduler<T> {
     limits: CourierLimits,
     destinations: HashMap<DestinationName, Destination<T>>,
     classes: [ClassState; 3],
-    /// Idle destinations, longest idle first: proven ones, and the others.
+    /// Idle destinations, longest idle first: the first map has the proven ones, the second the others.
     idle: [std::collections::BTreeMap<u64, DestinationName>; 2],
-    /// Counter; among equal holders, the least recently served comes first.
+    /// Counter that orders events. Among those that hold equally many slots, the least recently served comes first.
     turn: u64,
 }
 
@@ -191,17 +195,18 @@ impl<T> Scheduler<T> {
         }
     }
 
-    /// Free queue places of all classes.
+    /// Returns the number of free queue places of all classes together.
     pub fn free_capacity(&self) -> usize {
         DestinationClass::VARIANTS.iter().map(|&class| self.free_queue_places(class)).sum()
     }
 
-    /// A first attempt of this tenant can be queued, whatever its destination.
+    /// Returns whether the tenant can queue a callback both to a proven and to an unproven destination. The queue of
+    /// one destination may still be full.
     pub fn has_room(&self, tenant: Tenant) -> bool {
         self.may_queue(DestinationClass::Proven, tenant) && self.may_queue(DestinationClass::Unproven, tenant)
     }
 
-    /// Up to `limit` projects that cannot queue `rows` more callbacks in some class.
+    /// Returns up to `limit` projects that have queued callbacks of some class and cannot queue `rows` more of it.
     pub fn projects_without_room(&self, rows: usize, limit: usize) -> Vec<ProjectId> {
         let margin = rows.saturating_sub(1);
         let without_room = DestinationClass::VARIANTS.iter().flat_map(|&class| {
@@ -231,8 +236,8 @@ impl<T> Scheduler<T> {
         self.classes.iter().map(|class| class.usage.held).sum()
     }
 
-    /// Queues an item, or returns it if the tenant or the destination has no room. `has_failed`: an earlier attempt
-    /// failed, so an unknown destination starts as poor.
+    /// Queues an item for the destination `name`. Returns the item if the tenant or the destination has no room.
+    /// `has_failed`: an earlier attempt failed, so a destination without known health starts as poor.
     pub fn push(&mut self, tenant: Tenant, name: &str, has_failed: bool, item: T) -> Result<(), T> {
         let known = self.destinations.get(name);
         let health = match known {
@@ -257,14 +262,15 @@ impl<T> Scheduler<T> {
         };
         let destination = self.destinations.entry(Arc::clone(&name)).or_insert(new);
         if destination.waiting.is_empty() && destination.in_flight == 0 {
-            // Its workspace may have been unknown before. Nothing is charged to it while it is idle.
+            // The project's workspace may have been unknown before. An idle destination has no usage to move.
             destination.tenant = tenant;
         }
         self.update_destination(&name, |destination| destination.waiting.push_back(item));
         Ok(())
     }
 
-    /// The next item to send and its slot.
+    /// Removes the next item to send from its queue, and grants it a slot. `None`: nothing is queued, or no slot is
+    /// free for what is queued.
     pub fn next(&mut self) -> Option<(SlotGrant, T)> {
         DestinationClass::VARIANTS.iter().find_map(|&class| self.next_in_class(class))
     }
@@ -292,7 +298,7 @@ impl<T> Scheduler<T> {
         item.map(|item| (SlotGrant { destination: name, tenant, class }, item))
     }
 
-    /// Marks a destination as poor while an attempt is still running.
+    /// Marks a destination as poor while a slow attempt is still running. A destination known as slow stays so.
     pub fn mark_poor(&mut self, grant: &SlotGrant) {
         self.update_destination(&grant.destination, |destination| {
             if destination.health != DestinationHealth::Slow {
@@ -365,7 +371,8 @@ impl<T> Scheduler<T> {
         [workspace.map(|of| of.usage).unwrap_or_default(), project.map(|of| of.usage).unwrap_or_default()]
     }
 
-    /// Changes a destination and updates its class, usage, readiness and idle entry.
+    /// Applies `change` to a destination. Then updates all that depends on it: the usage of its class, the ready queues
+    /// and the idle destinations.
     fn update_destination(&mut self, name: &str, change: impl FnOnce(&mut Destination<T>)) {
         let Some((name, _)) = self.destinations.get_key_value(name) else { return };
         let name = Arc::clone(name);
@@ -393,7 +400,8 @@ impl<T> Scheduler<T> {
         }
     }
 
-    /// Keeps the health of an idle destination, and evicts the longest idle one.
+    /// Remembers the health of a destination that became idle. Evicts the longest idle one if there are too many.
+    /// Forgets a destination about which nothing is known.
     fn remember_idle(&mut self, name: DestinationName) {
         self.turn += 1;
         let Some(destination) = self.destinations.get_mut(&name) else { return };
@@ -421,7 +429,7 @@ impl<T> Scheduler<T> {
         self.update_ready(class, tenant);
     }
 
-    /// Adds a destination to the ready queue of its project, or removes it.
+    /// Adds a destination with `in_flight` attempts to the ready queue of its project. `None` removes it.
     fn set_ready(&mut self, class: DestinationClass, tenant: Tenant, name: &DestinationName, in_flight: Option<usize>) {
         let turn = self.turn;
         let state = self.classes[class as usize].workspaces.get_mut(&tenant.workspace);
@@ -438,7 +446,7 @@ impl<T> Scheduler<T> {
         self.update_ready(class, tenant);
     }
 
-    /// Moves workspace, project and destination behind equal holders.
+    /// Moves a workspace, project and destination that just got a slot behind those that hold as many slots.
     fn mark_served(&mut self, class: DestinationClass, tenant: Tenant, name: &DestinationName) {
         self.turn += 1;
         let turn = self.turn;
@@ -451,7 +459,7 @@ impl<T> Scheduler<T> {
         }
     }
 
-    /// Updates the ready queues of a workspace and its project, and drops unused entries.
+    /// Updates the places of a workspace and its project in the ready queues, and removes entries without usage.
     fn update_ready(&mut self, class: DestinationClass, tenant: Tenant) {
         let turn = self.turn;
         let state = &mut self.classes[class as usize];
@@ -477,7 +485,8 @@ impl<T> Scheduler<T> {
     }
 }
 
-/// Whether the workspace and its project may take one more slot (dynamic threshold: `factor` × free).
+/// Returns whether the workspace and its project may take one more slot or queue place. Dynamic threshold: a workspace
+/// may hold `factor` × `free`, and a project `factor` × what its workspace may still take.
 fn is_within_share(factor: usize, free: usize, of_workspace: usize, of_project: usize) -> bool {
     let left = (factor * free).saturating_sub(of_workspace);
     of_project < factor.saturating_mul(left)
@@ -498,7 +507,8 @@ impl<T> Destination<T> {
     }
 }
 
-/// Tenants or destinations that can start an attempt, ordered by held slots; among equals, least recently served first.
+/// Workspaces, projects or destinations that can start an attempt, fewest held slots first. Among those with equally
+/// many slots, the least recently served comes first.
 struct ReadyQueue<K> {
     ranks: HashMap<K, (usize, u64)>,
     order: BTreeSet<(usize, u64, K)>,
@@ -511,7 +521,7 @@ impl<K> Default for ReadyQueue<K> {
 }
 
 impl<K: Clone + Eq + Hash + Ord> ReadyQueue<K> {
-    /// Adds a key with this turn, or updates its held slots and keeps its turn.
+    /// Adds a key, last served at `turn`. For a known key, updates the number of held slots and keeps its turn.
     fn set(&mut self, key: &K, held: usize, turn: u64) {
         let turn = match self.ranks.get(key) {
             Some((known, _)) if *known == held => return,
@@ -521,7 +531,7 @@ impl<K: Clone + Eq + Hash + Ord> ReadyQueue<K> {
         self.place(key, (held, turn));
     }
 
-    /// Moves a key behind its equals after it was served.
+    /// Moves a key that was served behind those with as many held slots.
     fn move_back(&mut self, key: &K, turn: u64) {
         if let Some((held, _)) = self.ranks.get(key) {
             self.place(key, (*held, turn));

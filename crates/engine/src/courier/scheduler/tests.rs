@@ -1,4 +1,4 @@
-//! Fair sharing among destinations and tenants: cases and a property test.
+//! Tests that slots are shared fairly among destinations and tenants: by cases, and by a property test.
 
 use proptest::{collection::vec, prelude::*};
 use uuid::Uuid;
@@ -34,7 +34,7 @@ fn fill(scheduler: &mut Scheduler<u32>, tenant: Tenant, name: &str, count: u32) 
     (0..count).filter(|item| scheduler.push(tenant, name, false, *item).is_ok()).count()
 }
 
-/// Delivers once, so that the destination is proven.
+/// Delivers one callback, which makes the destination proven.
 fn prove(scheduler: &mut Scheduler<u32>, tenant: Tenant, name: &str) {
     scheduler.push(tenant, name, false, 0).unwrap();
     let (grant, _) = scheduler.next().unwrap();
@@ -215,7 +215,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Counters match the actual state, and no bound is exceeded.
+/// Asserts that the counters match the actual state, and that no bound is exceeded.
 fn assert_sound(scheduler: &Scheduler<u32>, grants: &[SlotGrant]) {
     let CourierLimits { concurrency, unproven_concurrency, poor_concurrency, .. } = scheduler.limits;
     assert!(scheduler.in_flight() <= concurrency);
@@ -235,7 +235,8 @@ fn assert_sound(scheduler: &Scheduler<u32>, grants: &[SlotGrant]) {
     }
 }
 
-/// After starting all that may start: a queued item waits for its own bound, or because no slot is free.
+/// Asserts, after all possible attempts were started, that items wait only because their destination, project or
+/// workspace has reached its bound, or because no slot is free.
 fn assert_work_conserving(scheduler: &Scheduler<u32>) {
     for (name, destination) in &scheduler.destinations {
         if !destination.may_start(&scheduler.limits) {

@@ -1,4 +1,4 @@
-//! Live projects: configured networks, number lookup and eligibility gates.
+//! Operator access of live projects, by the configured networks, the number lookup and the eligibility gates.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -84,7 +84,8 @@ impl OperatorAccess for LiveAccess {
             |claimed: &NetworkId, device: &NetworkId| self.networks.shared_silent_route(claimed, device, check.product);
         let network = location.resolve_network(|claimed, device| shared_connector(claimed, device).is_some())?;
         let is_allowed = |project: &Project| require_eligible(project, check.product, &network, true).is_ok();
-        // For a claimed number, eligibility was checked at creation.
+        // For a claimed number, eligibility was checked when the check was created. Discovery learns the network only
+        // now.
         if number.is_none() && !self.control_plane.has_project_where(check.project, is_allowed) {
             return Err(ErrorCode::MnoNotSupported.into());
         }
@@ -93,7 +94,8 @@ impl OperatorAccess for LiveAccess {
             None => self.networks.silent_route(&network, check.product),
         };
         let connector = connector.ok_or(ErrorCode::MnoRedirectUnsupported)?;
-        // A claimed number keeps its serving network, even if the device is on the host network of its brand.
+        // The check keeps the network of the claimed number, even if that is a brand and the device is on its host
+        // network.
         Ok(SilentRoute { network: claimed.cloned().unwrap_or(network), connector, simulated_sim: None })
     }
 
@@ -101,8 +103,8 @@ impl OperatorAccess for LiveAccess {
         self.networks.silent_route_by_name(name)
     }
 
-    /// Without an announced address, any address of the same network is accepted: mobile networks change them per
-    /// request.
+    /// Without an announced address, accepts any address of the same mobile network, because mobile networks may change
+    /// a device's address with each request.
     fn may_be_same_device(&self, before: IpAddr, after: IpAddr, announced: Option<IpAddr>) -> bool {
         if ip_bucket(before) == ip_bucket(after) {
             return true;
@@ -155,7 +157,7 @@ impl OperatorAccess for LiveAccess {
 }
 
 impl LiveAccess {
-    /// The configured network that serves a number.
+    /// Returns the configured network that serves a number.
     async fn resolve_network(&self, number: &Msisdn) -> Result<Network, RouteError> {
         let known = match self.number_lookup.look_up(number).await {
             Ok(NumberResolution::Network(id)) => self.networks.directory().find_by_any_id(&id).cloned(),
@@ -165,7 +167,8 @@ impl LiveAccess {
         known.ok_or(RouteError::MnoNotSupported)
     }
 
-    /// Eligibility at a network. A network that is not configured has no products.
+    /// Returns the products available to a subscriber of a network. A network that is not configured has no products.
+    /// `None`: the network is not configured and there is no `number` to take the country from.
     fn eligibility_at(&self, project: &Project, id: &NetworkId, number: Option<&Msisdn>) -> Option<Eligibility> {
         let directory = self.networks.directory();
         let Some(network) = directory.find_by_any_id(id) else {
@@ -230,7 +233,8 @@ impl LiveAccess {
     }
 }
 
-/// Applies the eligibility gates. Missing operator support takes precedence over missing project permission.
+/// Fails if the operator does not support the product, or if the project may not use the product on this network.
+/// Missing support is reported first.
 fn require_eligible(
     project: &Project,
     product: Product,

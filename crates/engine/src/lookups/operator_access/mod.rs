@@ -1,7 +1,7 @@
-//! Access to mobile operators: the network of a number or address, and the receiver or connector to use.
+//! Access to mobile operators: finds the network of a number or address, and the receiver or connector to use.
 //!
 //! Live projects use the configured networks ([`LiveAccess`]). Sandbox projects use the simulated operator, which the
-//! engine gets as a dependency. [`Operators::for_mode`] is the only place that distinguishes the two.
+//! engine gets as a dependency. Only [`Operators::for_mode`] distinguishes the two.
 
 mod live;
 
@@ -26,7 +26,7 @@ use crate::{
     ports::{silent::SilentConnector, sim_swap::SimSwapConnector},
 };
 
-/// Why a number has no route for a product.
+/// The reason why a number cannot be checked with a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RouteError {
     #[error("no supported operator serves this number")]
@@ -39,47 +39,47 @@ pub enum RouteError {
     LookupUnavailable,
 }
 
-/// A number's network, and a receiver for SMS from it.
+/// The network of a number, and the receiver to which its subscribers send their SMS.
 #[derive(Clone, Debug)]
 pub struct SmsRoute {
     pub network: NetworkId,
     pub receiver: Msisdn,
 }
 
-/// A number's network, and the connector to its operator.
+/// The network of a number, and the SIM Swap connector to its operator.
 #[derive(Clone, Debug)]
 pub struct SimSwapRoute {
     pub network: NetworkId,
     pub connector: Arc<dyn SimSwapConnector>,
 }
 
-/// A device's network, and the connector to its operator.
+/// The network of a device, and the connector to its operator for silent checks.
 #[derive(Clone, Debug)]
 pub struct SilentRoute {
     pub network: NetworkId,
     pub connector: Arc<dyn SilentConnector>,
-    /// The SIM that a simulated operator assumes in the device.
+    /// The number of the SIM that the simulated operator assumes in the device. `None` for live checks.
     pub simulated_sim: Option<Msisdn>,
 }
 
-/// A device that opened the URL of a check.
+/// A request from a device that has opened the URL of a silent check.
 #[derive(Clone, Copy, derive_more::Debug)]
 pub struct DeviceVisit<'a> {
     #[debug("{}", check.id)]
     pub check: &'a SilentCheck,
-    /// The claimed number. `None` for Discovery.
+    /// The number that the end-user claims to have. `None` for Discovery, which finds the number.
     pub number: Option<&'a Msisdn>,
-    /// The `device_ip` of the create request.
+    /// The device's address that the API client announced as `device_ip` in the create request.
     #[debug(skip)]
     pub announced_ip: Option<IpAddr>,
     #[debug(skip)]
     pub device_ip: IpAddr,
-    /// The `sim` parameter of the URL, which only a simulated operator uses.
+    /// The `sim` parameter of the URL. Only the simulated operator uses it.
     #[debug(skip)]
     pub sim: Option<&'a str>,
 }
 
-/// The SMS that the end-user of a verification has to send. Masked: it is a credential.
+/// The SMS that the end-user of a verification has to send. Masked, because anyone with the text can send it.
 #[derive(Clone, Copy, derive_more::Debug)]
 #[debug("ExpectedSms")]
 pub struct ExpectedSms<'a> {
@@ -91,7 +91,7 @@ pub struct ExpectedSms<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SilentRouteError {
     InvalidSim(InvalidPhoneNumber),
-    /// Concludes the check.
+    /// The check is concluded with this error.
     Failed(ErrorCode),
 }
 
@@ -101,25 +101,30 @@ impl From<ErrorCode> for SilentRouteError {
     }
 }
 
-/// The operators that projects of one mode reach.
+/// The operators that projects of one mode (live or sandbox) use.
 #[async_trait]
 pub trait OperatorAccess: fmt::Debug + Send + Sync {
-    /// Limit on the checks of one phone number. `None`: unlimited.
+    /// Returns the limit on the number of checks for one phone number. `None`: unlimited.
     fn number_limit(&self) -> Option<NumberLimit>;
 
-    /// The route for a Reverse SMS check, if the project may use it.
+    /// Returns the route for a Reverse SMS check of a number. Fails if the number's network does not support the
+    /// product, or the project may not use it.
     async fn sms_route(&self, project: &Project, number: &Msisdn) -> Result<SmsRoute, RouteError>;
 
-    /// Called when a verification has begun to wait for this SMS of the end-user. Only simulated operators act on it.
+    /// Called when a verification begins to wait for this SMS from the end-user. Only the simulated operator acts on
+    /// it.
     fn on_sms_step_begun(&self, _project: &Project, _sms: &ExpectedSms<'_>) {}
 
-    /// The sender of an SMS with the code of a check, as the operator reports it. `None`: the SMS is ignored.
+    /// Returns the sender to compare with the number of a check, after an SMS with the code of the check has arrived
+    /// from `sender`. `None`: the SMS is ignored.
     fn sms_sender(&self, check: &ReverseSmsCheck, sender: HashedSender) -> Option<HashedSender>;
 
-    /// The route for a SIM Swap check, if the project may use it.
+    /// Returns the route for a SIM Swap check of a number. Fails if the number's network does not support the product,
+    /// or the project may not use it.
     async fn sim_swap_route(&self, project: &Project, number: &Msisdn) -> Result<SimSwapRoute, RouteError>;
 
-    /// The network of a claimed number, if the project may use it for the product.
+    /// Returns the network of the claimed number of a silent check. Fails if that network does not support the product,
+    /// or the project may not use it.
     async fn silent_network(
         &self,
         project: &Project,
@@ -131,17 +136,19 @@ pub trait OperatorAccess: fmt::Debug + Send + Sync {
 
     fn silent_connector(&self, name: &str) -> Option<Arc<dyn SilentConnector>>;
 
-    /// Compares the addresses before and after the redirect, to detect a redirect URL passed to another device.
+    /// Compares the addresses of the device before and after the redirect to the operator. `false`: another device has
+    /// returned, so the redirect URL may have been passed on.
     fn may_be_same_device(&self, before: IpAddr, after: IpAddr, announced: Option<IpAddr>) -> bool;
 
-    /// Whether the project may use Reverse SMS instead of a silent check on this network.
+    /// Returns whether the project may use Reverse SMS on this network, as an alternative to a silent check.
     fn supports_reverse_sms(&self, project: &Project, network: &NetworkId) -> bool;
 
     async fn eligibility_of_number(&self, project: &Project, text: &str) -> Result<Eligibility, EligibilityError>;
 
     fn eligibility_of_address(&self, project: &Project, address: IpAddr) -> Result<Eligibility, EligibilityError>;
 
-    /// Without a project, authorisation is not checked.
+    /// Explains which products are available to an end-user, and why others are not. `None`: does not check whether a
+    /// project may use them.
     async fn explain_eligibility(
         &self,
         project: Option<&Project>,
@@ -149,7 +156,7 @@ pub trait OperatorAccess: fmt::Debug + Send + Sync {
     ) -> EligibilityExplanation;
 }
 
-/// The operators of both modes.
+/// The operators for live and for sandbox projects.
 #[derive(Debug)]
 pub(crate) struct Operators {
     pub live: LiveAccess,
@@ -164,7 +171,7 @@ impl Operators {
         }
     }
 
-    /// Searches the connectors of both modes.
+    /// Finds a connector by name, among the connectors of both modes.
     pub(crate) fn silent_connector(&self, name: &str) -> Option<Arc<dyn SilentConnector>> {
         Mode::VARIANTS.iter().find_map(|&mode| self.for_mode(mode).silent_connector(name))
     }

@@ -1,4 +1,4 @@
-//! Comparison of all checks with the model.
+//! Compares all stored checks and their callbacks with the model.
 
 use ringtrue_domain::{
     lifecycle::{AnyVerdict, Lifecycle},

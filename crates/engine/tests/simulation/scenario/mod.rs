@@ -1,4 +1,4 @@
-//! A scenario: random steps with assertions after each.
+//! A scenario: performs random steps, and asserts all invariants after each.
 
 mod assertions;
 mod silent;
@@ -30,7 +30,8 @@ use crate::{
     rng::{SeededEntropy, SeededRng},
 };
 
-/// Few numbers, so that checks interfere. Even numbers, which have no special script in the sandbox.
+/// Only a few numbers, so that checks of the same number interfere. Their even endings trigger no special behaviour of
+/// the sandbox.
 const NUMBERS: [&str; 4] = ["+990123456700", "+990123456702", "+990123456704", "+990123456706"];
 const TIGHT_LIMITS: courier::CourierLimits = courier::CourierLimits {
     concurrency: 4,
@@ -145,7 +146,7 @@ impl Scenario {
         self.record_conclusion(index, end);
     }
 
-    /// Delivers the same SMS three times, concurrently with a sweep.
+    /// Delivers the same SMS three times at once, concurrently with a sweep.
     fn deliver_sms_during_sweep(&mut self, index: usize, from: &Msisdn, sms: InboundSms) {
         self.log_step(&format!("deliver an SMS to check {index} from {} three times during a sweep", from.as_str()));
         let end = self.models[index].expected_conclusion_by_sms(from, self.now());
@@ -179,7 +180,7 @@ impl Scenario {
         }
     }
 
-    /// Advances the clock; pending requests time out on the way.
+    /// Advances the clock. Requests of the courier to hanging receivers time out on the way.
     fn wait_until(&mut self, until: Timestamp) {
         let receivers = self.receivers();
         while let Some(end) = receivers.next_timeout().filter(|end| *end <= until) {
@@ -243,7 +244,7 @@ impl Scenario {
         self.process().run_until_idle();
     }
 
-    /// Kills the process during an operation, right after it, or while responses are pending.
+    /// Kills the process during an operation, right after it, or while responses of receivers are pending.
     fn crash(&mut self) {
         let (now, polls) = (self.now(), self.rng.below(6));
         match (self.rng.below(4), self.pick_check(|model| !model.has_device())) {
@@ -258,7 +259,7 @@ impl Scenario {
                 if !matches!(found, Lifecycle::Open(_)) {
                     self.record_conclusion(index, end);
                 }
-                // The operator got no acknowledgement, and sends the SMS again.
+                // The operator got no acknowledgement before the crash, so it sends the SMS again.
                 self.deliver_sms_with_code(index, &model.number, model.sms(&model.number, now));
             }
             (1, Some(index)) => {
@@ -286,7 +287,8 @@ impl Scenario {
         self.process = Some(self.machine.start_process());
     }
 
-    /// Advances the clock until all checks and callbacks are done. Some receivers never recover.
+    /// Advances the clock until all checks are concluded and all callbacks are delivered or given up. Some receivers
+    /// never recover.
     fn run_to_completion(&mut self) {
         self.log_step("run to completion");
         for host in 0..HOSTS {

@@ -1,4 +1,4 @@
-//! Steps of silent checks: devices and redemption of codes.
+//! Scenario steps for silent checks: devices are redirected, and API clients redeem codes.
 
 use ringtrue_domain::{
     lifecycle::{CheckOutcome, CheckStatus, ErrorCode, Lifecycle},
@@ -47,7 +47,7 @@ impl Scenario {
         }
     }
 
-    /// Usually performs the next regular step.
+    /// Performs the next regular step of a check, or sometimes one that is out of order.
     fn step_silent_check(&mut self, index: usize) {
         let device = self.models[index].device();
         let next = match (&device.code, device.is_redirected) {
@@ -112,7 +112,7 @@ impl Scenario {
         }
     }
 
-    /// Usually returns with the newest `state`.
+    /// The device returns from the operator, usually with the newest `state`, sometimes with an earlier one.
     fn return_from_operator(&mut self, index: usize) {
         let model = self.models[index].clone();
         let states = &model.device().states;
@@ -158,7 +158,8 @@ impl Scenario {
         }
     }
 
-    /// The failure that a device gets regardless of its request.
+    /// Returns the failure that every request of the device gets, because the check is concluded or already has a code.
+    /// `None`: the request decides.
     fn expected_failure_for_device(&mut self, index: usize) -> Option<RedirectFailure> {
         self.expire_check_if_overdue(index);
         let model = &self.models[index];
@@ -200,7 +201,7 @@ impl Scenario {
         assert_eq!(self.redeem(index, &code), expected);
     }
 
-    /// The caller gets no response, and retries.
+    /// Kills the process while a code is redeemed. The API client gets no response, and redeems the code again.
     fn crash_during_redemption(&mut self, index: usize) {
         let is_right = self.rng.percent_chance(50);
         let code = if is_right { self.right_code(index) } else { self.wrong_code(index) };
@@ -212,7 +213,8 @@ impl Scenario {
             engine.silent.redeem(project, before.product, before.id, &code).await
         });
         self.restart();
-        // The database shows the actual progress; the model must allow it.
+        // How far the redemption got depends on timing. Reads that from the database, and asserts that the model allows
+        // it.
         let expected = self.expected_redemption(index, &code);
         let after = self.models[index].clone();
         self.models[index] = before.clone();
@@ -229,7 +231,7 @@ impl Scenario {
         assert_eq!(self.redeem(index, &code), expected);
     }
 
-    /// The expected result of a redemption.
+    /// Returns the expected result of a redemption, and updates the model.
     fn expected_redemption(&mut self, index: usize, code: &str) -> RedemptionResult {
         self.expire_check_if_overdue(index);
         let model = &mut self.models[index];

@@ -7,7 +7,7 @@ use ringtrue_domain::network::NetworkId;
 
 use crate::{breaker::BreakerSettings, number_lookup::KnownNetworks};
 
-/// Fifteen digits, each followed by a dot.
+/// Length of the longest number in a domain name: fifteen digits, each followed by a dot.
 const NUMBER_LABELS_BYTES: usize = 30;
 const MAX_NAME_BYTES: usize = 253;
 
@@ -17,11 +17,11 @@ pub struct EnumConfig {
     pub name: Arc<str>,
     /// Queried in this order, starting with the one that responded last.
     pub servers: Vec<NameServer>,
-    /// Domain under which number names are built.
+    /// Domain that is appended to the reversed digits of a number.
     pub suffix: String,
-    /// Per query.
+    /// Timeout of one query.
     pub timeout: Duration,
-    /// Queries per server.
+    /// Maximum number of queries to each server.
     pub tries: u32,
     /// Randomises the case of letters in the name (DNS 0x20), which makes forged responses harder. If a server does not
     /// preserve the case, the query is repeated over TCP.
@@ -114,13 +114,13 @@ pub struct RecordRules {
     pub routing_numbers: CodeTable,
     /// Networks by service provider number (`spn`).
     pub service_providers: CodeTable,
-    /// Network of numbers that are known and not ported. `None`: unknown.
+    /// Network of numbers that the source reports as not ported. `None`: their network is unknown.
     pub not_ported: Option<NetworkId>,
-    /// The source is complete: unknown numbers have no subscriber.
+    /// Whether the source is complete, so that numbers which it does not know have no subscriber.
     pub is_authoritative: bool,
 }
 
-/// Networks by an operator's national code.
+/// Maps operators' national codes to networks.
 ///
 /// A code that ends with `*` is a prefix; the longest match wins. Case, `-`, `.`, spaces and parentheses are ignored.
 #[derive(Clone, Debug, Default)]

@@ -4,12 +4,12 @@
 //! network by MCC and MNC, by a 3GPP host name, or by an operator code that a table maps. Providers differ in how they
 //! write these records, so parsing is lenient; only replies of the queried server are accepted.
 //!
-//! It does not use a resolver: resolvers hide records that come with REFUSED, and the servers are configured anyway.
-//! Results are cached by the engine.
+//! This module queries the configured servers itself instead of using a DNS resolver, because resolvers hide records
+//! that come with REFUSED. The engine caches the results.
 //!
-//! UDP responses can be forged by guessing. Every query uses a new connected socket (random port, no other source), a
-//! random id and random letter case. Mismatched datagrams are ignored; many of them indicate guessing and cause a
-//! switch to TCP, which cannot be forged off-path.
+//! An attacker can forge UDP responses by guessing. Every query therefore uses a random id, random letter case and a
+//! new socket with a random port, which receives only from the queried server. Datagrams that do not match the query
+//! are ignored. Many of them indicate guessing, so the query is repeated over TCP, which cannot be forged off-path.
 
 mod config;
 mod naptr;
@@ -58,7 +58,7 @@ pub struct EnumDns {
     config: EnumConfig,
     resolver: Arc<dyn Resolver>,
     entropy: Arc<dyn Entropy>,
-    /// The server to query first: the last one that responded. A dead server costs its timeout only once.
+    /// Index of the server to query first: the last one that responded. A dead server costs its timeout only once.
     preferred_server: AtomicUsize,
     guard: SourceGuard,
 }
@@ -68,7 +68,7 @@ impl EnumDns {
         EnumDns::with_resolver(config, clock, entropy, Arc::new(SystemResolver::default()))
     }
 
-    /// The resolver is for servers configured by name.
+    /// `resolver` resolves the host names of servers that are configured by name.
     pub fn with_resolver(
         config: EnumConfig,
         clock: Arc<dyn Clock>,
@@ -80,7 +80,7 @@ impl EnumDns {
         Ok(EnumDns { config, resolver, entropy, preferred_server: AtomicUsize::new(0), guard })
     }
 
-    /// Queries the servers in turn, `tries` times.
+    /// Queries the servers in turn, at most `tries` times each, until one gives a final result.
     async fn query_servers(&self, number: &Msisdn) -> Result<LookupResult, SourceError> {
         let servers = &self.config.servers;
         let start = self.preferred_server.load(Ordering::Relaxed);
@@ -157,7 +157,7 @@ struct ServerAttempt<'a> {
 impl Drop for ServerAttempt<'_> {
     fn drop(&mut self) {
         if !self.has_responded {
-            // Unless a concurrent lookup has changed it already.
+            // Has no effect if a concurrent lookup has changed the preferred server already.
             let _ =
                 self.preferred_server.compare_exchange(self.position, self.next, Ordering::Relaxed, Ordering::Relaxed);
         }
@@ -175,11 +175,11 @@ impl LookupSource for EnumDns {
     }
 }
 
-/// Larger than the payload that the query advertises.
+/// Size of the receive buffer. Larger than the payload size that the query advertises.
 const MAX_DATAGRAM_BYTES: usize = 4 * 1_024;
-/// The records of a number take a few hundred bytes.
+/// Maximum size of a response over TCP. The records of a number take a few hundred bytes.
 const MAX_TCP_MESSAGE_BYTES: u16 = 16 * 1_024;
-/// Mismatched datagrams tolerated before the switch to TCP.
+/// Number of mismatched datagrams that are ignored before the switch to TCP.
 const MAX_STRAY_DATAGRAMS: usize = 8;
 
 /// Queries one server over UDP, and if necessary over TCP; the timeout applies to each.
@@ -191,7 +191,7 @@ async fn send_query(server: SocketAddr, query: &EnumQuery, query_timeout: Durati
     }
 }
 
-/// `None`: repeat over TCP.
+/// Queries a server over UDP. `None`: the query must be repeated over TCP.
 async fn query_udp(server: SocketAddr, query: &EnumQuery) -> io::Result<Option<EnumAnswer>> {
     let local_address = match server {
         SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -223,16 +223,16 @@ async fn query_tcp(server: SocketAddr, query: &EnumQuery) -> Result<EnumAnswer, 
         Ok::<_, io::Error>(message)
     };
     match query.match_reply(&message.await.map_err(|_| LookupError::Unreachable)?) {
-        // The case does not matter over TCP.
+        // Letter case protects only against forged UDP responses.
         ReplyMatch::Answer(answer) => Ok(answer),
         ReplyMatch::Truncated | ReplyMatch::Unrelated => Err(LookupError::InvalidResponse),
     }
 }
 
-/// Avoids IP fragmentation.
+/// UDP payload size that queries advertise. Small enough to avoid IP fragmentation.
 const EDNS_PAYLOAD_BYTES: u16 = 1_232;
 
-/// A query for one number. Masked: the name is the number.
+/// A query for one number. `Debug` omits the name, which contains the number.
 #[derive(derive_more::Debug)]
 #[debug("EnumQuery({} bytes)", wire.len())]
 pub struct EnumQuery {
@@ -249,14 +249,15 @@ pub enum ReplyMatch {
     Answer(EnumAnswer),
 }
 
-/// Masked: records contain numbers.
+/// A server's answer. `Debug` omits the records, which contain numbers.
 #[derive(derive_more::Debug)]
 #[debug("EnumAnswer({code}, {} records)", records.len())]
 pub struct EnumAnswer {
     pub code: ResponseCode,
     pub records: Vec<NaptrRecord>,
     pub has_unreadable_records: bool,
-    /// Preserves the letter case of the query. If not, the server normalises case, or the reply is forged.
+    /// Whether the reply preserves the letter case of the query. If not, the server normalises case, or the reply is
+    /// forged.
     pub case_matches: bool,
 }
 
@@ -275,7 +276,7 @@ impl EnumQuery {
         &self.wire
     }
 
-    /// Decodes a message from the queried server.
+    /// Decodes a message from the queried server, and decides whether it answers this query.
     pub fn match_reply(&self, message: &[u8]) -> ReplyMatch {
         let mut decoder = BinDecoder::new(message);
         let Ok(header) = Header::read(&mut decoder) else { return ReplyMatch::Unrelated };
@@ -287,7 +288,7 @@ impl EnumQuery {
             return ReplyMatch::Unrelated;
         }
         match header.counts.queries {
-            // Some servers truncate everything; the TCP reply is checked again.
+            // Some servers also omit the question when they truncate. The reply over TCP is checked again.
             0 if metadata.truncation => return ReplyMatch::Truncated,
             // A server that cannot parse the question may omit it.
             0 if header.counts.answers == 0 && !concerns_name(metadata.response_code) => {
@@ -351,7 +352,7 @@ impl EnumAnswer {
     }
 }
 
-/// Whether a code concerns the queried name, not only the server.
+/// Whether a response code concerns the queried name and not only the server.
 fn concerns_name(code: ResponseCode) -> bool {
     matches!(code, ResponseCode::NoError | ResponseCode::NXDomain)
 }

@@ -11,14 +11,14 @@ use ringtrue_engine::ports::lookups::{LookupError, LookupResult};
 use super::{EnumAnswer, RecordRules};
 use crate::number_lookup::is_zero_plmn;
 
-/// Limits for compiled expressions; typical ones take a few kilobytes.
+/// Limits for compiled regular expressions. Typical ones take a few kilobytes.
 const REGEX_SIZE_LIMIT: usize = 256 * 1_024;
 const REGEX_NEST_LIMIT: u32 = 16;
 
-/// Services whose URIs identify the network.
+/// ENUM services whose URIs identify the network.
 const SERVICES: [&str; 5] = ["pstn:tel", "pstn:sip", "pstn", "sip", "tel"];
 
-/// Masked: the expression may contain the number.
+/// A NAPTR record. `Debug` omits the expression, which may contain the number.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("NaptrRecord({order} {preference}, {})", String::from_utf8_lossy(service))]
 pub struct NaptrRecord {
@@ -129,7 +129,7 @@ fn expand_replacement(replacement: &str, found: &Captures<'_>) -> Result<String,
 /// How to proceed after a server's response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnumDecision {
-    /// The result of the source; other servers would return the same.
+    /// The result of this lookup source. Other servers would return the same.
     Final(Result<LookupResult, LookupError>),
     /// This server failed; another one may not.
     TryNextServer(LookupError),
@@ -163,8 +163,8 @@ impl RecordRules {
         }
     }
 
-    /// The first record with a network wins, then one with an unmapped operator code. Otherwise refusals and unreadable
-    /// records are errors.
+    /// Evaluates the records by order and preference. The first record with a network wins, then one with an unmapped
+    /// operator code. Otherwise refusals and unreadable records are errors.
     fn resolve(&self, answer: &EnumAnswer, number: &Msisdn) -> Result<LookupResult, LookupError> {
         let mut records: Vec<&NaptrRecord> =
             answer.records.iter().filter(|record| record.is_number_service()).collect();
@@ -224,7 +224,7 @@ impl RecordRules {
         } else if has_value("rn") || has_value("spn") {
             RecordMeaning::OtherNetwork
         } else if uri.has_plmn() {
-            // The codes are invalid.
+            // The URI contains an MCC and MNC, but they are invalid.
             RecordMeaning::Unreadable
         } else if uri.parameter("npdi").is_some() && uri.parameter("rn").is_none() && uri.parameter("spn").is_none() {
             RecordMeaning::NotPorted
@@ -243,7 +243,7 @@ impl RecordRules {
             .or_else(|| uri.parameter("spn").and_then(|code| self.service_providers.find(code)).cloned())
     }
 
-    /// Result for a number that the source does not know.
+    /// Returns the result for a number that the source does not know.
     fn unknown_number(&self) -> LookupResult {
         if self.is_authoritative { LookupResult::NoSubscriber } else { LookupResult::NoData }
     }
@@ -252,7 +252,7 @@ impl RecordRules {
 /// `tel:` or `sip:` URI (RFC 3966, RFC 3261).
 struct NumberUri {
     host: String,
-    /// Lower-case names.
+    /// Names, in lower case, and values.
     parameters: Vec<(String, String)>,
 }
 
@@ -272,7 +272,7 @@ impl NumberUri {
         Some(NumberUri { host: host_name, parameters: parameters.collect() })
     }
 
-    /// The first parameter of this name; empty if it has no value.
+    /// Returns the first parameter of this name. The value is empty if the parameter has none.
     fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.iter().find(|(known_name, _)| known_name == name).map(|(_, value)| value.as_str())
     }
@@ -281,14 +281,14 @@ impl NumberUri {
         self.parameter("mcc").zip(self.parameter("mnc"))
     }
 
-    /// Whether the URI names a network by MCC and MNC, valid or not. Empty and zero codes name none.
+    /// Whether the URI names a network by MCC and MNC, valid or not. Empty and zero codes do not count.
     fn has_plmn(&self) -> bool {
         let in_two_values = self.plmn_from_parameters().or_else(|| self.plmn_from_host());
         let country = in_two_values.map(|(country, _)| country).or_else(|| self.parameter("mccmnc"));
         country.is_some_and(|country| !is_zero_plmn(country))
     }
 
-    /// MCC and MNC from a host such as `ims.mnc010.mcc234.3gppnetwork.org`.
+    /// Returns MCC and MNC from a host such as `ims.mnc010.mcc234.3gppnetwork.org`.
     fn plmn_from_host(&self) -> Option<(&str, &str)> {
         let label = |prefix| self.host.split('.').find_map(|label| label.strip_prefix(prefix));
         Some((label("mcc")?, label("mnc")?))

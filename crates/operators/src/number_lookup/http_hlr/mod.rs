@@ -50,7 +50,7 @@ impl HlrConfig {
     }
 }
 
-/// Provider of lookups; the names are those of the configuration.
+/// Provider of lookups. Its name in snake case selects it in the configuration.
 #[derive(Clone, Debug, IntoStaticStr)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum HlrDriver {
@@ -79,7 +79,7 @@ pub enum HlrConfigError {
 trait HlrVendor {
     fn validate(&self) -> Result<(), HlrConfigError>;
 
-    /// `None`: signing failed.
+    /// Builds the request for a number. `None`: a signature, header or URL could not be built.
     fn build_request(&self, number: &Msisdn, context: SigningContext<'_>) -> Option<LookupRequest>;
 
     /// Statuses besides 200 that carry a result.
@@ -90,7 +90,7 @@ trait HlrVendor {
     fn parse(&self, response: &LookupResponse, known_networks: &KnownNetworks) -> Result<LookupResult, LookupError>;
 }
 
-/// Inputs for signatures.
+/// Time and randomness for signing requests.
 #[derive(Clone, Copy)]
 struct SigningContext<'a> {
     now: Timestamp,
@@ -155,7 +155,8 @@ impl LookupSource for HttpHlr {
     }
 }
 
-/// Resolves MCC and MNC in one value. Missing, blank and zero values are no data; other invalid values are errors.
+/// Resolves a JSON value that contains MCC and MNC together. Missing, blank and zero values mean "no data"; other
+/// invalid values are errors.
 fn resolve_plmn_value(codes: Option<&Value>, known_networks: &KnownNetworks) -> Result<LookupResult, LookupError> {
     let Some(codes) = code_text(codes)?.filter(|codes| !is_zero_plmn(codes)) else {
         return Ok(LookupResult::NoData);
@@ -163,7 +164,7 @@ fn resolve_plmn_value(codes: Option<&Value>, known_networks: &KnownNetworks) -> 
     known_networks.resolve_plmn_code(&codes).map(LookupResult::Network).ok_or(LookupError::InvalidResponse)
 }
 
-/// Resolves separate MCC and MNC values.
+/// Resolves separate JSON values of MCC and MNC.
 fn resolve_mcc_mnc(
     country: Option<&Value>,
     network: Option<&Value>,
@@ -174,7 +175,7 @@ fn resolve_mcc_mnc(
     let Some((country, network)) = country.zip(code_text(network)?) else {
         return Ok(LookupResult::NoData);
     };
-    // A JSON number has lost the leading zeros of its code.
+    // A code that is a JSON number has lost its leading zeros.
     let resolved = if is_number && network.len() == 1 {
         let found = known_networks.resolve_plmn(&country, &format!("0{network}"));
         found.filter(|id| known_networks.contains(id))
@@ -184,7 +185,7 @@ fn resolve_mcc_mnc(
     resolved.map(LookupResult::Network).ok_or(LookupError::InvalidResponse)
 }
 
-/// Text of a code; `None` if missing, null or blank.
+/// Returns the text of a code. `None`: the code is missing, null or blank.
 fn code_text(code: Option<&Value>) -> Result<Option<String>, LookupError> {
     let is_blank = |code: &&Value| code.is_null() || code.as_str().is_some_and(|text| text.trim().is_empty());
     let code = code.filter(|code| !is_blank(code));

@@ -49,7 +49,7 @@ impl HlrLookupKind {
 impl HlrLookups {
     pub const BASE_URL: &str = "https://www.hlr-lookups.com/api/v2";
 
-    /// HMAC over path (below the base), timestamp, method and body.
+    /// Signs a request: HMAC over path (below the base URL), timestamp, method and body.
     fn signature(&self, timestamp: &str, body: &[u8]) -> String {
         let key = hmac::Key::new(hmac::HMAC_SHA256, self.secret.as_str().as_bytes());
         let signed = [self.lookup.path().as_bytes(), timestamp.as_bytes(), b"POST", body].concat();
@@ -101,7 +101,7 @@ impl HlrVendor for HlrLookups {
 /// Infobip Number Lookup.
 #[derive(Clone, Debug)]
 pub struct Infobip {
-    /// Specific to the account.
+    /// URL of the API, which is different for each account.
     pub base_url: Url,
     pub credentials: InfobipCredentials,
 }
@@ -159,7 +159,7 @@ impl HlrVendor for Infobip {
     }
 }
 
-/// Errors of Twilio: unprovisioned, country without a provider, incomplete: no data, also not after a retry.
+/// Twilio's error codes that mean "no data", even after a retry: unprovisioned, country without a provider, incomplete.
 const NO_DATA_ERRORS: [u64; 3] = [60_600, 60_607, 60_620];
 
 /// Twilio Lookup v2 with Line Type Intelligence.
@@ -222,7 +222,7 @@ impl HlrVendor for Twilio {
 /// Vonage Identity Insights: the insight `current_carrier`.
 #[derive(Clone, Debug)]
 pub struct VonageInsights {
-    /// Specific to the region.
+    /// URL of the API, which is different for each region.
     pub base_url: Url,
     pub application_id: String,
     /// Private key of the application (RS256).
@@ -268,27 +268,28 @@ impl HlrVendor for VonageInsights {
 const NUMBER_PLACEHOLDER: &str = "{number}";
 const DIGITS_PLACEHOLDER: &str = "{digits}";
 
-/// Configurable driver for any provider with a JSON response. Masked: URLs and bodies may contain credentials.
+/// Configurable driver for any provider with a JSON response. `Debug` omits URL, headers and body, which may contain
+/// credentials.
 #[derive(Clone, derive_more::Debug)]
 pub struct GenericJson {
     pub method: Method,
     /// Template with `{number}` (E.164) or `{digits}` (without the plus).
     #[debug(skip)]
     pub url: String,
-    /// Credentials and content type. Sensitive values are masked.
+    /// Request headers: credentials and content type.
     #[debug(skip)]
     pub headers: HeaderMap,
-    /// Template like `url`.
+    /// Request body: a template like `url`.
     #[debug(skip)]
     pub body: Option<String>,
     pub network: NetworkPointers,
-    /// JSON pointer to the subscriber status. The following lists hold its values.
+    /// JSON pointer to the subscriber status in the response. The next three lists say what its values mean.
     pub state: Option<String>,
-    /// A subscriber exists; the network may be missing.
+    /// Statuses of numbers that have a subscriber; the network may be missing.
     pub absent_values: Vec<String>,
-    /// No subscriber exists.
+    /// Statuses of numbers without a subscriber.
     pub invalid_values: Vec<String>,
-    /// The provider could not determine the status.
+    /// Statuses of numbers that the provider could not look up.
     pub failed_values: Vec<String>,
     /// HTTP statuses that mean "no data for this number".
     pub no_data_statuses: Vec<u16>,
@@ -306,7 +307,7 @@ pub enum NetworkPointers {
 }
 
 impl GenericJson {
-    /// A GET request without headers.
+    /// Creates a driver that sends GET requests without headers.
     pub fn new(url: impl Into<String>, network: NetworkPointers) -> Self {
         GenericJson {
             method: Method::GET,
@@ -322,7 +323,7 @@ impl GenericJson {
         }
     }
 
-    /// Encodes the plus, which means a space in queries and forms.
+    /// Fills the URL template. Encodes the plus sign, which means a space in queries and forms.
     fn url(&self, number: &str) -> Option<Url> {
         Url::parse(&fill_template(&self.url, number, "%2B")).ok().filter(is_http_url)
     }
@@ -342,7 +343,7 @@ impl GenericJson {
         pointers
     }
 
-    /// `None`: the response lacks the configured pointers.
+    /// Resolves the network in a response. `None`: the response has no value at a configured pointer.
     fn network(&self, json: &Value, known_networks: &KnownNetworks) -> Option<Result<LookupResult, LookupError>> {
         match &self.network {
             NetworkPointers::Codes(pointer) => Some(resolve_plmn_value(Some(json.pointer(pointer)?), known_networks)),

@@ -21,7 +21,7 @@ enum AuthorizeOutcome {
     Code {
         code: String,
     },
-    /// The device gets no redirect.
+    /// The simulated network times out, so that the device gets no redirect.
     NoRedirect,
 }
 
@@ -52,7 +52,7 @@ pub(in crate::camara) fn authorization_endpoint(
     }
 }
 
-/// Redirect to the client.
+/// Builds redirects to the client.
 struct ClientRedirect<'a> {
     issuer: &'a str,
     redirect_uri: &'a str,
@@ -73,7 +73,7 @@ impl ClientRedirect<'_> {
     }
 }
 
-/// Parameters of the request object, if present.
+/// Returns the parameters of the request object, if there is one.
 fn parse_request_object(
     state: &OperatorState,
     client: &OAuthClient,
@@ -180,10 +180,11 @@ fn invalid(description: &'static str) -> OAuthError {
     OAuthErrorCode::InvalidRequest.with_description(description)
 }
 
-/// Parameters that the query must repeat with the same values.
+/// Parameters of a request object that the query must repeat with the same values.
 const DUPLICATED_PARAMETERS: [&str; 4] = ["scope", "response_type", "client_id", "redirect_uri"];
 
-/// Verifies a signed authorization request (RFC 9101). Returns its parameters; all others are ignored.
+/// Verifies a signed authorization request (RFC 9101). Returns its parameters; other parameters of the query are
+/// ignored.
 fn verify_request_object(
     state: &OperatorState,
     client: &OAuthClient,
@@ -197,7 +198,7 @@ fn verify_request_object(
     if !claims.contains_key("iat") {
         return Err(invalid("iat is missing"));
     }
-    // With `sub` it could be replayed as a client assertion.
+    // A request object with `sub` could be replayed as a client assertion.
     if ["sub", "request", "request_uri"].iter().any(|name| claims.contains_key(*name)) {
         return Err(invalid("sub, request and request_uri are not allowed in a request object"));
     }

@@ -23,9 +23,9 @@ use super::{
     sim::PhoneNumber,
 };
 
-/// In seconds (CAMARA security profile).
+/// Maximum lifetime of JWTs that clients sign, in seconds (CAMARA security profile).
 const MAX_ASSERTION_LIFETIME: i64 = 300;
-/// In seconds.
+/// Lifetime of an authorization code, in seconds.
 const CODE_LIFETIME: i64 = 60;
 
 /// `GET /.well-known/openid-configuration`
@@ -59,7 +59,7 @@ pub(super) fn discovery_document(state: &OperatorState, fault: &EndpointFault) -
     })
 }
 
-/// Response of a fault.
+/// Builds the error response that a fault simulates.
 pub(super) fn simulated_error_response(status: StatusCode) -> HttpResponse {
     let code = match status {
         StatusCode::UNAUTHORIZED => OAuthErrorCode::InvalidClient,
@@ -137,7 +137,7 @@ fn authenticate_assertion<'a>(
     Ok(client)
 }
 
-/// Basic credentials are form-encoded before base64 (RFC 6749, 2.3.1).
+/// Decodes the id or secret of Basic credentials, which are form-encoded before base64 (RFC 6749, 2.3.1).
 fn form_decode(text: &str) -> String {
     let as_form = format!("={}", text.replace('&', "%26"));
     form_urlencoded::parse(as_form.as_bytes()).next().map(|(_, value)| value.into_owned()).unwrap_or_default()

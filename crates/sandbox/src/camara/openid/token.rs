@@ -66,9 +66,9 @@ fn token_response(
     }))
 }
 
-/// In seconds.
+/// Lifetime of tokens for Number Verification, in seconds.
 const SINGLE_USE_TOKEN_LIFETIME: i64 = 300;
-/// In seconds.
+/// Lifetime of other tokens, in seconds.
 const TOKEN_LIFETIME: i64 = 3600;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]
@@ -126,7 +126,7 @@ fn redeem_code(state: &OperatorState, client: &OAuthClient, form: &OAuthParamete
         return Err(invalid("the code has expired or does not match client_id, redirect_uri or code_verifier"));
     }
     let issued = issue_token(state, authorization.grant, authorization.nonce)?;
-    // Kept until the issued token has expired.
+    // The code is remembered until the issued token has expired.
     let expires_at = now + CODE_LIFETIME + TOKEN_LIFETIME;
     store.used_codes.insert(now, code, expires_at, issued.access_token.as_str().into());
     Ok(issued)
@@ -151,7 +151,7 @@ fn client_credentials_grant(client: &OAuthClient, form: &OAuthParameters) -> Res
     Ok(Grant { client_id: client.id.clone(), scopes, subject: None })
 }
 
-/// The signature of the assertion authenticates the client.
+/// Handles the JWT bearer grant. The signature of the assertion authenticates the client.
 fn jwt_bearer_grant(state: &OperatorState, request: &Request, form: &OAuthParameters) -> Result<Grant, OAuthError> {
     let invalid = |description| OAuthErrorCode::InvalidGrant.with_description(description);
     if form.get("scope").is_some() {
@@ -182,7 +182,7 @@ fn issue_token(state: &OperatorState, grant: Grant, nonce: Option<String>) -> Re
     Ok(IssuedToken { access_token, lifetime, grant: content.grant, nonce })
 }
 
-/// In seconds.
+/// Lifetime of ID tokens, in seconds.
 const ID_TOKEN_LIFETIME: i64 = 300;
 
 #[derive(Serialize)]
@@ -200,7 +200,7 @@ struct IdTokenClaims<'a> {
     nonce: Option<&'a str>,
 }
 
-/// ID token with a pairwise subject identifier, issued if the grant has a user and the scope `openid`.
+/// Issues an ID token with a pairwise subject identifier, if the grant has a user and the scope `openid`.
 fn issue_id_token(
     state: &OperatorState,
     issued: &IssuedToken,
@@ -234,7 +234,7 @@ fn issue_id_token(
 
 /// Lifetime of a CIBA request, in seconds.
 const BACKCHANNEL_LIFETIME: i64 = 120;
-/// Time in which an expired request gets `expired_token`, in seconds.
+/// How long after its expiry a request still gets `expired_token`, in seconds.
 const EXPIRED_RETENTION: i64 = 600;
 /// Added to the polling interval by `slow_down`, in seconds.
 const SLOW_DOWN_INCREMENT: i64 = 5;
@@ -274,7 +274,7 @@ fn start_backchannel_request(state: &OperatorState, request: &Request) -> Result
     Ok(json_response(&json!({ "auth_req_id": id, "expires_in": BACKCHANNEL_LIFETIME, "interval": interval })))
 }
 
-/// Handles a poll of the token endpoint.
+/// Handles a token request of a client that polls for the result of its CIBA request.
 fn poll_backchannel(state: &OperatorState, client: &OAuthClient, form: &OAuthParameters) -> Result<Grant, OAuthError> {
     let missing = OAuthErrorCode::InvalidRequest.with_description("auth_req_id is missing");
     let id = form.get("auth_req_id").ok_or(missing)?;
@@ -303,9 +303,9 @@ fn poll_backchannel(state: &OperatorState, client: &OAuthClient, form: &OAuthPar
     }
 }
 
-/// Resolves the hint of a backchannel request.
+/// Resolves the user that a backchannel request or a JWT bearer assertion names.
 ///
-/// An operator token of a SIM is simulated as `operatortoken:+…`.
+/// The hint is a phone number, or `operatortoken:+…`, which simulates an operator token of a SIM.
 fn resolve_subject(hint: &str) -> Result<Subject, OAuthError> {
     let (number, authentication) = match hint.strip_prefix("operatortoken:") {
         Some(token) => (token.parse().ok(), AuthenticationMethod::Sim),

@@ -1,4 +1,4 @@
-//! Data directory of `ringtrue dev`.
+//! Manages the data directory of `ringtrue dev`.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError},
@@ -16,12 +16,13 @@ use crate::{cli::error::CliError, config::read_master_key};
 const DATABASE_FILE: &str = "ringtrue.db";
 const MASTER_KEY_FILE: &str = "master.key";
 const LOCK_FILE: &str = "dev.lock";
-/// Exists once the server is ready, for scripts.
+/// File with the demo credentials. Written when the server is ready, so that scripts can wait for it.
 const READY_FILE: &str = "dev.json";
-/// [`READY_FILE`] of the previous run, kept until the new one is written so that a failed start loses nothing.
+/// [`READY_FILE`] of the previous run. Kept until the new one is written, so that a failed start does not lose the
+/// credentials.
 const PREVIOUS_FILE: &str = "dev.previous.json";
 
-/// Directory with mode 0700, locked by one `ringtrue dev` at a time.
+/// Data directory with mode 0700. Only one `ringtrue dev` at a time can lock it.
 #[derive(Debug)]
 pub(super) struct DataDir {
     path: PathBuf,
@@ -46,7 +47,8 @@ impl DataDir {
         }
     }
 
-    /// Returns the database path, the master key and the base URL of `ringtrue dev`, running or not.
+    /// Returns the database path, the master key and the base URL of an existing data directory. `ringtrue dev` need
+    /// not be running.
     pub(super) fn open_existing(path: &Path) -> Result<(PathBuf, MasterKey, Option<String>), CliError> {
         let database = path.join(DATABASE_FILE);
         if !exists(&database)? {
@@ -63,7 +65,7 @@ impl DataDir {
         Ok((database, read_master_key(&path.join(MASTER_KEY_FILE))?, base_url))
     }
 
-    /// Absolute.
+    /// Returns the absolute path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -76,7 +78,7 @@ impl DataDir {
         self.path.join(DATABASE_FILE)
     }
 
-    /// Reads the master key, and creates it on first use.
+    /// Reads the master key. Creates it on first use.
     pub(super) fn master_key(&self, entropy: &dyn Entropy) -> Result<MasterKey, CliError> {
         let path = self.path.join(MASTER_KEY_FILE);
         let is_missing = !exists(&path)?;
@@ -93,7 +95,8 @@ impl DataDir {
         Ok(read_master_key(&path)?)
     }
 
-    /// Takes the ready file of an earlier run, so that scripts do not mistake it for readiness of this one.
+    /// Renames and reads the ready file of the previous run, so that scripts do not mistake it for the ready file of
+    /// this run.
     pub(super) fn take_previous_demo(&self) -> Result<Option<DemoWorkspace>, CliError> {
         let [ready, previous] = [READY_FILE, PREVIOUS_FILE].map(|name| self.path.join(name));
         if exists(&ready)? {
@@ -131,8 +134,8 @@ impl DataDir {
     }
 }
 
-/// Creates the directory, or restricts an empty one or one with our lock file to its owner. Rejects any other directory
-/// that is open to others.
+/// Creates the directory with mode 0700. An existing directory is restricted to its owner if it is empty or contains
+/// our lock file. Any other directory that is open to other users is rejected.
 fn create_private_dir(path: &Path) -> Result<(), CliError> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| io_error("create", path, &error))?;
     let inspect = || {

@@ -1,4 +1,4 @@
-//! Demo workspace with a sandbox project: reused from an earlier run, or created.
+//! Demo workspace of `ringtrue dev` with a sandbox project. Reused from an earlier run, or created.
 
 use ringtrue_domain::{
     audit::Actor,
@@ -22,13 +22,13 @@ use crate::cli::{context::read_all_pages, error::CliError, workspace::all_worksp
 const WORKSPACE_NAME: &str = "Demo";
 const PROJECT_NAME: &str = "First project";
 
-/// Content of `dev.json`. No `Debug`: it holds secrets.
+/// Content of `dev.json`. Does not implement `Debug`, because it holds secrets.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct DemoWorkspace {
     pub base_url: String,
     pub workspace: WorkspaceCredential,
     pub project: ProjectCredential,
-    /// Single-use sign-in link to the console; printed, never written.
+    /// Single-use sign-in link to the console. Printed, but never written to the file.
     #[serde(skip)]
     pub console_url: String,
 }
@@ -54,7 +54,7 @@ pub(super) struct ClientCredential {
 }
 
 impl DemoWorkspace {
-    /// Reuses the credentials of an earlier run that still work, and creates the rest.
+    /// Reuses the credentials of an earlier run if they still work, and creates what is missing.
     pub(super) async fn set_up(
         engine: &Engine,
         base_url: &str,
@@ -114,7 +114,7 @@ async fn set_up_project(
     Ok(ProjectCredential { project_id: id.to_string(), credential: ClientCredential::new(&issued) })
 }
 
-/// Returns whether the credential exists, is live, belongs to `owner` and has this secret.
+/// Returns whether the credential exists, is active, belongs to `owner` and has this secret.
 fn is_valid_credential(engine: &Engine, saved: &ClientCredential, owner: CredentialOwner) -> bool {
     let is_valid = |credential: &Credential| {
         credential.is_active(engine.clock().now())
@@ -143,7 +143,7 @@ async fn create_project(
     manager: &ManagementActor,
     existing: &[Project],
 ) -> Result<(ProjectId, IssuedCredential), CliError> {
-    // A disabled project keeps its name.
+    // The demo name may be taken by a disabled project, so a number is appended if needed.
     let is_free = |name: &String| existing.iter().all(|project| project.name.as_str() != name.as_str());
     let numbered = (2..).map(|number| format!("{PROJECT_NAME} {number}"));
     let free = std::iter::once(PROJECT_NAME.to_owned()).chain(numbered).find(is_free).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! `ringtrue dev`: a development server with a demo workspace; and `ringtrue selftest`, against a temporary one.
+//! `ringtrue dev`, a development server with a demo workspace; and `ringtrue selftest`, which by default tests a
+//! temporary server.
 //!
 //! One private directory holds the database, the master key and, for scripts, `dev.json` with the credentials of the
 //! demo workspace. `dev.json` is missing while the server starts, and stays after it has stopped.
@@ -43,7 +44,7 @@ use crate::{
     wiring::{self, NodeDependencies, RunningNode},
 };
 
-/// Simulated number that matches, because its last digit is even.
+/// Simulated number in the examples. It matches, because its last digit is even.
 const NUMBER: &str = "+990123456700";
 const ADMIN_EMAIL: &str = "dev@localhost";
 
@@ -78,7 +79,7 @@ async fn serve_until_stopped(
     run_until_stopped(running, &shutdown, grace, signals, read_config).await
 }
 
-/// Access to the database of `ringtrue dev`, running or not.
+/// Access to the database of `ringtrue dev`, which need not be running.
 pub(super) struct DevDeployment {
     pub config: Config,
     pub master: MasterKey,
@@ -100,13 +101,14 @@ pub(super) fn open_data_dir(context: &CommandContext, path: &Path) -> Result<Dev
     Ok(DevDeployment { config, master, base_url })
 }
 
-/// Creates a link that signs in to the console as its administrator, without a password.
+/// Creates a link that signs in to the console as the administrator, without a password.
 pub(super) async fn create_sign_in_link(engine: &Engine) -> Result<AccessLink, CliError> {
     let admin = ADMIN_EMAIL.parse::<Email>().map_err(anyhow::Error::new)?;
     Ok(engine.accounts.create_admin_sign_in_link(&admin).await?)
 }
 
-/// Tests the server of a profile, or a temporary server with an adjustable clock, so that the expiry case need not wait.
+/// Tests the server of a profile, or else a temporary server. The latter has an adjustable clock, so that the test of
+/// expiry need not wait.
 pub(super) async fn selftest(context: &CommandContext, arguments: &SelftestArguments) -> Result<(), CliError> {
     let client = context.client()?;
     if let Some(profile) = &arguments.profile {
@@ -115,7 +117,7 @@ pub(super) async fn selftest(context: &CommandContext, arguments: &SelftestArgum
     let temporary = tempfile::Builder::new().prefix("ringtrue-selftest-").tempdir()?;
     let data_dir = DataDir::open(temporary.path())?;
     let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    // Ignores the environment.
+    // The temporary server ignores environment variables.
     let config = config::load_for_development(&data_dir.database_path(), any_port, &Environment::default())?;
     let clock = Arc::new(AdjustableClock::default());
     let shutdown = CancellationToken::new();
@@ -200,7 +202,8 @@ async fn start(
     Ok(StartedServer { running, demo, development, file })
 }
 
-/// Renders the URLs and the next commands. Secrets stay in the credentials file; examples are in the console.
+/// Renders the message at startup: URLs and the next commands. Secrets are only in the credentials file, and examples
+/// in the console.
 fn render_banner(demo: &DemoWorkspace, development: &Development) -> String {
     let DemoWorkspace { base_url, console_url, .. } = demo;
     let renew = development.sign_in_link_command();

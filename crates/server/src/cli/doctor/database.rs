@@ -1,4 +1,4 @@
-//! Checks of the master key, the database, its schema, clock and keys, and of the disk of a SQLite database.
+//! Checks the master key, the database, its schema, clock and keys, and the disk of a SQLite database.
 
 use std::{
     fs, io,
@@ -43,10 +43,10 @@ const RESTORE: &str = "restore";
 const KEYS: &str = "keys";
 const ALTERED_ROWS: &str = "rows that grant rights";
 const RESIDENCY: &str = "data residency";
-/// Of each table.
+/// Maximum number of altered rows that are listed for each table.
 const MAX_ALTERED_ROWS: usize = 5;
 
-/// Room for the write-ahead log of a busy server, and for a day of checks.
+/// Minimum free disk space. Enough for the write-ahead log of a busy server and a day of checks.
 const MIN_FREE_BYTES: u64 = 256 << 20;
 
 pub(super) async fn check_key_and_database(config: &Config, master: Result<MasterKey, CliError>) -> Vec<Finding> {
@@ -116,7 +116,8 @@ async fn check_database(config: &Config, master: Option<&MasterKey>) -> Vec<Find
     findings
 }
 
-/// Checks the free space, and who can read the database. `None`: the database has no file, or no directory.
+/// Checks the free disk space, and that other users cannot read the database. `None`: the directory does not exist,
+/// which another check reports.
 fn check_disk(config: &Config) -> Option<Finding> {
     const CHECK: &str = "disk";
     let Some(file) = config.store.url.sqlite_path() else {
@@ -153,7 +154,8 @@ fn directory_of(file: &Path) -> PathBuf {
     parent.unwrap_or(Path::new(".")).to_owned()
 }
 
-/// SQLite creates files in this directory while the database is in use.
+/// Describes why the directory of a SQLite database cannot be used. SQLite creates files in it while the database is in
+/// use. `None`: there is no problem.
 fn directory_problem(file: &Path) -> Option<String> {
     let directory = directory_of(file);
     let problem = match fs::metadata(&directory) {
@@ -190,7 +192,8 @@ fn check_schema(state: &SchemaState) -> Finding {
     }
 }
 
-/// `None`: the database cannot be distributed, or is not meant to be.
+/// Checks whether tables are distributed over the Citus cluster. `None`: the database cannot be distributed, or the
+/// configuration says not to.
 async fn check_distribution(config: &Config) -> Option<Finding> {
     const DISTRIBUTE: &str = "Run `ringtrue distribute`, or set `store.distribute` to \"never\".";
     let state = match distribution_state(&config.store.url).await {
@@ -214,7 +217,8 @@ async fn check_distribution(config: &Config) -> Option<Finding> {
     }
 }
 
-/// For example "13 tables on every server, 11 distributed; 10.0.0.5:5432 has 88 shards (120 MiB), ...".
+/// Describes how shards are spread, for example "13 tables on every server, 11 distributed; 10.0.0.5:5432 has 88 shards
+/// (120 MiB), ...".
 fn describe_balance(balance: &ShardBalance) -> String {
     let server =
         |(name, shards, bytes): &(String, i64, i64)| format!("{name} has {shards} shards ({} MiB)", bytes / (1 << 20));
@@ -238,7 +242,7 @@ async fn check_writes(store: &dyn Store) -> Finding {
     }
 }
 
-/// Compares the database with the generation and identity that servers last recorded.
+/// Detects a restored database: compares it with the generation and identity that servers last recorded.
 async fn check_restore(store: &dyn Store, config: &Config) -> Finding {
     let (history, identity) = match (store.database_history().await, store.database_identity().await) {
         (Ok(history), Ok(identity)) => (history, identity),
@@ -329,7 +333,8 @@ async fn check_residency(store: &dyn Store, region: Region, clock: &DatabaseCloc
     }
 }
 
-/// Reads which nodes hold the binds of exclusive connectors. Only one node is bound; the others stand by.
+/// Reports which nodes hold the binds of exclusive connectors. Only one node at a time binds such a connector; the
+/// others stand by.
 async fn check_exclusive_binds(store: &dyn Store, config: &Config, clock: &DatabaseClock) -> Option<Finding> {
     const CHECK: &str = "exclusive binds";
     let exclusive = config.connectors.iter().filter_map(|section| match &section.connector {

@@ -1,4 +1,5 @@
-//! Checks of certificates, and of addresses: each is bound, or used by a running server, or used by another program.
+//! Checks certificates and listen addresses. An address is free, used by a running Ringtrue server, or used by another
+//! program.
 
 use std::{
     fs, io,
@@ -38,7 +39,7 @@ use crate::{
 };
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Header of every response of a server.
+/// Header that every response of a Ringtrue server has, by which the probe recognises it.
 const SERVER_HEADER: &str = "x-api-version";
 const MAX_RESPONSE_HEAD_BYTES: u64 = 8 * 1_024;
 
@@ -61,7 +62,7 @@ pub(super) fn check_certificates(config: &Config, now: Timestamp) -> Vec<Finding
     [public].into_iter().chain(ingress).collect()
 }
 
-/// `name` is the host name that the certificate must be valid for.
+/// Checks a certificate and its key. `name` is the host name for which the certificate must be valid.
 fn check_certificate(check: &'static str, files: &TlsFiles, name: Option<&ServerName<'_>>, now: Timestamp) -> Finding {
     const FILES_HINT: &str =
         "Set `certificate` to the chain (PEM, leaf first) and `key` to its private key (PEM), and check both files.";
@@ -149,7 +150,7 @@ async fn check_listener(listener: &Listener<'_>) -> Finding {
     }
 }
 
-/// Checks whether the program that uses the address is a server with the configured certificate.
+/// Checks whether the program that uses the address is a Ringtrue server with the configured certificate.
 async fn check_user(&Listener { check, address, tls, proxy_protocol }: &Listener<'_>) -> Finding {
     let other = || failed(check, format!("{address} is in use by another program"), "Stop it, or use another address.");
     let running = format!("Ringtrue is already listening on {address}");
@@ -172,7 +173,7 @@ async fn check_user(&Listener { check, address, tls, proxy_protocol }: &Listener
     }
 }
 
-/// Returns the certificate of the server, or an error if it is not a Ringtrue server.
+/// Returns the certificate of the server at the address. Fails if it is not a Ringtrue server.
 async fn probe_tls(address: SocketAddr) -> io::Result<Option<CertificateDer<'static>>> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -197,7 +198,8 @@ async fn probe_tls(address: SocketAddr) -> io::Result<Option<CertificateDer<'sta
     }
 }
 
-/// Accepts every certificate: the probe compares it with the file afterwards, and sends nothing confidential.
+/// Certificate verifier that accepts every certificate. The probe sends nothing confidential, and compares the
+/// certificate with the file afterwards.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

@@ -1,8 +1,8 @@
-//! `ringtrue doctor`: checks the configuration, and everything else that a server needs, without changing anything.
+//! `ringtrue doctor`: checks the configuration and everything else that a server needs, without changing anything.
 //!
-//! A check passes only if what it reports was tried: the write, the key, the connection. Checks that depend on a failed
-//! check, and what cannot be tried without side effects, are reported as skipped. A warning is something that a server
-//! runs without, but that its tenants will miss; it does not fail the command.
+//! A check passes only if it has tried what it reports: the write, the key, the connection. A check is skipped if it
+//! depends on a failed check or cannot be tried without side effects. A warning is about something without which a
+//! server runs, but that its tenants will miss. Warnings do not fail the command.
 
 mod database;
 mod listeners;
@@ -38,7 +38,7 @@ use crate::{
 
 const COLUMNS: [&str; 4] = ["check", "verdict", "detail", "remedy"];
 
-/// File descriptors beyond connections: database, log, listeners.
+/// Number of file descriptors that a server needs in addition to its connections: database, log, listeners.
 const RESERVED_FILE_DESCRIPTORS: usize = 64;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -60,12 +60,12 @@ enum Verdict {
         detail: String,
         hint: String,
     },
-    /// Does not fail the command.
+    /// A problem that does not fail the command.
     Warning {
         detail: String,
         hint: String,
     },
-    /// The reason.
+    /// The check was not made, for this reason.
     Skipped(String),
 }
 
@@ -111,7 +111,7 @@ async fn check_configured(context: &CommandContext) -> Vec<Finding> {
     }
     let source = file.map_or_else(|| "defaults and environment".to_owned(), |path| path.display().to_string());
     let mut findings = run_checks(&config, source, context.master_key(&config)).await;
-    // Not of `ringtrue dev`, which has few connections and simulates the operators.
+    // These checks do not apply to `ringtrue dev`, which has few connections and simulates the operators.
     findings.push(check_open_files(&config));
     findings.extend(check_products(&config));
     findings
@@ -128,7 +128,7 @@ async fn run_checks(config: &Config, source: String, master: Result<MasterKey, C
     findings
 }
 
-/// Loading the configuration has already checked that the URL matches the region.
+/// Reports the base URL. It needs no check: loading the configuration has compared it with the region.
 fn check_base_url(config: &Config) -> Finding {
     let detail = match &config.base_url {
         Some(url) => format!("{url}, region {}", config.region),
@@ -137,7 +137,7 @@ fn check_base_url(config: &Config) -> Finding {
     passed("base URL", detail)
 }
 
-/// Builds what a server builds from the configuration and the files that it references.
+/// Builds everything that a server builds from the configuration and from the files to which it refers.
 fn check_files(config: &Config, certificates: &[Finding]) -> Finding {
     const CHECK: &str = "files";
     if certificates.iter().any(Finding::is_failure) {
@@ -149,7 +149,8 @@ fn check_files(config: &Config, certificates: &[Finding]) -> Finding {
     }
 }
 
-/// A shell often has a low soft limit that a service manager raises, so only the hard limit decides.
+/// Checks the limit of open files. Only the hard limit can fail the check: a shell often has a low soft limit, which a
+/// service manager raises.
 fn check_open_files(config: &Config) -> Finding {
     const CHECK: &str = "open files";
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();

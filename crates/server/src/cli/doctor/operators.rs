@@ -1,8 +1,8 @@
-//! Checks of what a server connects to: name servers, operators, number sources, the trace collector and the OpenID
-//! provider of the console.
+//! Checks everything to which a server connects: name servers, operators, number sources, the trace collector and the
+//! console's OpenID provider.
 //!
-//! No SMPP bind is opened, since the SMSC would deliver messages to it, and no number is looked up at a provider that
-//! charges for it.
+//! The checks open no SMPP bind, because the SMSC would deliver messages to it. They look up no number at a provider
+//! that charges for it.
 
 use std::{
     collections::BTreeSet,
@@ -46,10 +46,10 @@ const RESOLVER_CONFIGURATION: &str = "/etc/resolv.conf";
 const DNS_PORT: u16 = 53;
 const DNS_TIMEOUT: Duration = Duration::from_secs(2);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Of a range that Ofcom reserves for drama: it has no subscriber.
+/// Number to look up. It has no subscriber: Ofcom reserves its range for use in drama.
 const UNASSIGNED_NUMBER: &str = "+447700900000";
 
-/// What is known about a peer that was reached, or the reason why it was not.
+/// Result of an attempt to reach a peer: a description of the peer, or the reason why it was not reached.
 type Reached = Result<String, String>;
 
 pub(super) async fn check_peers(config: &Config) -> Vec<Finding> {
@@ -63,7 +63,8 @@ pub(super) async fn check_peers(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// What live projects need, and a new configuration lacks. Sandbox projects need none of it.
+/// Warns if the configuration lacks something that live projects need, as a new configuration does. Sandbox projects
+/// need none of it.
 pub(super) fn check_products(config: &Config) -> [Finding; 3] {
     let count = |check: &'static str, number: usize, missing: &str, hint: &str| match number {
         0 => warning(check, missing, hint),
@@ -97,7 +98,7 @@ async fn check_openid_provider(config: &Config, section: &OpenIdConnectSection) 
     const HINT: &str =
         "Check `console.openid_connect`, and that this machine can reach the provider. Passwords still work.";
     let dependencies: (Arc<dyn Clock>, Arc<dyn Entropy>) = (Arc::new(SystemClock), Arc::new(SystemEntropy::default()));
-    // No redirect is sent, so any base URL serves.
+    // The check sends no redirect, so any base URL will do.
     let base_url = config.base_url.as_ref().map_or_else(|| "http://localhost".to_owned(), ToString::to_string);
     let provider = ConnectorFactory::new(config, base_url.clone(), None, dependencies)
         .and_then(|factory| build_identity_provider(section.clone(), &base_url, &factory));
@@ -110,7 +111,8 @@ async fn check_openid_provider(config: &Config, section: &OpenIdConnectSection) 
     }
 }
 
-/// Asks the name servers for the host of the base URL. Any response will do: the name may be unknown inside.
+/// Asks each name server for the host of the base URL. Any response passes, because the name may be unknown inside the
+/// network.
 async fn check_dns(config: &Config) -> Finding {
     const CHECK: &str = "DNS";
     let url = config.base_url.as_ref().and_then(|url| Url::parse(url.as_str()).ok());
@@ -130,7 +132,7 @@ async fn check_dns(config: &Config) -> Finding {
     failed(CHECK, format!("no answer from {}", silent.join(", ")), hint)
 }
 
-/// Resolves the host names of this deployment, as the address guard of callbacks does.
+/// Resolves the deployment's own host names, as the check of callback addresses does.
 async fn check_own_hosts(config: &Config) -> Finding {
     const CHECK: &str = "host names";
     const HINT: &str = "Add them to DNS or to /etc/hosts. Until then no callbacks are sent, because the service cannot tell its own addresses from receivers'.";
@@ -158,14 +160,14 @@ fn host_name(host: &Host) -> Option<String> {
     }
 }
 
-/// Without a name server, the resolver asks this machine.
+/// Parses the name servers in `/etc/resolv.conf`. If there are none, the resolver asks this machine.
 fn parse_name_servers(text: &str) -> Vec<IpAddr> {
     let servers = text.lines().filter_map(|line| line.trim().strip_prefix("nameserver"));
     let servers: Vec<IpAddr> = servers.filter_map(|server| server.trim().parse().ok()).collect();
     if servers.is_empty() { vec![Ipv4Addr::LOCALHOST.into()] } else { servers }
 }
 
-/// Returns whether the server has resolved the name, or knows that it does not exist.
+/// Returns whether the name server has resolved the name, or reports that it does not exist.
 async fn ask_name_server(server: SocketAddr, name: &str) -> bool {
     const NO_ERROR: u8 = 0;
     const NXDOMAIN: u8 = 3;
@@ -184,13 +186,13 @@ async fn ask_name_server(server: SocketAddr, name: &str) -> bool {
     matches!(timeout(DNS_TIMEOUT, exchange).await, Ok(Ok(true)))
 }
 
-/// DNS query (RFC 1035) for the IPv4 addresses of a name, with recursion.
+/// Builds a recursive DNS query (RFC 1035) for the IPv4 addresses of a name.
 fn address_query(name: &str) -> Vec<u8> {
     const HEADER: [u8; 12] = [0x52, 0x74, 0x01, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     const TYPE_A_CLASS_IN: [u8; 4] = [0, 1, 0, 1];
     let mut query = HEADER.to_vec();
     for label in name.split('.').filter(|label| !label.is_empty()) {
-        // The parser of URLs limits labels to 63 bytes.
+        // The length fits into a byte: the URL parser limits labels to 63 bytes.
         query.push(u8::try_from(label.len()).unwrap_or(u8::MAX));
         query.extend(label.as_bytes());
     }
@@ -244,7 +246,7 @@ fn to_finding(check: String, reached: Reached, hint: String) -> Finding {
     }
 }
 
-/// Connects, with TLS if it is configured, and closes the connection without a bind.
+/// Connects to the SMSC, with TLS if it is configured, and closes the connection without a bind.
 async fn reach_smsc(config: &SmppConfig) -> Reached {
     let peer = format!("{}:{}", config.host, config.port);
     let connect = async {
@@ -267,7 +269,7 @@ async fn reach_smsc(config: &SmppConfig) -> Reached {
     }
 }
 
-/// Reads the discovery document, and connects to the APIs.
+/// Reads the operator's discovery document, and connects to its APIs.
 async fn reach_camara(section: &CamaraSection) -> Reached {
     let CamaraSection { config, client, .. } = section;
     match discovery_url(config)? {
@@ -282,7 +284,7 @@ async fn reach_camara(section: &CamaraSection) -> Reached {
     }
 }
 
-/// `None`: the endpoints are configured.
+/// Returns the URL of the discovery document. `None`: the endpoints are configured, so there is no discovery.
 fn discovery_url(config: &CamaraConfig) -> Result<Option<Url>, String> {
     match &config.provider {
         Provider::Issuer(issuer) => {
@@ -319,7 +321,7 @@ async fn reach_hlr(driver: &HlrDriver, settings: &ClientSettings) -> Reached {
     }
 }
 
-/// Requests the root of each origin, where a request has no effect. Any response will do.
+/// Requests the root of each origin, where a request has no effect. Any response passes.
 async fn reach_all(settings: &ClientSettings, urls: &[&Url]) -> Reached {
     let client = Client::new(settings).map_err(|error| error.to_string())?;
     let mut origins: Vec<String> = urls.iter().map(|url| url.origin().ascii_serialization()).collect();
@@ -333,7 +335,7 @@ async fn reach_all(settings: &ClientSettings, urls: &[&Url]) -> Reached {
     Ok(format!("{} {verb}; the credentials are not tried", origins.join(" and ")))
 }
 
-/// Queries a number without a subscriber: the answer may be empty.
+/// Queries the ENUM servers for a number without a subscriber. An empty response passes, too.
 async fn query_enum(config: &EnumConfig) -> Reached {
     let servers: Vec<String> = config.servers.iter().map(ToString::to_string).collect();
     let servers = servers.join(", ");

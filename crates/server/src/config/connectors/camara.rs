@@ -1,4 +1,4 @@
-//! Connectors of the kind `camara`: CAMARA APIs of an operator.
+//! Connectors of the kind `camara`: use the CAMARA APIs of an operator.
 
 use jiff::SignedDuration;
 use ringtrue_operators::{
@@ -41,7 +41,7 @@ const SIM_SWAP_MEMBERS: [&str; 6] = [
 
 #[derive(Clone, Debug)]
 pub struct CamaraSection {
-    /// The redirect URI is a placeholder unless `has_own_redirect_uri`.
+    /// Settings of the connector. Unless `has_own_redirect_uri`, the redirect URI in them is a placeholder.
     pub config: CamaraConfig,
     pub has_own_redirect_uri: bool,
     pub client: ClientSettings,
@@ -70,7 +70,7 @@ pub(super) fn read(section: &Section<'_>, _: &Listeners) -> Result<Connector, Co
         api_root.clone(),
         section.get("client_id", token())?,
         read_authentication(section, key.clone())?,
-        // Replaced when the public URL is known.
+        // Placeholder, replaced when the public URL is known.
         redirect_uri.clone().unwrap_or(api_root),
     );
     config.networks = networks;
@@ -147,7 +147,7 @@ enum Flow {
     JwtBearer,
 }
 
-/// `None`: SIM Swap is off.
+/// Reads the settings of SIM Swap. `None`: SIM Swap is off.
 fn read_sim_swap(section: &Section<'_>, key: Option<&SigningKey>) -> Result<Option<SimSwapConfig>, ConfigError> {
     const OPERATIONS: &str = "sim_swap_operations";
     let flow = match section.get_or("sim_swap", variant(), Flow::Off)? {

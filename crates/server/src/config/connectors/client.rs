@@ -1,4 +1,4 @@
-//! HTTP client and client authentication for operators' endpoints.
+//! Settings of the HTTP client and of the client authentication at operators' endpoints.
 
 use ringtrue_operators::{
     client::{ClientCertificate, ClientSettings},

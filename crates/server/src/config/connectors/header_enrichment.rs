@@ -1,4 +1,4 @@
-//! Connectors of the kind `header_enrichment`: the operator adds the number to requests of devices.
+//! Connectors of the kind `header_enrichment`: the operator adds the number to the HTTP requests of devices.
 
 use ringtrue_operators::header_enrichment::{
     Cipher, CipherKey, Encoding, HeaderEnrichmentConfig, Integrity, Iv, MsisdnLocation, ValueFormat,
@@ -34,7 +34,7 @@ enum CipherKind {
     Aes128CbcUnsigned,
 }
 
-/// `base_url` is a placeholder until the listener is bound.
+/// Reads the section. Its `base_url` is a placeholder until the listener is bound.
 pub(super) fn read(section: &Section<'_>, listeners: &Listeners) -> Result<Connector, ConfigError> {
     section.reject_unknown(&[&MEMBERS])?;
     let msisdn_location = MsisdnLocation {
@@ -55,7 +55,7 @@ pub(super) fn read(section: &Section<'_>, listeners: &Listeners) -> Result<Conne
     if networks.is_empty() {
         return Err(section.invalid("networks", "[]", "at least one network of the operator"));
     }
-    // Headers are trusted only from these addresses, since any client can send one.
+    // The number in the header is trusted only from these addresses, because any client can send the header.
     let egress = section.get("egress", ip_networks())?;
     if egress.is_empty() || egress.iter().any(|range| range.prefix_len() == 0) {
         let allowed = "the IP networks of the operator's devices or gateways";

@@ -1,4 +1,4 @@
-//! Connectors to operators and aggregators.
+//! Settings of connectors to operators and aggregators.
 
 mod camara;
 pub(super) mod client;
@@ -34,7 +34,7 @@ pub enum Connector {
     HeaderEnrichment(Box<HeaderEnrichmentConfig>),
 }
 
-/// Equal settings and secrets: a running connector need not restart.
+/// Compares settings and secrets. If they are equal, a reload need not restart the connector.
 impl PartialEq for ConnectorSection {
     fn eq(&self, other: &Self) -> bool {
         self.fingerprint == other.fingerprint
@@ -53,7 +53,7 @@ impl ConnectorSection {
         }
     }
 
-    /// Numbers whose SMS the connector delivers.
+    /// Returns the receiver numbers whose SMS the connector delivers.
     pub fn receivers(&self) -> &[Msisdn] {
         match &self.connector {
             Connector::Smpp(smpp) => &smpp.receivers,
@@ -80,7 +80,7 @@ const KINDS: &[(&str, ReadConnector)] = &[
     ("header_enrichment", header_enrichment::read),
 ];
 
-/// Connector name of the simulated operator.
+/// Name of the simulated operator's connector, which configured connectors cannot have.
 const SANDBOX_NAME: &str = "sandbox";
 
 pub(super) fn read(document: &ConfigDocument<'_>, listeners: &Listeners) -> Result<Vec<ConnectorSection>, ConfigError> {
@@ -110,7 +110,7 @@ pub(super) fn read(document: &ConfigDocument<'_>, listeners: &Listeners) -> Resu
     Ok(connectors)
 }
 
-/// Used in paths and metric labels.
+/// Parses the name of a connector, which appears in paths and metric labels.
 fn connector_name() -> ValueParser<String> {
     string("a name of 1 to 40 lower-case letters, digits, `-` and `_`, other than \"sandbox\"", |text| {
         let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
@@ -118,7 +118,7 @@ fn connector_name() -> ValueParser<String> {
     })
 }
 
-/// Rejects a connector whose listener is off.
+/// Fails if the listener that a connector needs is off.
 fn require_listener<T: Clone>(section: &Section<'_>, key: &str, listener: Option<&T>) -> Result<T, ConfigError> {
     listener.cloned().ok_or_else(|| {
         let allowed =
@@ -127,7 +127,7 @@ fn require_listener<T: Clone>(section: &Section<'_>, key: &str, listener: Option
     })
 }
 
-/// Requires at least one number and no duplicates.
+/// Reads the receiver numbers. Requires at least one, and no duplicates.
 fn read_receivers(section: &Section<'_>) -> Result<Vec<Msisdn>, ConfigError> {
     let receivers = section.get("receivers", numbers())?;
     if receivers.is_empty() {

@@ -1,4 +1,4 @@
-//! Connectors of the kind `smpp`: bind to an SMSC.
+//! Connectors of the kind `smpp`: bind to an operator's SMSC.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -120,7 +120,7 @@ fn field(allowed: &str, min: usize, max: usize) -> ValueParser<String> {
     string(allowed, move |text| is_field(text, min, max))
 }
 
-/// Checks the length and characters of an SMPP text field.
+/// Returns whether the text has a valid length and valid characters for an SMPP field.
 fn is_field(text: &str, min: usize, max: usize) -> bool {
     (min..=max).contains(&text.len()) && text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
 }

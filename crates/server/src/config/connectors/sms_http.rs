@@ -1,4 +1,4 @@
-//! Connectors of the kind `sms_http`: webhooks for operators and aggregators.
+//! Connectors of the kind `sms_http`: receive SMS by webhook from operators and aggregators.
 
 use http::HeaderName;
 use ringtrue_domain::{phone::Msisdn, tenancy::Mode};
@@ -52,7 +52,7 @@ const COMMON_MEMBERS: [&str; 9] = [
 ];
 
 impl Vendor {
-    /// Members that have no effect without signatures.
+    /// Returns the settings for the vendor's signatures. They have no effect if signatures are off.
     fn signature_members(self) -> &'static [&'static str] {
         match self {
             Vendor::Twilio => &["auth_token_file", "auth_token_env"],
@@ -179,7 +179,7 @@ fn read_generic_signature(section: &Section<'_>, secret: Secret) -> Result<Gener
     })
 }
 
-/// `None`: bearer token of the Messages API.
+/// Signature methods of Vonage. `None`: the bearer token (JWT) of its Messages API.
 const VONAGE_METHODS: &[(&str, Option<SigMethod>)] = &[
     ("md5hash", Some(SigMethod::Md5Hash)),
     ("hmac_md5", Some(SigMethod::HmacMd5)),
@@ -189,7 +189,7 @@ const VONAGE_METHODS: &[(&str, Option<SigMethod>)] = &[
     ("bearer", None),
 ];
 
-/// Parses `CHANNEL_ID=NUMBER` of Bird.
+/// Parses `CHANNEL_ID=NUMBER`, which the vendor Bird needs.
 fn channel() -> ValueParser<(String, String)> {
     text("a channel id and its number, such as \"614208aa-b153-4d5d-9989-2fddfc0ce4c3=+447700900001\"", |text| {
         let (channel, number) = text.split_once('=').filter(|(channel, _)| !channel.is_empty())?;

@@ -1,4 +1,4 @@
-//! Connectors of every kind.
+//! Tests the settings of connectors of every kind.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The defaults are complete and documented, and the examples in the documentation are valid configurations.
+//! Tests that the defaults are complete and documented, and that the examples in the documentation are valid.
 
 use std::{
     fs::{self, Permissions},
@@ -87,13 +87,13 @@ fn default_values() {
     assert_eq!(config.telemetry, telemetry);
 }
 
-/// The other direction needs no test: reading a key that has no default fails.
+/// Finds defaults that no code reads. The opposite needs no test: reading a key without a default fails.
 #[test]
 fn every_key_is_read() {
     for key in keys() {
         let variable = variable_name(&key);
         let is_rejected = load("", [(variable.as_str(), "\u{1}")]).is_err();
-        // Any text is a valid path.
+        // Paths accept any text, so they cannot be tested with an invalid value.
         let is_path = key.contains(".tls.") || key.ends_with("_file") || key.ends_with("_database");
         assert!(is_rejected || is_path, "{key} accepts any text; it may be unused");
     }
@@ -107,7 +107,7 @@ fn every_key_is_documented() {
     }
 }
 
-/// Named sections have no defaults, so the file documents them by example.
+/// Named sections have no defaults, so comments in the file of defaults document them by example.
 #[test]
 fn named_sections_have_valid_examples() {
     let examples = DEFAULTS.lines().filter_map(|line| line.strip_prefix("#   ")).collect::<Vec<_>>().join("\n");
@@ -172,7 +172,7 @@ fn connector_settings_example_is_valid() {
     assert_eq!(config.ingress.unwrap().listen.port(), 8081);
 }
 
-/// The page has an example of every driver.
+/// The page must have an example for every driver.
 #[test]
 fn connector_examples_are_valid() {
     let (_folder, file) = with_secrets(&example(CONNECTORS));

@@ -1,4 +1,4 @@
-//! Valid configurations, and the errors of invalid ones.
+//! Tests with valid configurations, and with the errors of invalid ones.
 
 mod connectors;
 mod documentation;
@@ -12,10 +12,10 @@ use super::{Config, ConfigErrors, Environment, LoadedConfig, load_layers};
 
 const FILE: &str = "/etc/ringtrue/ringtrue.toml";
 
-/// Sections that cases include by name.
+/// Sections that the cases in rejected.txt include by name.
 const FIXTURES: [(&str, &str); 4] = [("@smpp", SMPP), ("@camara", CAMARA), ("@sms_http", SMS_HTTP), ("@o2", O2)];
 
-/// Six lines; without a password.
+/// A connector without a password. Has six lines, which matters for line numbers in expected errors.
 const SMPP: &str = r#"[connectors.o2]
 kind = "smpp"
 host = "smsc.example.net"
@@ -24,7 +24,7 @@ system_id = "ringtrue"
 receivers = ["+447700900001", "+447700900002"]
 "#;
 
-/// Eight lines.
+/// A connector. Has eight lines.
 const CAMARA: &str = r#"[connectors.three]
 kind = "camara"
 networks = ["23420"]
@@ -35,7 +35,7 @@ client_authentication = "client_secret_basic"
 client_secret_env = "SECRET"
 "#;
 
-/// Five lines; without a driver.
+/// A connector without a driver. Has five lines.
 const SMS_HTTP: &str = r#"ingress.listen = "127.0.0.1:8081"
 [connectors.sms]
 kind = "sms_http"
@@ -43,7 +43,7 @@ public_url = "https://sms.example.com/southbound/sms/sms"
 receivers = ["+447700900001"]
 "#;
 
-/// Three lines.
+/// A network. Has three lines.
 const O2: &str = r#"[networks.23410]
 name = "O2"
 country = "GB"
@@ -123,7 +123,7 @@ fn only_settings_that_differ_from_their_defaults_are_changed() {
     assert_eq!(changed, ["rate_limits.create", "rate_limits.management", "store.connections"]);
 }
 
-/// Compares times of two sizes, since the speed of the machine is unknown.
+/// Compares the times for two sizes, because the speed of the machine is unknown.
 #[test]
 fn time_to_load_is_proportional_to_the_number_of_networks() {
     let file = |networks: u32| {
@@ -153,7 +153,7 @@ fn time_to_load_is_proportional_to_the_number_of_networks() {
     assert!(large < small * 8, "four times as many networks take {:.1} times as long", large.div_duration_f64(small));
 }
 
-/// The cases are in rejected.txt, which explains their form.
+/// The cases are in rejected.txt, which explains their format.
 #[test]
 fn invalid_configurations_are_rejected() {
     let (mut file, mut environment) = (String::new(), vec![]);

@@ -1,4 +1,4 @@
-//! Networks, receiver pools, and the sources of numbers' networks.
+//! Tests the settings of networks, receiver pools and number sources.
 
 use std::{
     fs::{self, Permissions},
@@ -122,7 +122,7 @@ fn sources_follow_the_configured_order() {
     assert_eq!(names(r#"["ccc", "aaa"]"#), ["ccc", "aaa", "bbb"]);
 }
 
-/// RSA keys are the longest secrets.
+/// RSA keys are the longest secrets, so they test the size limit.
 #[test]
 fn rsa_signing_key_is_read_from_a_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -142,7 +142,7 @@ fn rsa_signing_key_is_read_from_a_file() {
     }
 }
 
-/// Brands have their own ids, and sources return them with or without leading zeros in the MNC.
+/// Brands of a network have their own ids, and sources return ids with or without leading zeros in the MNC.
 #[test]
 fn networks_are_known_by_id_and_aliases() {
     let file = format!("{O2}aliases = [\"Giffgaff\", \"23411\"]\n{SOURCES}");

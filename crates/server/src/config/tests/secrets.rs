@@ -1,4 +1,4 @@
-//! Secrets in private files: master key, database password, and secrets of sections.
+//! Tests secrets in private files: master key, database password, and secrets of sections.
 
 use std::{
     fs::{self, Permissions},
@@ -95,7 +95,8 @@ fn master_key_errors_do_not_contain_the_key() {
     );
 }
 
-/// Settings, with `PATH` for the path to a file with this content and mode, and the error.
+/// Each case has settings, the content and mode of a file, and the expected error. `PATH` in the settings is the path
+/// of the file.
 #[test]
 fn secret_files_are_checked() {
     let postgres = "[store]\nurl = \"postgres://ringtrue@db/ringtrue\"\npassword_file = PATH";

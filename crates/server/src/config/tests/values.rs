@@ -1,4 +1,4 @@
-//! Precedence of environment, file and defaults, and formats of values.
+//! Tests the precedence of environment, file and defaults, and the formats of values.
 
 use std::{fs, path::Path, time::Duration};
 

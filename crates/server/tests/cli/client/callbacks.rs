@@ -1,4 +1,4 @@
-//! `callbacks resend` by check id and since a time.
+//! Tests `callbacks resend` by check id and by start time.
 
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ fn next(receiver: &Web) -> String {
     receiver.requests.recv_timeout(TIMEOUT).expect("a callback arrives")
 }
 
-/// Repeats a command while earlier callbacks are still in progress.
+/// Repeats a command until earlier callbacks are no longer in progress.
 fn run_until_settled(client: &TestClient, line: &str) -> CommandOutput {
     let started = Instant::now();
     loop {

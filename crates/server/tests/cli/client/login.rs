@@ -1,4 +1,4 @@
-//! Profiles and tokens.
+//! Tests how `login` saves profiles and how tokens are used.
 
 use std::{
     fs,

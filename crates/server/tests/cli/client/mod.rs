@@ -23,18 +23,18 @@ use tempfile::TempDir;
 
 use super::process::{CommandOutput, RunningCommand, address, ringtrue, run};
 
-/// Simulated numbers: the first matches, the second does not.
+/// Simulated numbers. `MATCHING` matches, `OTHER` does not.
 pub const MATCHING: &str = "+990123456700";
 pub const OTHER: &str = "+990123456701";
 
-/// Home directory with a `default` profile, and the `ringtrue dev` that it connects to.
+/// A home directory with a `default` profile, and the `ringtrue dev` server to which the profile connects.
 pub struct TestClient {
     folder: TempDir,
     server: Option<RunningCommand>,
 }
 
 impl TestClient {
-    /// Empty home directory without a server.
+    /// Creates an empty home directory without a server.
     pub fn empty() -> Self {
         TestClient { folder: tempfile::tempdir().expect("a temporary directory"), server: None }
     }
@@ -43,7 +43,7 @@ impl TestClient {
         TestClient::with(&[])
     }
 
-    /// With extra environment variables for the server.
+    /// Starts a server with additional environment variables.
     pub fn with(environment: &[(&str, &str)]) -> Self {
         let mut client = TestClient::empty();
         let mut dev = ringtrue(client.folder.path());
@@ -98,7 +98,7 @@ impl TestClient {
         fs::metadata(self.path(name)).expect("the file exists").permissions().mode() & 0o777
     }
 
-    /// Content of `dev.json`.
+    /// Returns the content of `dev.json`.
     pub fn dev(&self) -> Value {
         serde_json::from_slice(&fs::read(self.path("data/dev.json")).expect("the file exists"))
             .expect("the file contains JSON")
@@ -118,7 +118,7 @@ impl TestClient {
         self.run(&format!("{line} --output json")).json()
     }
 
-    /// CSV rows as (column, value) pairs.
+    /// Returns the CSV output of a command as rows of (column, value) pairs.
     pub fn csv(&self, line: &str) -> Vec<Vec<(String, String)>> {
         let text = self.run(&format!("{line} --output csv")).expect_code(0).text();
         let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
@@ -135,7 +135,7 @@ impl TestClient {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary runs");
-        // The command may exit without reading.
+        // Fails if the command exits without reading, which is no error here.
         let _ = child.stdin.take().expect("the input is piped").write_all(input.as_bytes());
         CommandOutput::from(child.wait_with_output().expect("the command exits"))
     }

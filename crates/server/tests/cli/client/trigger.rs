@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{MATCHING, OTHER, TestClient, field, text};
 
-/// Output of a command that fails.
+/// Returns the JSON output of a command that exits with 1.
 fn failed(client: &TestClient, command: &str) -> Value {
     let done = client.run(&format!("{command} --output json")).expect_code(1);
     serde_json::from_str(&done.text()).expect("the output is JSON")
@@ -31,7 +31,7 @@ fn faults_are_injected() {
         ("--sim +990123456702", "COMPLETED", json!(false)),
         ("--fault late=3600", "ACCEPTED", json!(null)),
     ] {
-        // Distinct numbers, because of the limit per number.
+        // Uses a number of its own for each fault, because the checks of a number are limited.
         let number = format!("+9901234{:04}00", fault.len());
         client.run(&format!("reverse-sms create {number}")).expect_code(0);
         let after = client.json(&format!("trigger {fault}"));

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{MATCHING, OTHER, TestClient, field, text};
 
-/// The last line of a command that prints one JSON object for each change.
+/// Parses the last line of a command that prints one JSON object for each change.
 fn last_line(output: &str) -> Value {
     serde_json::from_str(output.lines().last().expect("a line")).expect("the output is JSON")
 }
@@ -70,7 +70,7 @@ fn verification_is_driven_step_by_step() {
     let opened = client.json(&format!("trigger {id}"));
     let wrong = client.run(&format!("verification redeem {id} wrong")).expect_code(1).errors();
     assert!(wrong.contains("(code_invalid)"), "{wrong}");
-    // The phone has a code: its verdict wins over giving up.
+    // The phone already has a code, so its result takes precedence over giving up the step.
     let next = client.json(&format!("verification next {id} --method secure_sna"));
     assert_eq!((&next["steps"][0]["status"], &next["next_step"]["method"]), (&json!("PENDING"), &json!("secure_sna")));
     for _ in 0..2 {

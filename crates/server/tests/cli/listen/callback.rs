@@ -15,14 +15,14 @@ use crate::process::TIMEOUT;
 
 pub const BODY: &str = r#"{"check_id":"0199b0a8-0000-7000-8000-000000000000","status":"COMPLETED","match":true}"#;
 
-/// Shared, because key generation is slow in debug builds.
+/// Signing key that all tests share, because key generation is slow in debug builds.
 pub static KEY: LazyLock<CallbackSigner> = LazyLock::new(new_key);
 
 pub fn new_key() -> CallbackSigner {
     CallbackSigner::from_pkcs8(Mode::Live, &CallbackSigner::generate()).expect("an RSA key")
 }
 
-/// Request that can be altered after signing.
+/// A signed callback request that tests can alter after signing.
 #[derive(Clone)]
 pub struct Callback {
     pub method: &'static str,

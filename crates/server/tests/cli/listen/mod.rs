@@ -17,10 +17,10 @@ use self::{
 };
 use super::process::{RunningCommand, TIMEOUT, address, ringtrue, run};
 
-/// `ringtrue listen` with JSON output.
+/// A running `ringtrue listen` with JSON output.
 struct ListenCommand {
     server: RunningCommand,
-    /// Host and port.
+    /// Host and port at which it listens.
     at: String,
     keys: Web,
     _folder: TempDir,
@@ -57,7 +57,7 @@ impl ListenCommand {
         serde_json::from_str(&self.server.wait_for("{")).expect("a line of JSON")
     }
 
-    /// Sends an altered callback, and asserts the flaw and words of the explanation.
+    /// Sends an altered callback, and asserts the reported flaw and some words of its explanation.
     #[track_caller]
     fn assert_flaw_after(&self, flaw: &str, words: &[&str], alter: impl FnOnce(&mut Callback)) {
         let mut callback = self.callback();

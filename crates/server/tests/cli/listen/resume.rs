@@ -25,7 +25,7 @@ fn listen(client: &TestClient, at: &str) -> RunningCommand {
     listening
 }
 
-/// Check id of the next line.
+/// Returns the check id in the next line of output.
 #[track_caller]
 fn next(listening: &RunningCommand) -> String {
     let line: Value = serde_json::from_str(&listening.wait_for("{\"")).expect("a line of JSON");
@@ -72,7 +72,7 @@ fn missed_callbacks_are_replayed_once() {
     listening.signal("KILL");
     listening.wait_for_exit();
 
-    // All attempts are over before the restart, so only a resend delivers them.
+    // All delivery attempts have ended before `listen` starts again, so only a resend can deliver these callbacks.
     let mut missed = vec![];
     acknowledge_and_drop(&at, 3, || missed.extend((2..5).map(|index| client.conclude_check(&number(index), &url))));
     let listening = listen(&client, &at);

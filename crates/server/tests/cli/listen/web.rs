@@ -1,4 +1,4 @@
-//! Fake web servers: a key set, an application.
+//! Fake web servers: one with the key set, one as the application that receives forwarded callbacks.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

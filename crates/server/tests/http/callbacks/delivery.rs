@@ -95,7 +95,7 @@ async fn settled(backend: &ReverseSmsClient<'_>, attempts: u32) {
     assert!(recorded >= u64::from(attempts), "{recorded} of {attempts} attempts");
 }
 
-/// Endpoints may cache the keys for an hour.
+/// Receivers may cache the published keys for an hour.
 async fn retry_after_rotation_uses_the_new_key(world: World) {
     let mut backend = ReverseSmsClient::sandbox(&world).await;
     let jwks = async || world.send(Request::get("/.well-known/jwks.json")).await.assert(200).json();
@@ -195,7 +195,7 @@ async fn delivered_callback_is_not_retried(world: World) {
 async fn unreachable_endpoint_does_not_delay_others(world: World) {
     let backend = ReverseSmsClient::sandbox(&world).await;
     let mut receiver = Receiver::start().await;
-    // Accepts connections and never responds.
+    // This receiver accepts connections and never responds.
     let silent = TcpListener::bind("127.0.0.77:0").await.unwrap();
     let url = format!("http://{}/", silent.local_addr().unwrap());
     for index in 0..20 {
@@ -209,7 +209,7 @@ async fn unreachable_endpoint_does_not_delay_others(world: World) {
     assert_eq!(receiver.next().await.json()["check_id"], id.as_str());
 }
 
-/// Many more hanging endpoints of a second tenant than slots of the node.
+/// A second tenant has many more receivers that never respond than the node has delivery slots.
 async fn hanging_endpoints_do_not_delay_other_workspaces(world: World) {
     let attacker = world.another_tenant().await;
     let project = world.project_of(&attacker, "Attacker", json!({})).await;
@@ -217,7 +217,8 @@ async fn hanging_endpoints_do_not_delay_other_workspaces(world: World) {
     let attacker = ReverseSmsClient { world: &world, project, token };
     let mut hanging = vec![];
     for number in 0..HANGING {
-        // The only allowed address, with a different port for each: a destination is an address and a port.
+        // Callbacks are allowed to this address only. Each receiver has its own port, because a destination is an
+        // address and a port.
         let listener = TcpListener::bind((receiver::ADDRESS, 0)).await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         hanging.push(listener);
@@ -241,7 +242,7 @@ async fn hanging_endpoints_do_not_delay_other_workspaces(world: World) {
     }
 }
 
-/// More than the slots of the node below.
+/// Number of receivers that never respond. More than the node in the test has delivery slots.
 const HANGING: usize = 70;
 
 fn few_slots(config: &mut Config) {

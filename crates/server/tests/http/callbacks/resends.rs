@@ -21,14 +21,14 @@ fn resend(checks: &str, id: &str) -> Request {
     Request::post(&format!("{checks}/{id}/callback-resends"))
 }
 
-/// A concluded check with a callback to the receiver.
+/// Concludes a check with a callback to the receiver and returns its id.
 async fn ended(backend: &ReverseSmsClient<'_>, receiver: &Receiver) -> String {
     let check = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/cb")})).await;
     backend.text(EVEN, &check.receiver, &check.body).await;
     check.id
 }
 
-/// Resends after earlier attempts were recorded.
+/// Sends a resend request after the results of earlier attempts were stored.
 async fn resent(world: &World, request: Request) -> HttpResponse {
     world.wait_for_callback_results().await;
     world.send(request).await

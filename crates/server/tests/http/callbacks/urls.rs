@@ -11,7 +11,7 @@ use crate::{
     world::World,
 };
 
-/// Members for callback URLs and for redirect URLs.
+/// Products that have a callback URL, and products that have a redirect URL.
 const CALLBACKS: [&str; 3] = ["reverse_sms", "secure_sna", "discovery"];
 const REDIRECTS: [&str; 2] = ["secure_sna", "discovery"];
 
@@ -142,7 +142,7 @@ async fn callback_urls_in_private_networks_are_rejected() {
     }
 }
 
-/// By name, by address and for each listener.
+/// Tests host names and addresses, for each listener.
 #[tokio::test]
 async fn callback_urls_of_our_own_endpoints_are_rejected() {
     const WEBHOOK: &str = r#"
@@ -173,7 +173,7 @@ async fn callback_urls_of_our_own_endpoints_are_rejected() {
     }
 }
 
-/// Devices follow redirects, so the target is not restricted.
+/// The device, not the server, follows the redirect, so the target is not restricted.
 #[tokio::test]
 async fn redirect_urls_may_use_any_host() {
     let world = World::sqlite().await;
@@ -270,7 +270,7 @@ async fn callback_urls_of_our_own_addresses_are_rejected() {
     }
 }
 
-/// `ringtrue dev` allows local endpoints in the same way and must not post to itself.
+/// `ringtrue dev` also allows callbacks to local addresses, but must not send callbacks to itself.
 #[tokio::test]
 async fn own_listener_is_rejected_even_in_an_allowed_range() {
     let world = World::configured(|config| {
@@ -324,7 +324,7 @@ on_both_stores!(
     going_live_validates_urls_again,
 );
 
-/// Creates a project with one URL set.
+/// Creates a project with one URL set, and returns the response.
 async fn set(world: &World, mode: &str, product: &str, member: &str, url: &str) -> HttpResponse {
     let any_name = u64::from_be_bytes(world.node.engine.entropy().bytes()).to_string();
     let body = json!({"name": any_name, "mode": mode, "configuration": {product: {member: url}}});

@@ -1,4 +1,4 @@
-//! Accounts, invitations and sessions, including attempts of another tenant to gain access.
+//! Tests accounts, invitations and sessions, including attempts of another tenant to gain access.
 
 use futures_util::future::join;
 use jiff::SignedDuration;
@@ -33,7 +33,7 @@ fn workspace_path(tenant: &Tenant) -> String {
     format!("/console/workspaces/{}", tenant.workspace_id)
 }
 
-/// The path of the link shown on a page.
+/// Returns the path of the link that a page shows.
 pub fn shown_link(page: &str) -> String {
     let shown = page.split("aria-label=\"Link\"><code>").nth(1).unwrap_or_else(|| panic!("no link: {page}"));
     let url = shown.split('<').next().unwrap();
@@ -56,7 +56,7 @@ async fn sign_in(browser: &mut Browser, email: &str, password: &str) -> u16 {
     browser.submit("/console/sign-in", "/console/sign-in", &fields).await.status
 }
 
-/// The path of an action in the row of an address.
+/// Returns the path of an action in the table row of an email address.
 async fn find_action(browser: &mut Browser, page: &str, email: &str, action: &str) -> String {
     let text = browser.get(page).await.assert(200).text();
     let row = text
@@ -133,7 +133,7 @@ async fn invitation_does_not_reveal_whether_an_account_exists(world: World) {
         let form_token = visitor.form_token(&link).await;
         let same =
             |text: String| text.replace(token, "T").replace(email, "E").replace(&id, "I").replace(&form_token, "F");
-        // Neither does the form, even if the inviter submits it, nor the list of members after it.
+        // The form does not reveal it either, even if the inviter submits it, nor does the list of members afterwards.
         let cookies = visitor.cookies.clone();
         let submitted = visitor.choose_password(&link).await;
         assert_eq!(visitor.cookies, cookies, "no session");
@@ -169,7 +169,7 @@ async fn invited_account_accepts_after_signing_in(world: World) {
         assert!(refused.text().contains(why), "{}", refused.text());
     }
     jane.choose_password(&link).await.assert(303);
-    // A second form, of somebody else with the link, does not replace the password.
+    // If somebody else with the link submits the form again, the password is not replaced.
     let fields = [("token", token), ("password", "some other password"), ("again", "some other password")];
     Browser::new(&world).submit(&link, "/console/invitation", &fields).await.assert(303);
     assert_eq!(sign_in(&mut Browser::new(&world), "jane@example.com", "some other password").await, 401);
@@ -333,7 +333,7 @@ async fn administrators_create_workspaces(world: World) {
     let workspace = location(&created).to_owned();
     assert!(admin.get(&workspace).await.assert(200).text().contains("Globex"));
     assert!(admin.get(&format!("{workspace}/audit")).await.assert(200).text().contains("workspace.created"));
-    // New workspaces have no credential.
+    // A workspace created in the console has no credential.
     let credentials = admin.get(&format!("{workspace}/credentials")).await.assert(200).text();
     assert!(!credentials.contains("/delete\""), "{credentials}");
     let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
@@ -357,10 +357,10 @@ async fn members_are_paginated_and_limited() {
     let first = owner.get(&invitations).await.assert(200).text();
     assert!(first.contains("Page 1 of 2") && !first.contains("last@example.com"), "{first}");
     assert!(owner.get(&format!("{invitations}?page=2")).await.text().contains("last@example.com"));
-    // Accepting an invitation does not count twice.
+    // An accepted invitation counts once against the limit: as a member.
     Browser::with_link(&world, &link).await;
     assert!(owner.get(&members).await.assert(200).text().contains("last@example.com"));
-    // Links of other workspaces' invitations are not shown.
+    // The link of another workspace's invitation is not shown.
     let other = world.another_tenant().await;
     let mut outsider = Browser::member(&world, &other, Role::Owner).await;
     let id = owner.get(&invitations).await.text().split("?invited=").nth(1).unwrap()[..36].to_owned();

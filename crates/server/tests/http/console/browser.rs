@@ -26,7 +26,7 @@ impl Browser {
         Browser { address: world.node.address, cookies: BTreeMap::new() }
     }
 
-    /// An administrator, signed in.
+    /// Signs in as an administrator.
     pub async fn admin(world: &World) -> Self {
         let operator = Administrator::operator();
         let link =
@@ -34,7 +34,7 @@ impl Browser {
         Browser::with_link(world, &link.path).await
     }
 
-    /// A member of a workspace, signed in.
+    /// Signs in as a member of a workspace.
     pub async fn member(world: &World, tenant: &Tenant, role: Role) -> Self {
         Browser::member_with_email(world, tenant, &format!("{role}.{}@example.com", &tenant.workspace_id), role).await
     }
@@ -53,7 +53,7 @@ impl Browser {
         Browser::with_link(world, &link.path).await
     }
 
-    /// A user who opens a link, sets a password, signs in, and accepts the invitation if it is one.
+    /// Opens a link, sets a password and signs in. Accepts the invitation if the link is one.
     pub async fn with_link(world: &World, path: &str) -> Self {
         let mut browser = Browser::new(world);
         let response = browser.choose_password(path).await;
@@ -64,7 +64,8 @@ impl Browser {
             let email = email.split('"').next().unwrap().to_owned();
             let fields = [("email", &*email), ("password", PASSWORD), ("next", path)];
             assert_eq!(location(&browser.submit(&next, "/console/sign-in", &fields).await), path);
-            // Not by its form, which users who have to set up a second factor cannot use yet.
+            // Accepts it in the engine instead of by the form, which users who still have to set up a second factor
+            // cannot use.
             let accounts = &world.node.engine.accounts;
             let session = browser.cookies.iter().find(|(name, _)| name.ends_with("ringtrue-session")).unwrap().1;
             let session = SessionToken::parse(session).unwrap();
@@ -116,7 +117,7 @@ impl Browser {
         self.send(Request::post(action).form(&fields)).await
     }
 
-    /// The CSRF token of a page.
+    /// Returns the CSRF token of a page.
     pub async fn form_token(&mut self, page: &str) -> String {
         let text = self.get(page).await.assert(200).text();
         let mark = "name=\"form_token\" value=\"";
@@ -125,7 +126,7 @@ impl Browser {
     }
 }
 
-/// The target of a redirect.
+/// Returns the target of a redirect.
 pub fn location(response: &HttpResponse) -> &str {
     assert_eq!(response.status, 303, "{}", response.text());
     response.header("location").unwrap()

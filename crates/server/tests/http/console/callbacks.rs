@@ -169,12 +169,12 @@ async fn test_callback_is_signed_and_sent_once(world: World) {
     assert!(developer.get(&none).await.text().contains("Save a callback URL"));
 }
 
-/// The address to which callbacks are allowed.
+/// Returns the address to which callbacks are allowed.
 fn receiver_address() -> String {
     SocketAddr::from((receiver::ADDRESS, 0)).to_string()
 }
 
-/// A receiver with a self-signed certificate.
+/// Starts a receiver with a self-signed certificate.
 async fn tls_receiver(change: impl FnOnce(&mut CertificateParams)) -> TestServer {
     let mut params = CertificateParams::new([IpAddr::from(receiver::ADDRESS).to_string()]).unwrap();
     change(&mut params);

@@ -102,7 +102,7 @@ async fn viewers_see_no_numbers_or_receiver_secrets(world: World) {
     }
 }
 
-/// The timeline entries without their times and the time since the creation.
+/// Returns the timeline entries without their times and without the time since creation.
 fn timeline(page: &str) -> Vec<String> {
     let list = page.split("<ol class=\"timeline\">").nth(1).unwrap().split("</ol>").next().unwrap();
     let line = |item: &str| {
@@ -184,7 +184,7 @@ async fn the_handset_opens_a_silent_check() {
         let after = |mark: &str| text.split(mark).nth(1).unwrap().split('"').next().unwrap().to_owned();
         let (path, token, check) =
             (after("method=\"get\" action=\""), after("name=\"t\" value=\""), after("name=\"check\" value=\""));
-        // The device is another client, which follows redirects.
+        // The device is a separate client that follows redirects.
         let mut target = format!("{path}?t={token}&sim={}", EVEN.replace('+', "%2B"));
         let code = loop {
             let response =
@@ -302,7 +302,7 @@ async fn filters_write_the_search_expression() {
     assert_eq!(file.lines().count(), 1, "{file}");
     viewer.get(&format!("{checks}/export.csv?search=x")).await.assert(400);
 
-    // Spreadsheets split at other separators, too.
+    // Spreadsheets may also split fields at separators other than commas.
     for (reference, field) in [("x;=1+1", "\"x;'=1+1\""), ("x\t=1+1", "\"x\t'=1+1\""), ("x,=1+1", "\"x,'=1+1\"")] {
         world.advance(SignedDuration::from_secs(1));
         backend.create(json!({"phone_number": "+990123456704", "reference_id": reference})).await;

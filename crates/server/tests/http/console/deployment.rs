@@ -169,7 +169,7 @@ async fn eligibility_is_explained_gate_by_gate() {
         for part in parts {
             assert!(text.contains(part), "{user}: {part}: {text}");
         }
-        // Submitted numbers are not shown again, except the example.
+        // The page does not show the submitted number again. Only the example number appears.
         assert!(user == "+447700900123" || !text.contains(user), "{user}");
     }
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
@@ -231,7 +231,7 @@ async fn key_rotation_requires_confirmation() {
     assert!(text.contains("3 total") && text.contains("root@example.com"), "{text}");
 }
 
-/// Loads the page after a redirect, else returns the response.
+/// Loads the page to which the response redirects. Returns other responses unchanged.
 async fn follow_redirect(
     response: crate::client::HttpResponse,
     page: &str,

@@ -16,7 +16,7 @@ use crate::{
 
 const ODD: &str = "+990123456701";
 
-/// The handset page of a sandbox project, used by a developer.
+/// The handset page of a sandbox project in a developer's browser.
 struct Phone<'a> {
     world: &'a World,
     project: TestProject,
@@ -31,7 +31,7 @@ impl<'a> Phone<'a> {
         Phone { world, project, browser: Browser::member(world, &world.acme, Role::Developer).await, page }
     }
 
-    /// Returns the handset page that follows the form, or a redirect to another page.
+    /// Submits a form. Returns the handset page that follows, or a redirect to another page.
     async fn submit_form(&mut self, action: &str, fields: &[(&str, &str)]) -> HttpResponse {
         let mut response = self.browser.submit(&self.page, &format!("{}{action}", self.page), fields).await;
         let phone = format!("{}?phone", self.page);
@@ -57,7 +57,7 @@ impl<'a> Phone<'a> {
     }
 }
 
-/// The value of a form field.
+/// Returns the value of a form field.
 fn value(page: &str, name: &str) -> String {
     let mark = format!("name=\"{name}\"");
     let tag = page.split('<').find(|tag| tag.contains(&mark)).unwrap_or_else(|| panic!("no {name}: {page}"));
@@ -91,12 +91,12 @@ async fn reload_of_the_handset_submits_nothing() {
     for product in ["reverse_sms", "secure_sna", "discovery", "sim_swap", "verification"] {
         world.advance(SignedDuration::from_mins(10));
         let page = phone.create(product, EVEN).await;
-        // Ids of this page's forms are the same, as the check is.
+        // A reload shows the same page, with the same check.
         assert_eq!(phone.browser.get(&shown).await.assert(200).text(), page, "{product}");
         let list = format!("{}/checks/{product}", phone.page.trim_end_matches("/handset"));
         assert!(phone.browser.get(&list).await.assert(200).text().contains("1 total"), "{product}");
     }
-    // The menu leads to an idle phone, and other sessions and projects see nothing of it.
+    // The menu's link leads to an idle phone. Other sessions and projects do not see this phone's state.
     let idle = phone.browser.get(&phone.page).await.assert(200).text();
     assert!(idle.contains("No message"), "{idle}");
     let state = phone.browser.cookies["ringtrue-handset"].clone();
@@ -107,7 +107,7 @@ async fn reload_of_the_handset_submits_nothing() {
     let others = shown.replace(&phone.project.project_id, &other.project_id);
     assert!(phone.browser.get(&others).await.assert(200).text().contains("No message"));
 
-    // A sent message leaves the phone.
+    // After the SMS is sent, the phone no longer shows it.
     let sent = phone.text(&[]).await.assert(303);
     assert!(
         location(&sent).contains("/checks/reverse_sms/") && !phone.browser.cookies.contains_key("ringtrue-handset")
@@ -211,7 +211,7 @@ async fn failed_redirects_show_the_reason() {
         assert!(page.contains(why), "{why}: {page}");
         assert!(!page.contains("name=\"code\""), "a failed check has no redeem form: {page}");
     }
-    // Checks of other projects are not opened.
+    // The handset does not open checks of other projects.
     let other = world.project("Other", json!({})).await;
     let others = phone.page.replace(&phone.project.project_id, &other.project_id);
     let open = [("check", &*check), ("product", "secure_sna"), ("t", "x"), ("sim", EVEN)];
@@ -257,7 +257,7 @@ async fn sim_swaps_affect_their_project_only() {
     phone.submit_form("/swap", &[("number", "invalid")]).await.assert(400);
 }
 
-/// A swap on one node affects the checks of all.
+/// A SIM swap that is simulated on one node affects checks on all nodes.
 async fn sim_swaps_reach_all_nodes(world: World) {
     let second = world.second_node().await;
     let mut phone = Phone::of(&world).await;
@@ -281,7 +281,7 @@ async fn disabled_project_creates_no_checks_and_explains_no_eligibility(world: W
         world.manage(Request::patch(&phone.project.path).json(&json!({"disabled": disabled}))).await.assert(200);
     };
     disable(true).await;
-    // The last one: its steps are checks of other products.
+    // Verifications come last, because their steps are checks of other products.
     let products = ["reverse_sms", "secure_sna", "discovery", "sim_swap", "verification"];
     for product in products {
         let response = phone.browser.submit(&phone.page, &phone.page, &[("product", product), ("number", EVEN)]).await;

@@ -33,7 +33,7 @@ async fn one_viewer_cannot_occupy_the_console(database: Database) {
     let viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let mut colleague = Browser::member(&world, &world.acme, Role::Owner).await;
     let mut outsider = Browser::member(&world, &other, Role::Viewer).await;
-    // Each session is known to be valid.
+    // Each session is used once, so that the node knows it to be valid.
     for (browser, path) in [(&mut viewer.clone(), &overview), (&mut colleague, &overview), (&mut outsider, &banks)] {
         browser.get(path).await.assert(200);
     }
@@ -51,13 +51,13 @@ async fn one_viewer_cannot_occupy_the_console(database: Database) {
     let refused = responses.iter().find(|response| response.status == 429).unwrap();
     assert_eq!(refused.header("retry-after"), Some("1"));
     assert_well_formed(&overview, refused);
-    // Members share the limit of their workspace.
+    // All members of a workspace share its limit.
     let mut statuses = vec![];
     for _ in 0..6 {
         statuses.push(colleague.get(&overview).await.status);
     }
     assert_eq!(statuses, [200, 200, 200, 200, 200, 429]);
-    // Another tenant has its own, in the console and in the API.
+    // Another workspace has its own limit, and the API is not affected.
     outsider.get(&banks).await.assert(200);
     bank.list("").await.assert(200);
     backend.list("").await.assert(200);

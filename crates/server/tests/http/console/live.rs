@@ -32,12 +32,12 @@ fn path_of(world: &World, project: &TestProject) -> String {
     format!("/console/workspaces/{}/projects/{}/live", world.acme.workspace_id, project.project_id)
 }
 
-/// Minimal client of server-sent events.
+/// Minimal client for server-sent events.
 pub struct Events {
     stream: TcpStream,
     pub status: u16,
     buffer: String,
-    /// Bytes that may end within a character.
+    /// Received bytes that are not decoded yet. They may end within a character.
     unread: Vec<u8>,
 }
 
@@ -62,13 +62,14 @@ impl Events {
         events
     }
 
-    /// Waits for the end of the stream, guaranteed within two seconds. The longer limit allows for slow machines.
+    /// Waits for the end of the stream. The server guarantees it within two seconds; the longer timeout allows for slow
+    /// machines.
     async fn expect_end(&mut self) {
         let ended = timeout(Duration::from_secs(10), self.expect("ended")).await;
         ended.expect("the stream ends");
     }
 
-    /// The text before a delimiter. `None`: the connection has ended.
+    /// Reads the text before a delimiter. `None`: the connection has ended.
     async fn until(&mut self, mark: &str) -> Option<String> {
         loop {
             if let Some((before, after)) = self.buffer.split_once(mark) {
@@ -80,7 +81,7 @@ impl Events {
         }
     }
 
-    /// The next event and its data. One chunk is one event or heartbeat.
+    /// Reads the next event and its data. One HTTP chunk is one event or heartbeat.
     pub async fn next(&mut self) -> Option<(String, String)> {
         let size = self.until("\r\n").await?;
         let size = usize::from_str_radix(&size, 16).unwrap();
@@ -113,7 +114,7 @@ impl Events {
         }
     }
 
-    /// The next event, which must have this name. Skips heartbeats.
+    /// Reads the next event, which must have this name. Skips heartbeats.
     pub async fn expect(&mut self, name: &str) -> String {
         loop {
             let (found, data) = self.next().await.unwrap_or_else(|| panic!("the stream ended before {name}"));
@@ -298,7 +299,7 @@ async fn idle_stream_sends_heartbeats() {
     let viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let mut events = Events::open(&viewer, &format!("{}/events", path_of(&world, &project))).await;
     events.expect("present").await;
-    // Several times the idle timeout.
+    // Waits several times as long as the idle timeout.
     for _ in 0..8 {
         assert_eq!(events.next().await, Some((":".to_owned(), String::new())));
     }

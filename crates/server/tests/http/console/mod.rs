@@ -37,7 +37,7 @@ impl ConnectorStatuses for NoConnectors {
     }
 }
 
-/// All routes of the console, to be listed.
+/// Returns all routes of the console, so that tests can list them.
 pub fn console_routes() -> Routes {
     let (identity_provider, logged_routes) = (None, Arc::default());
     ringtrue_console::routes(ConsoleDependencies {

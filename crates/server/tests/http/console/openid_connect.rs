@@ -1,4 +1,4 @@
-//! Sign-in by OpenID Connect at a scripted provider.
+//! Tests sign-in by OpenID Connect at a scripted provider.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -103,7 +103,7 @@ impl Provider {
         url.query_pairs().into_owned().collect()
     }
 
-    /// Claims of a valid ID token, with others in addition.
+    /// Returns the claims of a valid ID token, with additional ones.
     fn claims(&self, world: &World, request: &HashMap<String, String>, mut more: Value) -> Value {
         let now = world.clock.now().as_second();
         let mut claims = json!({
@@ -175,7 +175,7 @@ async fn identity_signs_in_to_the_account_with_its_verified_address(database: Da
     browser.get(&workspace).await.assert(200);
     let account = browser.get("/console/account").await.assert(200);
     assert!(account.text().contains(&format!("linked to <span class=\"long\">{}</span>", provider.issuer())));
-    // Someone else may have created the account for this address, and know its password.
+    // Somebody else may have created the account with this address, and may know its password.
     assert!(account.text().contains("This account has no password"));
     assert_eq!(location(&with_password.get(&workspace).await).split('?').next(), Some("/console/sign-in"));
     let fields = [("email", "jane@example.com"), ("password", PASSWORD)];
@@ -242,7 +242,7 @@ async fn roles_follow_claims(database: Database) {
         sign_in(&mut browser, groups.clone()).await;
         assert_eq!(statuses(&mut browser).await, expected, "{groups}");
     }
-    // Roles by invitation stay.
+    // Roles that come from an invitation stay.
     let (workspace, email) = (other.workspace_id.parse().unwrap(), "jane@example.com".parse().unwrap());
     let invited = world.node.engine.accounts.invite_member_as_operator(workspace, &email, Role::Viewer).await;
     let link = invited.unwrap().path;
@@ -270,7 +270,7 @@ async fn administrators_unlink_identities(database: Database) {
     admin.submit(ACCOUNTS, &unlink, &[]).await.assert(303);
     assert!(location(&browser.get("/console/account").await).starts_with("/console/sign-in"));
     assert!(!admin.get(ACCOUNTS).await.text().contains(&unlink));
-    // Another subject with the address, for example after a change of the provider.
+    // Another subject has the same address, for example after a change of the provider.
     assert_eq!(location(&provider.sign_in(&world, &mut browser, "/console", jane("2")).await), "/console");
     provider.sign_in(&world, &mut Browser::new(&world), "/console", jane("1")).await.assert(403);
     // A disabled account cannot sign in.
@@ -299,12 +299,12 @@ async fn responses_count_only_once_and_in_their_browser() {
     assert!(has_session(&browser));
     browser.get(&valid).await.assert(400);
 
-    // Too late.
+    // The user returns after the sign-in has expired.
     let request = provider.begin(&mut stranger, "/console").await;
     world.advance(SignedDuration::from_mins(15));
     provider.issue(&provider.sign(&provider.claims(&world, &request, jane("1"))));
     stranger.get(&format!("{CALLBACK}?code=c&state={}", request["state"])).await.assert(400);
-    // Denied at the provider.
+    // The user denies the request at the provider.
     let request = provider.begin(&mut stranger, "/console").await;
     let denied = stranger.get(&format!("{CALLBACK}?error=access_denied&state={}", request["state"])).await.assert(403);
     assert!(denied.text().contains("cancelled or denied"), "{}", denied.text());
@@ -337,7 +337,7 @@ async fn invalid_id_tokens_are_rejected() {
         assert_eq!(response.status, 502, "{claim}: {value}");
         assert_well_formed(CALLBACK, &response);
     }
-    // Unsigned, signed with a shared secret, with another key, and none at all.
+    // Invalid ID tokens: unsigned, signed with a shared secret, signed with another key, and missing.
     let encode = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
     let other = Provider::start().await;
     for kind in ["none", "HS256", "other key", "no token"] {
@@ -358,7 +358,7 @@ async fn invalid_id_tokens_are_rejected() {
         assert_eq!(response.status, 502, "{kind}");
     }
     assert!(!has_session(&browser));
-    // The same sign-in with a valid token.
+    // The same sign-in succeeds with a valid token.
     assert_eq!(location(&provider.sign_in(&world, &mut browser, "/console", jane("1")).await), "/console");
 }
 
@@ -377,12 +377,12 @@ async fn missing_claims_come_from_userinfo() {
     assert_eq!(location(&provider.sign_in(&world, &mut browser, "/console", sub()).await), "/console");
     let asked = provider.server.requests_to("/userinfo");
     assert_eq!(asked.last().unwrap().header("authorization"), "Bearer a");
-    // Without it if the ID token is complete.
+    // Userinfo is not requested if the ID token is complete.
     provider.sign_in(&world, &mut browser, "/console", jane("1")).await.assert(303);
     assert_eq!(provider.server.requests_to("/userinfo").len(), asked.len());
 }
 
-/// `email` of one document and `email_verified` of the other do not make a confirmed address.
+/// An `email` in one document and an `email_verified` in the other do not make a confirmed address.
 async fn address_and_its_confirmation_come_from_one_document(database: Database) {
     let provider = Provider::start().await;
     let policy = IdentityPolicy { administrators: vec!["admins".to_owned()], ..IdentityPolicy::default() };
@@ -414,7 +414,7 @@ async fn address_and_its_confirmation_come_from_one_document(database: Database)
         assert_eq!(has_session(&browser), signs_in, "{id_token} {userinfo}");
     }
 
-    // Roles come from the ID token if it has the claim, even without the value that userinfo has.
+    // Roles come from the ID token if it has the claim, even if only userinfo has the required value.
     let policy = IdentityPolicy {
         create_accounts: true,
         administrators: vec!["admins".to_owned()],
@@ -554,7 +554,7 @@ async fn provider_decides_on_second_factors(database: Database) {
     assert_eq!(location(&provider.sign_in(&world, &mut browser, &workspace, jane("1")).await), workspace);
     browser.get(&workspace).await.assert(200);
 
-    // The method is part of the token.
+    // The sign-in method is part of the session token, so it cannot be changed.
     let token = with_password.cookies["ringtrue-session"].clone();
     with_password.cookies.insert("ringtrue-session".to_owned(), format!("oidc.{token}"));
     assert_eq!(location(&with_password.get(&workspace).await).split('?').next(), Some("/console/sign-in"));

@@ -25,7 +25,7 @@ fn path_of(world: &World, project: &TestProject) -> String {
     format!("/console/workspaces/{}/projects/{}", world.acme.workspace_id, project.project_id)
 }
 
-/// The value of a metric on a page.
+/// Returns the value of a metric on a page.
 fn metric(text: &str, name: &str) -> String {
     let (_, rest) = text.split_once(&format!("<dt>{name}</dt><dd>")).unwrap_or_else(|| panic!("no {name}: {text}"));
     rest.split('<').next().unwrap().trim().to_owned()

@@ -38,7 +38,7 @@ pub fn assert_well_formed(path: &str, response: &HttpResponse) {
     }
 }
 
-/// The menu entry of the page.
+/// Returns the menu entry that is highlighted on the page.
 pub fn current_entry(text: &str) -> &str {
     let (_, rest) = text.split_once("aria-current=\"page\">").unwrap_or_else(|| panic!("no current entry: {text}"));
     let entry = rest.split("</a>").next().unwrap_or_default();
@@ -54,7 +54,7 @@ fn console_routes_are_not_part_of_the_api() {
     }
 }
 
-/// Covers all routes, including future ones, except those for signing in.
+/// Covers all routes, including future ones, except those for sign-in.
 #[tokio::test]
 async fn all_pages_require_a_session() {
     let world = World::sqlite().await;
@@ -63,7 +63,7 @@ async fn all_pages_require_a_session() {
             .contains(path)
             || path.starts_with("/console/openid-connect")
             || path.starts_with("/console/assets/")
-            // Empty without a session: the public reference asks for it.
+            // This list is public, but empty without a session: the public API reference requests it.
             || *path == "/console/sandbox-projects";
         if is_public {
             continue;
@@ -100,7 +100,7 @@ async fn viewers_cannot_submit_changes() {
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let token = viewer.form_token(&format!("/console/workspaces/{}", world.acme.workspace_id)).await;
     let changes = console_routes();
-    // A search is a form, because phone numbers must not be in URLs, but changes nothing.
+    // Search is exempt: it is a form because phone numbers must not be in URLs, but changes nothing.
     let is_change = |route: &&Route| {
         route.method == "POST" && route.path.contains("{workspace_id}") && !route.path.ends_with("/search")
     };

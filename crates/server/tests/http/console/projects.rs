@@ -19,7 +19,8 @@ on_both_stores!(
     credentials_are_rotated_with_an_overlap,
 );
 
-/// The id and secret of a new credential, on the page after its form. A reload does not show it again.
+/// Returns the id and secret of a new credential from the page that follows its form. A reload does not show them
+/// again.
 async fn revealed(browser: &mut Browser, created: &HttpResponse) -> (String, String) {
     let page = location(created).to_owned();
     let shown = browser.get(&page).await.assert(200);
@@ -104,7 +105,8 @@ async fn developers_create_and_change_projects(world: World) {
     assert_eq!(events["content"][0]["actor"]["type"], "account");
 }
 
-/// Takes a project live, disables and enables it; each step requires confirmation. It cannot return to the sandbox.
+/// Takes a project live, then disables and enables it. Each step requires confirmation. The project cannot return to
+/// the sandbox.
 async fn take_live_and_toggle(world: &World, browser: &mut Browser, settings: &str, id: &str) {
     let (mode, disabled) = (format!("{settings}/mode"), format!("{settings}/disabled"));
     for (action, fields, status, now) in [
@@ -142,7 +144,7 @@ async fn credentials_are_created_shown_once_and_deleted(world: World) {
 
     let created = browser.submit(&page, &page, &[("label", "Web <shop>")]).await;
     assert_eq!(location(&created), page);
-    // The secret is bound to the session: another one with the cookie does not see it.
+    // The secret is bound to the session: another session with the same cookie does not see it.
     let mut other = Browser::member_with_email(&world, &world.acme, "other@example.com", Role::Owner).await;
     let flash = browser.cookies["ringtrue-flash"].clone();
     other.cookies.insert("ringtrue-flash".to_owned(), flash);
@@ -162,7 +164,7 @@ async fn credentials_are_created_shown_once_and_deleted(world: World) {
         assert_well_formed(&page, &browser.submit(&page, &page, wrong).await.assert(400));
     }
 
-    // A secret that is not fetched in time is not shown.
+    // A secret that is not shown in time is lost.
     let late = browser.submit(&page, &page, &[]).await;
     world.advance(SignedDuration::from_secs(61));
     assert!(!browser.get(location(&late)).await.text().contains("rts_"));
@@ -208,7 +210,7 @@ async fn credentials_are_rotated_with_an_overlap(world: World) {
     assert_eq!((&event["action"], &event["target"]["id"]), (&json!("credential.created"), &json!(new)));
     assert_eq!(event["changes"][0], format!("replaces={old}"));
 
-    // Both are valid for an hour, then only the new one.
+    // Both credentials are valid for an hour, then only the new one.
     world.token(&old, &old_secret, "sim_swap").await;
     world.token(&new, &new_secret, "sim_swap").await;
     world.advance(SignedDuration::from_hours(1));
@@ -218,7 +220,7 @@ async fn credentials_are_rotated_with_an_overlap(world: World) {
     assert!(listed.contains("expired"), "{listed}");
     browser.submit(&page, &rotate, &[]).await.assert(404);
 
-    // Without an overlap the old one stops at once, together with its tokens.
+    // Without an overlap, the old credential and its tokens become invalid at once.
     let rotate = format!("{page}/{new}/rotate");
     let token = world.token(&new, &new_secret, "sim_swap").await;
     let request = || Request::get("/v1/sim-swap-checks").bearer(&token);

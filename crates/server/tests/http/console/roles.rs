@@ -81,7 +81,7 @@ async fn access_token_does_not_authenticate_the_console() {
     assert!(location(&response).starts_with("/console/sign-in"));
 }
 
-/// Forms count with the requests of the Management API; pages do not count.
+/// Forms count against the Management API's rate limit; pages do not.
 #[tokio::test]
 async fn forms_count_against_the_workspace_rate_limit() {
     let world = World::configured(|config| config.rate_limits.management = 2).await;

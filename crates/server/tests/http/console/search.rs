@@ -42,7 +42,7 @@ async fn checks_are_found_by_id_reference_request_and_number(world: World) {
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     assert_well_formed(&page, &viewer.get(&page).await.assert(200));
 
-    // Ids and references are in the URL, and a check id leads to its check.
+    // Ids and references are searched by URL. A check id redirects to the page of the check.
     for (id, product) in [(&*sms.id, "reverse_sms"), (swap, "sim_swap")] {
         let redirect = viewer.submit(&page, &page, &[("q", id)]).await;
         assert_eq!(location(&redirect), format!("{page}?q={id}"));
@@ -101,7 +101,7 @@ async fn viewers_cannot_search_by_number(world: World) {
         refused.push(response.text());
     }
     assert!(refused.iter().all(|text| *text == refused[0] && !text.contains(&check.id)));
-    // Digits are searched as references only.
+    // Digits are searched only as references.
     let found = viewer.submit(&page, &page, &[("q", EVEN.trim_start_matches('+'))]).await.assert(200).text();
     assert!(found.contains("Only developers and owners") && !found.contains(&check.id), "{found}");
     let found = viewer.submit(&page, &page, &[("q", "1234567890")]).await.assert(200).text();
@@ -124,7 +124,7 @@ async fn searches_by_number_are_limited_and_audited(world: World) {
         let (page, guess) = (&pages[number % 2], format!("+9901234567{number:02}"));
         browser.submit(page, page, &[("q", &guess)]).await.assert(200);
     }
-    // The limit holds for all projects and nodes.
+    // The limit applies across all projects and nodes.
     for browser in [&mut developer, &mut elsewhere] {
         let refused = browser.submit(&pages[0], &pages[0], &[("q", EVEN)]).await.assert(429);
         assert_well_formed(&pages[0], &refused);

@@ -1,4 +1,4 @@
-//! Second factors of password sign-ins.
+//! Tests second factors in sign-ins by password.
 
 use aws_lc_rs::hmac;
 use jiff::SignedDuration;
@@ -38,7 +38,7 @@ pub struct SecondFactor {
 }
 
 impl SecondFactor {
-    /// The code of the current time step plus `offset`, by RFC 4226.
+    /// Returns the code (RFC 4226) of the current time step plus `offset`.
     pub fn code(&self, world: &World, offset: i64) -> String {
         let step = world.clock.now().as_second() / 30 + offset;
         let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, &self.secret);
@@ -90,7 +90,7 @@ pub async fn set_up(world: &World, browser: &mut Browser) -> SecondFactor {
     factor
 }
 
-/// The recovery codes of a new second factor. They are shown once.
+/// Returns the recovery codes of a new second factor. The page shows them once.
 async fn shown_recovery_codes(browser: &mut Browser, enabled: &HttpResponse) -> Vec<String> {
     let path = location(enabled);
     assert_eq!(path, "/console/account/recovery-codes");
@@ -141,12 +141,12 @@ async fn sign_in_asks_for_a_code(world: World) {
     there.get("/console/account").await.assert(200);
     assert!(!there.cookies.contains_key("ringtrue-second-factor"));
 
-    // Another browser cannot use the code again, nor an older one.
+    // Another browser cannot use the same code again, or an older one.
     let (mut third, _) = enter_password(&world).await;
     for code in [&code, &factor.code(&world, -1)] {
         enter_code(&mut third, code).await.assert(401);
     }
-    // The password counts for ten minutes.
+    // After the password, the user has ten minutes to enter the code.
     world.advance(SignedDuration::from_mins(10));
     assert_eq!(location(&third.get(CODE_PAGE).await), "/console/sign-in");
     let (mut third, _) = enter_password(&world).await;
@@ -154,7 +154,7 @@ async fn sign_in_asks_for_a_code(world: World) {
     world.advance(SignedDuration::from_mins(10));
     third.post(CODE_PAGE, &token, &[("code", &factor.code(&world, 0))]).await.assert(400);
 
-    // Turning it off requires a code.
+    // Disabling the second factor requires a code.
     let disable = "/console/account/second-factor/disable";
     let refused = here.submit("/console/account", disable, &[("code", "000000")]).await.assert(400);
     assert_well_formed("/console/account", &refused);
@@ -204,7 +204,7 @@ async fn wrong_codes_are_throttled_across_addresses(world: World) {
     assert_eq!(throttled.header("retry-after"), Some("1"));
     world.advance(SignedDuration::from_secs(1));
     enter_code(&mut browser, &factor.code(&world, 0)).await.assert(303);
-    // A success resets the count.
+    // A successful sign-in resets the count of failures.
     let (mut browser, _) = enter_password(&world).await;
     for _ in 0..3 {
         enter_code(&mut browser, "000000").await.assert(401);
@@ -284,7 +284,7 @@ async fn replacing_takes_the_password_and_a_code(world: World) {
     let replaced = here.submit(SETUP, SETUP, &fields).await;
     new.recovery_codes = shown_recovery_codes(&mut here, &replaced).await;
 
-    // The other sessions, codes and recovery codes end.
+    // The other sessions end, and the old codes and recovery codes become invalid.
     there.get("/console/account").await.assert(303);
     let (mut browser, _) = enter_password(&world).await;
     enter_code(&mut browser, &old.recovery_codes[1]).await.assert(401);
@@ -304,7 +304,7 @@ async fn required_second_factor_comes_first(database: Database) {
     assert_well_formed(SETUP, &page);
     assert!(page.text().contains("This deployment requires a second factor"), "{}", page.text());
 
-    // Every other route leads to the setup, including future ones, and nothing is changed.
+    // All other routes, including future ones, lead to the setup and change nothing.
     let token = here.form_token(SETUP).await;
     for Route { method, path, .. } in console_routes().iter() {
         let is_setup = [SETUP, "/console/sign-out"].contains(path);
@@ -320,14 +320,14 @@ async fn required_second_factor_comes_first(database: Database) {
         };
         let response = here.send(request()).await;
         assert_eq!(location(&response).split('?').next(), Some(SETUP), "{method} {path}");
-        // Scripts cannot use a page.
+        // Scripts get an error instead of a redirect, because they cannot use a page.
         for accepted in ["text/event-stream", "application/json"] {
             let refused = here.send(request().header("Accept", accepted)).await;
             assert_eq!(refused.status, 403, "{method} {path}");
         }
     }
 
-    // A session that began with the password alone ends with the setup.
+    // The setup ends sessions that began with the password alone.
     let (mut there, response) = enter_password(&world).await;
     assert_eq!(location(&response), "/console/account");
     assert_eq!(location(&there.get("/console/account").await), format!("{SETUP}?next=%2Fconsole%2Faccount"));
@@ -335,7 +335,7 @@ async fn required_second_factor_comes_first(database: Database) {
     here.get(&workspace).await.assert(200);
     assert_eq!(location(&there.get("/console/account").await).split('?').next(), Some("/console/sign-in"));
 
-    // It can be replaced, but not turned off.
+    // A required second factor can be replaced, but not disabled.
     let account = here.get("/console/account").await.assert(200);
     assert_well_formed("/console/account", &account);
     assert!(account.text().contains(SETUP) && !account.text().contains("Turn off"), "{}", account.text());
@@ -344,7 +344,7 @@ async fn required_second_factor_comes_first(database: Database) {
     assert!(refused.contains("This deployment requires a second factor"), "{refused}");
     enter_password(&world).await.1.assert(303);
 
-    // Administrators too, and anybody may sign out.
+    // The requirement also applies to administrators. Everybody may sign out.
     let mut admin = Browser::admin(&world).await;
     assert_eq!(location(&admin.get("/console").await), SETUP);
     assert_eq!(location(&admin.submit(SETUP, "/console/sign-out", &[]).await), "/console/sign-in");

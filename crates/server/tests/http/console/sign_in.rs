@@ -86,12 +86,12 @@ async fn failed_sign_ins_are_audited(world: World) {
         "{failed:?}"
     );
 
-    // More than a password can have.
+    // The text is longer than any password can be.
     sign_in(&mut Browser::new(&world), "root@example.com", &"x".repeat(2_000)).await.assert(401);
     assert_eq!(events(&mut admin).await.len(), 2);
     world.advance(SignedDuration::from_secs(61));
 
-    // Strangers cannot fill the log, and what they type does not appear in it.
+    // Strangers cannot fill the audit log, and the text that they enter does not appear in it.
     for number in 0..8 {
         sign_in(&mut Browser::new(&world), &format!("ghost-{number}@example.com"), "wrong").await.assert(401);
     }

@@ -11,7 +11,7 @@ use crate::{
     world::{TestProject, World},
 };
 
-/// A callback as raw HTTP.
+/// Renders a callback as raw HTTP.
 fn raw_request(callback: &ReceivedRequest) -> String {
     let line = |text: String, (name, value): &(String, String)| format!("{text}{name}: {value}\r\n");
     let headers = callback.headers.iter().fold(String::new(), line);
@@ -22,7 +22,7 @@ fn path_of(world: &World, project: &TestProject, page: &str) -> String {
     format!("/console/workspaces/{}/projects/{}/{page}", world.acme.workspace_id, project.project_id)
 }
 
-/// Waits for a delivered callback that is shown on the page of its check.
+/// Waits until a callback is delivered and the page of its check shows it.
 async fn deliver_callback(world: &World, backend: &ReverseSmsClient<'_>, browser: &mut Browser) -> ReceivedRequest {
     let mut receiver = Receiver::start().await;
     let check = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/hooks/cb?key=1")})).await;

@@ -1,8 +1,8 @@
 //! Validates responses against the OpenAPI document.
 //!
 //! All responses of the HTTP tests pass through [`Contract::check`]. An undocumented path, method, status, content type
-//! or member, a missing header or a wrong format is an error, so the document and the code cannot diverge. What the
-//! document says in extensions, for generators, is enforced like the rest (see [`strict`]).
+//! or member, a missing header or a wrong format is an error, so the document and the code cannot diverge. Rules that
+//! the document contains only as extensions, for the sake of client generators, are enforced as well (see [`strict`]).
 
 mod compiler;
 mod pointer;
@@ -21,23 +21,23 @@ const UNKNOWN_PATH: &str = "/components/responses/NotFound";
 const WRONG_METHOD: &str = "/x-method-responses/MethodNotAllowed";
 const OAUTH_WRONG_METHOD: &str = "/x-method-responses/OAuthMethodNotAllowed";
 
-/// The compiled document.
+/// The OpenAPI document with compiled schemas.
 #[derive(Debug)]
 pub struct Contract {
     root: Value,
     paths: Vec<Template>,
-    /// By JSON pointer of the response.
+    /// Responses by their JSON pointer in the document.
     responses: BTreeMap<String, Response>,
 }
 
 #[derive(Debug)]
 struct Template {
     text: String,
-    /// By upper-case method.
+    /// Operations of a path by upper-case method.
     operations: BTreeMap<String, Operation>,
 }
 
-/// Pointers of the responses by status.
+/// JSON pointers of an operation's responses, by status.
 type Operation = BTreeMap<u16, String>;
 
 impl Contract {
@@ -66,13 +66,13 @@ impl Contract {
         Ok(Self { root, paths, responses })
     }
 
-    /// Upper-case methods and path templates. `HEAD` is implied by `GET`.
+    /// Returns methods in upper case and path templates. `GET` implies `HEAD`.
     pub fn routes(&self) -> BTreeSet<(String, String)> {
         let of = |path: &Template| path.operations.keys().map(|m| (m.clone(), path.text.clone())).collect::<Vec<_>>();
         self.paths.iter().flat_map(of).collect()
     }
 
-    /// The schema of a route's JSON body.
+    /// Returns the schema of a route's JSON request body.
     pub fn request_schema(&self, method: &str, template: &str) -> Option<&Value> {
         let method = method.to_lowercase();
         let at = format!("/paths/{}/{method}/requestBody/content/application~1json/schema", escape(template));
@@ -128,7 +128,7 @@ impl Template {
         ours.clone().count() == theirs.clone().count() && ours.zip(theirs).all(fits)
     }
 
-    /// `Allow` lists the documented methods, and `HEAD` with `GET`.
+    /// Checks that `Allow` lists the documented methods, and `HEAD` if it lists `GET`.
     fn check_allow(&self, headers: &Headers) -> Result<(), String> {
         let mut expected: BTreeSet<&str> = self.operations.keys().map(String::as_str).collect();
         if expected.contains("GET") {

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use jsonschema::Validator;
 use serde_json::Value;
 
-/// Received names and values.
+/// Names and values of the received headers.
 pub type Headers = [(String, String)];
 
 #[derive(Debug)]
 pub struct Response {
     pub headers: Vec<Header>,
-    /// By content type.
+    /// Validators of bodies, by content type.
     pub bodies: BTreeMap<String, Validator>,
 }
 

@@ -1,7 +1,8 @@
 //! Turns the document's extensions into JSON Schema.
 //!
-//! Generators of clients need a document without what they cannot express, and with sets that may grow. This release
-//! must still return exactly what the document describes.
+//! The document is written for client generators: it omits rules that they cannot express, and leaves sets open to
+//! which later releases may add values. Extensions contain these rules and values, and this release must still conform
+//! to them.
 
 use serde_json::{Map, Value, json};
 
@@ -31,7 +32,7 @@ pub fn apply_extensions(node: &mut Value) {
     }
 }
 
-/// Adds the rules of a schema, or of a media type to its schema.
+/// Adds rules to a schema. If the object is a media type, adds them to its schema.
 fn add_rules(object: &mut Map<String, Value>, rules: Vec<Value>) {
     match object.get_mut("schema") {
         Some(schema) => {

@@ -1,4 +1,4 @@
-//! The audit log: newest first, without values.
+//! Tests the audit log, which lists the newest events first and contains no values.
 
 use jiff::SignedDuration;
 use ringtrue_domain::tenancy::RateLimits;

@@ -98,7 +98,7 @@ async fn last_live_credential_of_a_workspace_stays(world: World) {
     let path = format!("{}/credentials", world.acme.path());
     let first = format!("{path}/{}", world.acme.client_id);
     world.manage(Request::delete(&first)).await.assert_problem(409, "last_credential");
-    // A credential that expires counts until then, and can be deleted after.
+    // A credential with an expiry date counts until it expires. It can be deleted afterwards.
     let end = world.node.engine.clock().now() + SignedDuration::from_secs(60);
     let created = create(&world, &path, &json!({"expires_at": end.to_string()})).await.assert(201).json();
     let short_lived = format!("{path}/{}", text(&created, "client_id"));
@@ -109,12 +109,13 @@ async fn last_live_credential_of_a_workspace_stays(world: World) {
     world.manage(Request::delete(&first)).await.assert_problem(409, "last_credential");
     world.manage(Request::delete(&short_lived)).await.assert(204);
 
-    // Credentials of projects do not count, and the last one of a project can be deleted.
+    // Credentials of projects do not count. The last credential of a project can be deleted, but not that of a
+    // workspace.
     let project = world.project("Shop", json!({})).await;
     world.manage(Request::delete(&first)).await.assert_problem(409, "last_credential");
     world.manage(Request::delete(&format!("{}/credentials/{}", project.path, project.client_id))).await.assert(204);
 
-    // All at once: one stays.
+    // Deletes all credentials concurrently: one must stay.
     let mut all = vec![(world.acme.client_id.clone(), world.acme.client_secret.clone())];
     for _ in 0..4 {
         let created = create(&world, &path, &json!({})).await.assert(201).json();
@@ -123,7 +124,7 @@ async fn last_live_credential_of_a_workspace_stays(world: World) {
     let token = world.management_token().await;
     let deletions = all.iter().map(|(id, _)| world.send(Request::delete(&format!("{path}/{id}")).bearer(&token)));
     let statuses: Vec<_> = join_all(deletions).await.iter().map(|response| response.status).collect();
-    // 401 if the token's own credential was deleted before.
+    // The response is 401 if the credential of the request's token was deleted before.
     assert!(statuses.iter().all(|status| [204, 401, 409].contains(status)), "{statuses:?}");
     let logins = join_all(all.iter().map(|(id, secret)| world.token_request(id, secret, "management"))).await;
     assert!(logins.iter().any(|response| response.status == 200), "{statuses:?}");

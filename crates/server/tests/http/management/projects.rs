@@ -303,7 +303,7 @@ async fn project_can_be_disabled_but_not_deleted(world: World) {
     world.manage(Request::post(&credentials).json(&json!({}))).await.assert(201);
 }
 
-/// Applies to new tokens and to issued ones.
+/// The change applies to new tokens and to those already issued.
 async fn removed_product_is_rejected(world: World) {
     let project = world.project("Shop", json!({})).await;
     let request_token = async || world.token_request(&project.client_id, &project.client_secret, "sim_swap").await;

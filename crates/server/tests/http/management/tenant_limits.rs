@@ -21,7 +21,7 @@ async fn small(database: Database) -> World {
     .await
 }
 
-/// Concurrently by the API and the console.
+/// Projects are created concurrently through the API and the console.
 async fn projects_of_a_workspace_are_limited(world: World) {
     let (token, other) = (world.management_token().await, world.another_tenant().await);
     let path = format!("{}/projects", world.acme.path());

@@ -20,7 +20,7 @@ async fn two_tenants(world: &World) -> [(Tenant, TestProject); 2] {
     [(world.acme.clone(), ours), (other, theirs)]
 }
 
-/// Everything that a tenant can see.
+/// Reads everything that a tenant can see.
 async fn state_of(world: &World, tenant: &Tenant, project: &TestProject) -> Vec<Value> {
     let ids = Ids::of(tenant, project);
     let token = world.management_token_of(tenant).await;
@@ -31,7 +31,7 @@ async fn state_of(world: &World, tenant: &Tenant, project: &TestProject) -> Vec<
     state
 }
 
-/// Every route with a workspace, with each id replaced by one of another tenant.
+/// Calls every route with a workspace, and replaces each id in turn by one of another tenant.
 async fn ids_of_another_tenant_return_403(world: World) {
     let [(acme, ours), (other, theirs)] = two_tenants(&world).await;
     let before = state_of(&world, &other, &theirs).await;

@@ -51,13 +51,13 @@ async fn is_admin(browser: &mut Browser) -> bool {
     browser.get("/console/deployment/accounts").await.status == 200
 }
 
-/// Rows by table, as `ringtrue doctor` finds them.
+/// Returns the table of each altered row, as `ringtrue doctor` finds them.
 async fn altered_tables(world: &World) -> Vec<&'static str> {
     let altered = world.node.engine.store().find_altered_rows(10).await.unwrap();
     altered.into_iter().map(|row| row.table).collect()
 }
 
-/// Whether a new node, which loads all credentials, issues a token.
+/// Returns whether a new node, which loads all credentials, issues a token to this one.
 async fn is_issued_after_restart(world: &World, client_id: &str, secret: &str) -> bool {
     let node = world.second_node().await;
     let form = [("grant_type", "client_credentials"), ("scope", "sim_swap")];
@@ -69,7 +69,7 @@ async fn credential_written_by_sql_is_rejected(world: World) {
     let project = world.project("Shop", json!({})).await;
     let (id, secret) = (&project.client_id, &project.client_secret);
     assert!(is_issued_after_restart(&world, id, secret).await);
-    // The copy has the digest and the MAC of the original, and its own id.
+    // The copied row has the digest and the MAC of the original, but another id.
     world.database.execute(&format!(
         "create temporary table copy as select * from credentials where client_id = '{id}';
          update copy set client_id = 'prj_copied-by-hand';
@@ -95,7 +95,7 @@ async fn deleted_credential_is_not_revived_by_sql(world: World) {
     world.database.execute(&format!("update credentials set deleted_at = null where client_id = '{id}'"));
     assert!(!is_issued_after_restart(&world, id, secret).await);
     assert_eq!(altered_tables(&world).await, ["credentials"]);
-    // Its owner can still delete it.
+    // The project's owner can still delete the altered credential.
     world.manage(Request::delete(&format!("{}/credentials/{id}", project.path))).await.assert(204);
     assert!(altered_tables(&world).await.is_empty());
 }
@@ -154,7 +154,7 @@ async fn membership_written_by_sql_grants_nothing(world: World) {
     let mut mallory = Browser::member_with_email(&world, &world.acme, MALLORY, Role::Viewer).await;
     let own = format!("/console/workspaces/{}", world.acme.workspace_id);
     mallory.get(&own).await.assert(200);
-    // An owner elsewhere, with the MAC of the real membership.
+    // Gives Mallory a copy of another workspace owner's membership, with the MAC of the real membership.
     let other_owner = Browser::member(&world, &other, Role::Owner).await;
     drop(other_owner);
     world.database.execute(&format!(
@@ -205,7 +205,7 @@ async fn session_and_link_moved_to_another_account_are_rejected(world: World) {
     assert_eq!(Browser::new(&world).get(&link.path).await.status, 410);
 }
 
-/// Otherwise the next change by Ringtrue would make an altered row valid.
+/// If a later change by Ringtrue computed a new MAC, the altered row would become valid.
 async fn altered_rows_are_not_signed_by_later_changes(world: World) {
     let _root = Browser::admin(&world).await;
     let _jane = Browser::member_with_email(&world, &world.acme, JANE, Role::Viewer).await;

@@ -1,5 +1,5 @@
-//! A reachable PostgreSQL that does not serve: a held lock, an exhausted pool, a read-only database. Requests that need
-//! it fail in time; others are served.
+//! Tests a PostgreSQL that is reachable but does not serve: a held lock, an exhausted connection pool, a read-only
+//! database. Requests that need it fail in time, and all others are served.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::{
 
 /// Maximum response time: the statement timeout of five seconds, with a margin.
 const MAX_RESPONSE_TIME: Duration = Duration::from_secs(15);
-/// Connections for lists.
+/// Number of connections that are reserved for lists.
 const POOL_SIZE: usize = 2;
 
 #[track_caller]
@@ -33,7 +33,7 @@ async fn send_in_time(world: &World, request: Request) -> HttpResponse {
     timeout(MAX_RESPONSE_TIME, world.send(request)).await.unwrap_or_else(|_| panic!("{what} got no response"))
 }
 
-/// A read, a list and a create.
+/// Returns three requests: a read, a list and a create.
 fn calls(backend: &ReverseSmsClient<'_>, id: &str) -> [Request; 3] {
     [
         Request::get(&format!("{CHECKS}/{id}")),
@@ -75,7 +75,8 @@ async fn exhausted_connection_pool_returns_503() {
     let world = World::on(database, store, |_| {}).await;
     let backend = ReverseSmsClient::sandbox(&world).await;
     let check = backend.create(json!({"phone_number": EVEN})).await;
-    // One list of a workspace runs at a time, so it takes as many other workspaces as connections to exhaust the pool.
+    // Only one list of a workspace runs at a time, so it takes as many other workspaces as connections to exhaust the
+    // pool.
     let mut lists = Vec::new();
     for _ in 0..POOL_SIZE {
         let tenant = world.another_tenant().await;

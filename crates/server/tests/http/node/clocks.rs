@@ -31,7 +31,7 @@ use crate::{
 };
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
-/// Long enough for every task of a node to run, and for two samples of the database time.
+/// Time for every task of a node to run, and for two samples of the database time.
 const SAMPLING_TIME: Duration = Duration::from_millis(2_500);
 const BROKEN: &str = "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n";
 
@@ -136,7 +136,7 @@ async fn node_with_a_slow_clock_expires_and_retries_on_time() {
     assert!(skew_metric(&world.node).await < -3500.0);
 }
 
-/// With SQLite the machine's clock is the database time, but it never falls below the recorded time.
+/// With SQLite, the machine's clock is the database time, but the time never goes back behind the latest recorded time.
 #[tokio::test]
 async fn expired_tokens_stay_invalid_when_the_clock_is_set_back() {
     let machine = OffsetClock::off_by(SignedDuration::ZERO);

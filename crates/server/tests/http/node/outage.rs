@@ -59,7 +59,7 @@ async fn database_outage_returns_503_until_recovery() {
     world.send(Request::post(&projects).bearer(&token).json(&json!({"name": "After"}))).await.assert(201);
 }
 
-/// The same request with the same key is processed once.
+/// The client repeats the request with the same idempotency key, and it is processed once.
 #[tokio::test]
 async fn create_interrupted_by_an_outage_can_be_repeated() {
     let proxy = DatabaseProxy::start().await;

@@ -275,7 +275,8 @@ async fn send_subscriber_requests(world: &World) -> Vec<String> {
     [SUBSCRIBER].into_iter().chain(addresses).map(str::to_owned).chain(hashes).collect()
 }
 
-/// In hex. An unkeyed hash of a phone number can be reversed by brute force.
+/// Returns the SHA-256 of a text in hex. Tests search for it, too, because an unkeyed hash of a phone number can be
+/// reversed by brute force.
 fn sha256(text: &str) -> String {
     hex(digest::digest(&digest::SHA256, text.as_bytes()).as_ref())
 }

@@ -33,7 +33,7 @@ const OTHER: &str = "+990123456702";
 const BROKEN: &str = "HTTP/1.1 500 Oops\r\nContent-Length: 6\r\n\r\nbroken";
 /// The default retention.
 const RETENTION: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// Longer than the pause of housekeeping.
+/// Longer than the interval of housekeeping.
 const HOUSEKEEPING_PAUSE: Duration = Duration::from_secs(61);
 
 /// Stored data of a check.
@@ -70,7 +70,7 @@ impl StoredCheck {
     }
 }
 
-/// Whether the code is still stored.
+/// Returns whether the code of a check is still stored.
 async fn is_code_stored(backend: &ReverseSmsClient<'_>, check: &InvitedCheck) -> bool {
     let project = backend.project.project_id.parse().unwrap();
     let number = |text: &str| Msisdn::parse(text, Mode::Sandbox).unwrap();
@@ -96,7 +96,7 @@ async fn housekeeping() {
     tokio::time::resume();
 }
 
-/// A concluded check whose callback was delivered at the second attempt.
+/// Concludes a check whose callback is delivered at the second attempt.
 async fn delivered_at_second_attempt(backend: &ReverseSmsClient<'_>, receiver: &mut Receiver) -> InvitedCheck {
     receiver.respond_with([BROKEN]);
     let check = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
@@ -115,7 +115,7 @@ async fn usage(world: &World) -> Value {
     world.manage(Request::get(&path)).await.assert(200).json()
 }
 
-/// The same project with a new token.
+/// Requests a new token for the same project.
 async fn with_new_token(backend: &mut ReverseSmsClient<'_>) {
     let (id, secret) = (&backend.project.client_id, &backend.project.client_secret);
     backend.token = backend.world.token(id, secret, "reverse_sms").await;

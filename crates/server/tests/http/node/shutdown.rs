@@ -62,7 +62,7 @@ async fn idle_connections_do_not_delay_shutdown() {
     assert!(read_until_closed(&mut idle).await.starts_with(b"HTTP/1.1 200"));
 }
 
-/// Incomplete requests and silent connections do not delay it either.
+/// Like idle connections, incomplete requests and silent connections do not delay the shutdown.
 #[tokio::test]
 async fn incomplete_request_does_not_delay_shutdown() {
     let world = World::sqlite().await;

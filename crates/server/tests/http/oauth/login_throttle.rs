@@ -171,7 +171,7 @@ fn behind_a_proxy(config: &mut Config) {
     config.http.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
 }
 
-/// Value of `Retry-After`.
+/// Asserts that the response reports `too_many_requests`, and returns the value of `Retry-After`.
 #[track_caller]
 fn throttled(response: &HttpResponse) -> i64 {
     let seconds = response.header("retry-after").expect("Retry-After").parse().expect("whole seconds");

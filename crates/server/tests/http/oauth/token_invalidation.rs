@@ -15,7 +15,7 @@ use crate::{
     world::{World, is_token_accepted, poll_with_timeout, send_to},
 };
 
-/// Cause of the invalidation.
+/// Reason why a token becomes invalid.
 #[derive(Clone, Copy, Debug)]
 enum InvalidationCause {
     Revoked,
@@ -123,7 +123,8 @@ on_both_stores!(
     regular_rotation_keeps_tokens_valid,
 );
 
-/// A product token with its owner. A management call returns 403 while it is valid, and 401 afterwards.
+/// A product token and its owner. A management request with it returns 403 while the token is valid, and 401
+/// afterwards.
 struct TokenUnderTest {
     token: String,
     client_id: String,
@@ -167,7 +168,7 @@ async fn invalidate(world: &World, end: InvalidationCause, token_under_test: &To
     }
 }
 
-/// By a separate process, like the command line.
+/// Rotates the key as a separate process would, such as the command line.
 async fn rotate(world: &World, emergency: bool) {
     let engine = &world.node.engine;
     let rotation = KeyRotation::by_operator(KeyPurpose::Token, emergency);

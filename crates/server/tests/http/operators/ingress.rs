@@ -93,7 +93,7 @@ async fn webhook_with_the_secret_concludes_a_check() {
     let put = Request { method: "PUT".to_owned(), ..kannel(&good, "447700900123", &check) };
     call(&world, put).await.assert(405);
     call(&world, Request::post(&good).body("text/plain", vec![b'x'; 64 * 1024 + 1])).await.assert(413);
-    // Kannel would retry it forever.
+    // The response must be a success, because Kannel would retry the request forever.
     call(&world, Request::get(&good)).await.assert(200);
     assert_eq!(status(&backend, &check).await, "ACCEPTED");
 
@@ -168,7 +168,7 @@ async fn full_width_code_is_recognised() {
     assert_eq!(backend.get(&check.id).await.json()["match"], true);
 }
 
-/// The backend can fall back without waiting for the ttl.
+/// The check fails at once, so that the backend can use another method without waiting for the expiry.
 #[tokio::test]
 async fn code_from_an_unattributed_sender_fails_the_check() {
     let world = world_with(SETTINGS).await;

@@ -15,12 +15,12 @@ use crate::{
     world::World,
 };
 
-/// Its prefix belongs to O2.
+/// Number whose prefix belongs to O2.
 const PORTED: &str = "+447700900124";
 const ABSENT: &str = "+447700900125";
 const OTHER: &str = "+447700900126";
 const UNKNOWN_NUMBER: &str = "+447700900199";
-/// Matches no prefix.
+/// Number that matches no configured prefix.
 const FOREIGN: &str = "+4915112345678";
 
 const DEPLOYMENT: &str = r#"

@@ -39,7 +39,7 @@ impl<'a> EligibilityClient<'a> {
         EligibilityClient { world, project, token }
     }
 
-    /// `number` and `address` are inserted into the path verbatim.
+    /// Requests eligibility by number. The number is inserted into the path verbatim.
     async fn number(&self, number: &str) -> HttpResponse {
         self.get(&format!("/v1/eligibility/phone-numbers/{number}")).await
     }
@@ -258,14 +258,14 @@ impl IpLocator for FixedLocations {
 
 const O2_NUMBER: &str = "+447700900123";
 const VODAFONE_NUMBER: &str = "+447702900123";
-/// Assigned to O2, ported to Vodafone.
+/// Number with a prefix of O2 that was ported to Vodafone.
 const PORTED_NUMBER: &str = "+447700900124";
-/// On a brand of O2.
+/// Number on a brand of O2.
 const BRAND_NUMBER: &str = "+447700900125";
 const UNASSIGNED_NUMBER: &str = "+447700900126";
-/// On an operator that is not configured.
+/// Number on an operator that is not configured.
 const OTHER_NETWORK_NUMBER: &str = "+4915112345678";
-/// Known only to a failing source.
+/// Number that only a failing source knows.
 const FAILING_SOURCE_NUMBER: &str = "+4915112345699";
 
 async fn three_operators() -> World {
@@ -367,7 +367,7 @@ async fn network_is_returned_as_configured() {
     assert_eq!((&elsewhere["network"], &elsewhere["products"]), (&expected, &json!([])));
 }
 
-/// Active on a network that this deployment does not connect to.
+/// The number is active on a network to which this deployment does not connect.
 async fn number_on_an_unconfigured_network_has_no_products(world: World) {
     let known = HashMap::from([
         (O2_NUMBER, Ok(LookupResult::OtherNetwork)),

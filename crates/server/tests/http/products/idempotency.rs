@@ -77,7 +77,7 @@ async fn keys_of_checks_are_scoped_to_the_project(world: World) {
     }
 }
 
-/// The other requests get its response or a conflict.
+/// The other requests get the response of the first, or a conflict.
 async fn one_of_many_concurrent_requests_creates_the_resource(world: World) {
     ScriptedSimSwap::simulated(&world);
     let project = world.project("Shop", json!({})).await;
@@ -144,7 +144,7 @@ async fn keys_are_scoped_to_the_project(world: World) {
     assert_ne!(ids[0], ids[1]);
 }
 
-/// Rejected before the key is used, whether or not the owner has used the same key.
+/// The request is rejected before the key is claimed, whether or not the owner has used the same key.
 async fn unauthorized_management_requests_use_no_keys(world: World) {
     let project = world.project("Shop", json!({})).await;
     let ids = Ids::of(&world.acme, &project);

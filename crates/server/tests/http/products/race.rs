@@ -85,7 +85,7 @@ async fn duplicate_sms_on_two_nodes_conclude_once(world: World) {
     no_further_callback_arrives(&backend, &second, &mut receiver).await;
 }
 
-/// Concurrent, and with different senders.
+/// The SMS arrive concurrently and have different senders.
 async fn one_of_many_concurrent_sms_concludes_the_check(world: World) {
     let second = world.second_node().await;
     let backend = ReverseSmsClient::sandbox(&world).await;
@@ -104,7 +104,7 @@ async fn one_of_many_concurrent_sms_concludes_the_check(world: World) {
     no_further_callback_arrives(&backend, &second, &mut receiver).await;
 }
 
-/// An SMS of the last millisecond is processed while others observe the expiry.
+/// An SMS of the last millisecond is processed while other requests observe the expiry.
 async fn sms_and_expiry_race(world: World) {
     let second = world.second_node().await;
     let backend = ReverseSmsClient::new(&world, json!({"configuration": {"reverse_sms": {"ttl": 60}}})).await;
@@ -141,7 +141,7 @@ async fn sms_and_expiry_race(world: World) {
     assert!(receiver.is_quiet());
 }
 
-/// The same through the public interfaces.
+/// Tests the same race through the public interfaces.
 async fn expired_status_is_never_revised(world: World) {
     let second = world.second_node().await;
     let backend = ReverseSmsClient::new(&world, json!({"configuration": {"reverse_sms": {"ttl": 60}}})).await;

@@ -22,7 +22,7 @@ pub struct ReverseSmsClient<'a> {
     pub token: String,
 }
 
-/// A check with its invitation.
+/// A check with the SMS that its user has to send.
 #[derive(Clone, Debug)]
 pub struct InvitedCheck {
     pub id: String,

@@ -22,7 +22,7 @@ use crate::world::World;
 #[derive(Debug)]
 pub struct ScriptedSimSwap {
     request_count: watch::Sender<usize>,
-    /// Each request takes a permit.
+    /// Each response needs a permit, so that tests can stop the operator.
     responses: Semaphore,
 }
 
@@ -34,14 +34,14 @@ impl ScriptedSimSwap {
         })
     }
 
-    /// Installs it for sandbox projects.
+    /// Installs the operator for sandbox projects.
     pub fn simulated(world: &World) -> Arc<Self> {
         let operator = ScriptedSimSwap::new();
         world.node.sandbox_access.set_sim_swap_connector(Arc::clone(&operator) as _);
         operator
     }
 
-    /// Installs it for these networks.
+    /// Installs the operator for these networks.
     pub fn of(world: &World, networks: &[&str]) -> Arc<Self> {
         let operator = ScriptedSimSwap::new();
         let networks: Vec<NetworkId> = networks.iter().map(|id| id.parse().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! The OpenAPI document, the router and the error catalog agree.
+//! Tests that the OpenAPI document, the router and the error catalog agree.
 
 use std::collections::BTreeSet;
 
@@ -93,7 +93,7 @@ fn bodies(root: &Value, is_received: bool) -> Vec<(String, &Value)> {
     direct.into_iter().chain(named).collect()
 }
 
-/// Generated clients must accept codes that a later release adds.
+/// Clients generated from the document must accept error codes that a later release adds.
 #[test]
 fn extensible_sets_in_responses_are_not_enums() {
     const EXTENSIBLE: [&str; 13] = [
@@ -128,7 +128,8 @@ fn extensible_sets_in_responses_are_not_enums() {
     assert!(open > 20, "{open}");
 }
 
-/// A request can only contain what this release knows, so a generated client can tell before it is sent.
+/// A request can only contain values that this release knows, so a generated client can reject others before it sends
+/// them.
 #[test]
 fn sets_in_requests_are_enums() {
     let document: Value = serde_json::from_str(openapi::DOCUMENT).unwrap();

@@ -83,7 +83,7 @@ impl MinimalClient {
     }
 }
 
-/// Scheme and host.
+/// Returns scheme and host of a URL.
 fn origin(url: &str) -> &str {
     let after = url.find("://").expect("an absolute URL") + 3;
     &url[..url[after..].find('/').map_or(url.len(), |slash| after + slash)]

@@ -19,7 +19,7 @@ use crate::{
     world::{World, assert_contract},
 };
 
-/// Cases of each kind.
+/// Number of cases of each kind.
 const CASES: usize = 250;
 
 /// Well-formed HTTP with random content.

@@ -18,7 +18,7 @@ use crate::{
 
 const WORKSPACES_PATH: &str = "/v1/management/workspaces";
 
-/// Limit, remaining, reset.
+/// Returns the values of the headers: limit, remaining and reset.
 #[track_caller]
 fn rate_limit_headers(response: &HttpResponse) -> [u32; 3] {
     ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"].map(|name| {
@@ -76,7 +76,7 @@ async fn limit_applies_within_its_second(world: World) {
     }
 }
 
-/// Including all credentials and all results.
+/// All credentials of a workspace share the limit, and all responses count, whatever their status.
 async fn calls_of_a_workspace_share_a_limit(world: World) {
     let project = world.project("Shop", json!({})).await;
     let path = format!("{}/credentials", world.acme.path());
@@ -260,8 +260,8 @@ async fn single_busy_node_gets_the_whole_limit(world: World) {
         assert_eq!(count_admitted(&world.node, 45).await, 40, "second {second}");
         next_second().await;
     }
-    // In its first second the other node admits the whole limit: the calls may have moved to it. Then they share, with a
-    // tolerance of a tenth.
+    // In its first second, the other node admits the whole limit, because the calls may have moved to it. Then the
+    // nodes share the limit, with a tolerance of a tenth.
     assert_eq!((count_admitted(&world.node, 45).await, count_admitted(&other, 45).await), (40, 40));
     for _ in 0..2 {
         next_second().await;

@@ -94,7 +94,7 @@ pub fn creates() -> impl Iterator<Item = Route> {
 pub struct Tokens(BTreeMap<&'static str, String>);
 
 impl Tokens {
-    /// Of the first tenant and one of its projects.
+    /// Requests the tokens of the first tenant and one of its projects.
     pub async fn of(world: &World, project: &TestProject) -> Self {
         let mut tokens = BTreeMap::from([("management", world.management_token().await)]);
         for scope in checks().map(Route::scope) {

@@ -217,7 +217,7 @@ async fn oversized_heads_get_the_same_problem_from_the_parser() {
     world.send(Request::get("/livez")).await.assert(200);
 }
 
-/// Their number is limited as well as their total size.
+/// The number of headers is limited as well as their total size.
 #[tokio::test]
 async fn number_of_headers_is_limited() {
     let world = World::sqlite().await;

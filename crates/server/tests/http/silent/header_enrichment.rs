@@ -149,7 +149,7 @@ async fn enrichment_header_from_an_untrusted_peer_fails_the_check() {
     }
 }
 
-/// What an observer of plain HTTP learns is of use once, and only to the device.
+/// An observer of plain HTTP learns only the handle. It is valid once, and only for the device.
 #[tokio::test]
 async fn handle_is_used_once_and_by_the_device() {
     let world = world().await;
@@ -160,7 +160,7 @@ async fn handle_is_used_once_and_by_the_device() {
     };
     let (id, target) = redirected_check(&secure_sna, &json!({"phone_number": NUMBER})).await;
     let handle = handle_target(&world, &enriched(&target).await);
-    // A handle is no state, and a state no handle.
+    // A handle is not accepted as `state`, nor a `state` as handle.
     let state = handle.split_once("?state=").unwrap().1;
     enriched(&format!("/he/legacy/{state}")).await.assert_problem(400, "bad_request");
     let state = target.rsplit('/').next().unwrap();
@@ -180,7 +180,7 @@ async fn handle_is_used_once_and_by_the_device() {
     assert_eq!(secure_sna.get(&id).await.json()["status"], "ERROR");
 }
 
-/// A redirect to the client, and its parameters, come over TLS only.
+/// The redirect to the client's URL, with its parameters, is sent over TLS only.
 #[tokio::test]
 async fn redirect_url_is_reached_from_the_public_listener() {
     let world = world().await;
@@ -198,7 +198,8 @@ async fn redirect_url_is_reached_from_the_public_listener() {
 
 on_both_databases!(hosted_page_is_finished_by_its_browser_only);
 
-/// Plain HTTP carries no cookie: the verdict and the errors wait until the browser that began comes over TLS.
+/// Plain HTTP requests carry no cookie. The result is therefore returned only when the browser that began comes back
+/// over TLS.
 async fn hosted_page_is_finished_by_its_browser_only(database: Database) {
     let world = world_on(database).await;
     let SilentClient { project, .. } = silent(&world, SECURE_SNA).await;
@@ -237,7 +238,7 @@ async fn hosted_page_is_finished_by_its_browser_only(database: Database) {
             "completed" => assert_completed(&ended, true, "secure_sna"),
             error => assert_eq!(text(&ended, "error_code"), error),
         }
-        // The handle is of use once, and leads to the page.
+        // The handle is valid once. Later it only leads to the page.
         let again = browser.finish(&handle, &cookie).await.assert(302);
         assert_eq!(again.header("location"), Some(text(&created, "url")));
     }

@@ -35,7 +35,7 @@ pub struct ScriptedOperator {
     response_errors: Mutex<VecDeque<ErrorCode>>,
     /// Requests of returning devices, in order.
     returned_devices: watch::Sender<Vec<ReturnedDevice>>,
-    /// Each returning device takes a permit.
+    /// Each response to a returning device needs a permit, so that tests can stop the operator.
     responses: Semaphore,
 }
 

@@ -1,4 +1,4 @@
-//! Verifications end to end: methods, steps, fallback, redemption, SIM Swap, callbacks and lists.
+//! Tests verifications end to end: methods, steps, fallback, redemption, SIM Swap, callbacks and lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,10 +35,10 @@ use crate::{
 pub const VERIFICATIONS: &str = "/v1/verifications";
 const EVEN: &str = "+990123456700";
 const ODD: &str = "+990123456701";
-/// An address of the sandbox whose network is unknown: its device cannot be verified silently.
+/// A sandbox address whose network is unknown, so that its device cannot be verified silently.
 const UNSUPPORTED: &str = "192.0.2.7";
 
-/// A project with the scope of verifications.
+/// A project with a token for the scope `verification`.
 pub struct VerificationClient<'a> {
     pub world: &'a World,
     pub project: TestProject,
@@ -51,7 +51,7 @@ impl<'a> VerificationClient<'a> {
         VerificationClient::configured(world, json!({})).await
     }
 
-    /// With these settings of verifications.
+    /// Creates a project with these settings of verifications.
     pub async fn configured(world: &'a World, settings: Value) -> Self {
         VerificationClient::new(world, json!({"configuration": {"verification": settings}})).await
     }
@@ -112,7 +112,7 @@ impl<'a> VerificationClient<'a> {
         text(&end, "code").to_owned()
     }
 
-    /// Sends the SMS of a Reverse SMS step.
+    /// Sends the SMS that a Reverse SMS step asks for.
     pub async fn send_sms(&self, verification: &Value, from: &str) {
         let step = &verification["next_step"];
         assert_eq!(step["method"], "reverse_sms", "{verification}");
@@ -122,7 +122,7 @@ impl<'a> VerificationClient<'a> {
         self.world.wait_for_sms().await;
     }
 
-    /// Waits for the end of a verification that asks about a SIM change.
+    /// Waits for the end of a verification that includes a SIM Swap question.
     pub async fn wait_for_end(&self, id: &str) -> Value {
         let mut read = Value::Null;
         poll_until("the verification is concluded", async || {
@@ -151,7 +151,7 @@ pub fn is_open(verification: &Value) -> bool {
     ["ACCEPTED", "PENDING"].contains(&text(verification, "status"))
 }
 
-/// Method, status and error code of each step.
+/// Returns method, status and error code of each step.
 pub fn steps(verification: &Value) -> Vec<(&str, &str, &str)> {
     let steps = verification["steps"].as_array().unwrap().iter();
     steps.map(|step| (text(step, "method"), text(step, "status"), step["error_code"].as_str().unwrap_or(""))).collect()
@@ -215,7 +215,7 @@ async fn silent_match_completes_the_verification(world: World) {
     callback.assert_signed_by(&world.send(Request::get("/.well-known/jwks.json")).await.assert(200).json());
     assert_eq!(callback.header("x-service-callback"), "verification");
     assert_eq!(callback.json(), redeemed, "the callback matches the verification");
-    // A reloaded return page redeems the code again, also much later.
+    // A reloaded return page redeems the code again, even much later.
     world.advance(SignedDuration::from_mins(50));
     for _ in 0..2 {
         let again = client.redeem(id(&created), &code).await.assert(200);
@@ -223,7 +223,7 @@ async fn silent_match_completes_the_verification(world: World) {
     }
     client.redeem(id(&created), "any other").await.assert_problem(400, "code_invalid");
 
-    // The step is an ordinary check.
+    // The check of a step can be read like any other check.
     let token = world.token(&client.project.client_id, &client.project.client_secret, "secure_sna").await;
     let step = format!("/v1/number-verification/secure-sna-checks/{}", text(&redeemed["steps"][0], "check_id"));
     let check = world.send(Request::get(&step).bearer(&token)).await.assert(200).json();
@@ -259,7 +259,7 @@ async fn device_without_mobile_data_falls_back_to_sms(world: World) {
     assert_eq!(history["content"], json!([completed]));
 }
 
-/// Through the sandbox operator instead of the scripted one.
+/// Uses the sandbox operator instead of the scripted one.
 async fn sandbox_numbers_decide_the_result(world: World) {
     let client = VerificationClient::sandbox(&world).await;
     for (number, matched) in [(EVEN, true), (ODD, false)] {
@@ -294,14 +294,14 @@ async fn mismatch_ends_the_verification_unless_configured_otherwise(world: World
         assert_eq!(redeemed["steps"][0]["match"], false);
         client.send_sms(&redeemed, from).await;
         if !matched {
-            // The text is sent once more.
+            // The first SMS came from another number, so it is sent once more.
             client.send_sms(&client.get(id(&created)).await, from).await;
         }
         assert_completed(&client.get(id(&created)).await, matched, "reverse_sms");
-        // The code of the mismatch did not end the verification.
+        // The code of the Secure SNA mismatch did not conclude the verification, so it is invalid now.
         client.redeem(id(&created), &code).await.assert_problem(400, "code_invalid");
     }
-    // The mismatch is no verdict, and nothing is left to fall back to.
+    // The Secure SNA mismatch does not conclude the verification, and no other method is left, so it fails.
     let created = client.create(&json!({"phone_number": EVEN, "methods": ["secure_sna"]})).await;
     let code = client.complete_redirect(&created, other).await;
     let ended = client.redeem(id(&created), &code).await.assert(200).json();
@@ -403,11 +403,11 @@ async fn invalid_requests_are_rejected(world: World) {
     client.list("?search=phone_number==1").await.assert_problem(400, "search_invalid");
 }
 
-/// Nothing happens, at each step.
+/// The user does nothing, at each step.
 async fn silence_expires_the_steps_and_the_verification(world: World) {
     let number = "+990123456798";
     for (ttl, waits, status, code, expected) in [
-        // Before the first step's window of 120 seconds ends.
+        // Ends before the first step's window of 120 seconds.
         (60, &[60][..], "EXPIRED", "check_expired", &[("secure_sna", "EXPIRED", "check_expired")][..]),
         (
             200,
@@ -518,7 +518,7 @@ async fn match_is_followed_by_the_sim_swap_question(world: World) {
         let found = client.list(&format!("?search={search}")).await.assert(200).json();
         assert_eq!(found["page"]["total_elements"], count, "{search}");
     }
-    // The project may not ask.
+    // The project does not have the product SIM Swap, so the operator is not asked.
     let products = json!({"products": ["verification", "secure_sna", "reverse_sms"]});
     let without = VerificationClient::of(&world, world.project("Without SIM Swap", products).await).await;
     let created = without.create(&json!({"phone_number": EVEN, "sim_swap_period": 60})).await;
@@ -527,7 +527,7 @@ async fn match_is_followed_by_the_sim_swap_question(world: World) {
     let ended = without.wait_for_end(id(&created)).await;
     assert_completed(&ended, true, "secure_sna");
     assert_eq!(steps(&ended).last(), Some(&("sim_swap", "ERROR", "mno_not_supported")));
-    // Nothing is asked without a match.
+    // Without a match, the operator is not asked about a SIM swap.
     let created = client.create(&json!({"phone_number": EVEN, "sim_swap_period": 60})).await;
     let code = client.complete_redirect(&created, "+990777777702").await;
     let redeemed = client.redeem(id(&created), &code).await.assert(200).json();
@@ -572,7 +572,7 @@ async fn verifications_belong_to_their_project(world: World) {
     client.read(unknown).await.assert_problem(404, "check_not_found");
     client.next(unknown).await.assert_problem(404, "check_not_found");
     client.redeem(unknown, "code").await.assert_problem(404, "check_not_found");
-    // A step is no verification, and a verification is no check of a method.
+    // The id of a step's check does not identify a verification, and vice versa.
     let step = text(&client.get(id).await["steps"][0], "check_id").to_owned();
     client.read(&step).await.assert_problem(404, "check_not_found");
     let token = world.token(&client.project.client_id, &client.project.client_secret, "secure_sna").await;
@@ -669,7 +669,7 @@ async fn concurrent_requests_start_one_step(world: World) {
     assert!(receiver.is_quiet());
 }
 
-/// An SMS of the last millisecond is processed while others observe the expiry.
+/// An SMS of the last millisecond is processed while other requests observe the expiry.
 async fn sms_at_the_deadline_ends_the_verification_once(world: World) {
     let second = world.second_node().await;
     let settings = json!({"methods": ["reverse_sms"], "ttl": 60});
@@ -708,7 +708,7 @@ async fn sms_at_the_deadline_ends_the_verification_once(world: World) {
     assert!(receiver.is_quiet());
 }
 
-/// The code with which the hosted page returns to the backend.
+/// The hosted page returns to the backend with this code.
 async fn completion_code_can_be_redeemed_again(world: World) {
     let client = VerificationClient::configured(&world, json!({"methods": ["reverse_sms"]})).await;
     let redirect_url = "https://shop.example/back?cart=7";
@@ -739,13 +739,13 @@ async fn completion_code_can_be_redeemed_again(world: World) {
     let again = client.redeem(id(&created), code).await.assert(200);
     assert_eq!((again.header("idempotent-replayed"), again.json()), (Some("true"), completed));
     client.redeem(id(&created), "wrong").await.assert_problem(400, "code_invalid");
-    // The code of one verification is no code of another.
+    // The code of one verification is invalid for another.
     let created = client.create(&json!({"phone_number": EVEN})).await;
     client.send_sms(&created, EVEN).await;
     client.redeem(id(&created), code).await.assert_problem(400, "code_invalid");
 }
 
-/// The simulated user of a project with `auto_reply` sends the SMS of a step, too.
+/// With the setting `auto_reply`, the simulated user also sends the SMS of a verification's step.
 async fn automatic_replies_end_a_step(world: World) {
     let client = VerificationClient::new(&world, json!({"configuration": {"reverse_sms": {"auto_reply": true}}})).await;
     let first_step = client.create(&json!({"phone_number": EVEN, "methods": ["reverse_sms"]})).await;
@@ -776,7 +776,7 @@ async fn verification_is_pending_with_its_step(world: World) {
     assert_completed(&client.get(id(&created)).await, true, "reverse_sms");
 }
 
-/// Two devices open the link at once, and `next` comes during the chain.
+/// Two devices open the link at once, and the backend calls `next` during the redirect chain.
 async fn two_devices_and_next_during_the_chain_end_a_step_once(world: World) {
     ScriptedOperator::of(&world);
     let second = world.second_node().await;
@@ -786,7 +786,7 @@ async fn two_devices_and_next_during_the_chain_end_a_step_once(world: World) {
     for round in 0..4 {
         let created = client.create(&json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
         let (one, other) = join(client.open(&created, EVEN), client.open(&created, EVEN)).await;
-        // The later of the two replaces the state of the earlier.
+        // The later device replaces the `state` of the earlier one.
         let states = [&one, &other].map(redirect_state);
         let returns = states.each_ref().map(|state| Request::get(&callback(state)));
         let [first_return, second_return] = returns;
@@ -809,7 +809,7 @@ async fn two_devices_and_next_during_the_chain_end_a_step_once(world: World) {
         assert_eq!((silent, now["steps"].as_array().unwrap().len() <= 2), (1, true), "{now}");
         if is_open(&now) {
             if now["next_step"]["method"] == "secure_sna" {
-                // Neither device came back with a valid state.
+                // Neither device has returned with a valid `state`, so the step is still open.
                 let give_up = client.next_request(id(&created)).json(&json!({"method": "secure_sna"}));
                 now = world.send(give_up).await.assert(200).json();
             }

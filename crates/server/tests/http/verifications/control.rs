@@ -1,5 +1,5 @@
-//! What a backend may do with an open verification: name methods to give up, repeat requests, cancel; and the races with
-//! its user.
+//! Tests what a backend can do with an open verification: give up a method, repeat requests and cancel. Also tests
+//! races with the user.
 
 use futures_util::future::join_all;
 use jiff::SignedDuration;
@@ -67,17 +67,17 @@ async fn repeated_next_with_a_key_is_replayed(world: World) {
     world.send(other_body).await.assert_problem(422, "idempotency_key_reused");
     assert!(is_open(&client.get(id(&created)).await));
 
-    // A request without effect is replayed, too.
+    // A request that changed nothing is replayed, too.
     let unchanged = || keyed("b").json(&json!({"method": "secure_sna"}));
     let first = world.send(unchanged()).await.assert(200);
     let again = world.send(unchanged()).await.assert(200);
     assert_eq!((again.header("idempotent-replayed"), &again.body), (Some("true"), &first.body));
-    // Another key is another request.
+    // With another key, the same request is processed again.
     let ended = world.send(keyed("c")).await.assert(200);
     assert_eq!(text(&ended.json(), "error_code"), "methods_exhausted");
     let again = world.send(keyed("c")).await.assert(200);
     assert_eq!((again.header("idempotent-replayed"), &again.body), (Some("true"), &ended.body));
-    // A caller is authorised before its key is looked at.
+    // The caller is authorised before its idempotency key is looked up.
     let stranger = VerificationClient::of(&world, world.project("Other", json!({})).await).await;
     let foreign = Request::post(&format!("{}/next", path(id(&created)))).bearer(&stranger.token);
     world.send(foreign.header("Idempotency-Key", "a")).await.assert_problem(403, "forbidden");
@@ -97,7 +97,7 @@ async fn burst_of_next_gives_up_one_step(world: World) {
         let now = client.get(id(&created)).await;
         assert_eq!(steps(&now), [("secure_sna", "ERROR", "given_up"), ("reverse_sms", "ACCEPTED", "")], "{round}");
         world.advance(SignedDuration::from_secs(2));
-        // The same for the last step: all get the end.
+        // The same for the last step: all requests get the concluded verification.
         let nodes = [world.node.address, second.address].into_iter().cycle().take(6);
         for answer in join_all(nodes.map(|node| send_to(node, client.next_request(id(&created))))).await {
             assert_eq!(text(&answer.assert(200).json(), "error_code"), "methods_exhausted", "{round}");
@@ -112,7 +112,7 @@ async fn read_status(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&answer[..length]).chars().take("HTTP/1.1 200".len()).collect()
 }
 
-/// Arrives with others, and is processed when a later step has long begun.
+/// The request is sent during the first step, but its body is received when a later step has begun.
 async fn delayed_next_gives_up_no_later_step(world: World) {
     let client = VerificationClient::sandbox(&world).await;
     let created = client.create(&json!({"phone_number": EVEN})).await;
@@ -165,7 +165,7 @@ async fn verdict_wins_over_next(world: World) {
         );
         assert_completed(&redeemed.assert(200).json(), true, "secure_sna");
         given_up.assert(200);
-        // It may come after the end.
+        // The request may arrive after the verification has ended.
         assert!([200, 409].contains(&plain.status), "{round}: {}", plain.text());
         assert_completed(&client.get(id(&created)).await, true, "secure_sna");
         world.advance(SignedDuration::from_secs(2));
@@ -183,7 +183,7 @@ async fn cancelled_verification_ends_at_once(world: World) {
     assert_eq!(steps(&cancelled), [("secure_sna", "ERROR", "given_up")]);
     assert_eq!(receiver.next().await.json(), cancelled);
     client.redeem(id(&created), &code).await.assert_problem(409, "check_already_completed");
-    // It can be repeated, and changes no other end.
+    // Cancelling can be repeated. It does not change a verification that has ended otherwise.
     assert_eq!(world.send(client.cancel_request(id(&created))).await.assert(200).json(), cancelled);
     let created = client.create(&json!({"phone_number": EVEN})).await;
     let code = client.complete_redirect(&created, EVEN).await;
@@ -195,7 +195,7 @@ async fn cancelled_verification_ends_at_once(world: World) {
     assert!(receiver.is_quiet());
 }
 
-/// A code or an SMS that arrives while the backend cancels.
+/// A code or an SMS arrives while the backend cancels.
 async fn cancel_and_a_result_end_a_verification_once(world: World) {
     ScriptedOperator::of(&world);
     let second = world.second_node().await;
@@ -313,7 +313,7 @@ async fn numbers_may_be_written_as_people_write_them(world: World) {
         let locale = body.get("locale").map(|_| "pt-BR");
         assert_eq!(view.locale.as_ref().map(ringtrue_domain::verification::Locale::as_str), locale, "{body}");
     }
-    // Only here: the other products take E.164.
+    // Only verifications accept this format. The other products require E.164.
     let token = world.token(&client.project.client_id, &client.project.client_secret, "reverse_sms").await;
     let body = json!({"phone_number": "+990 1234 567 00"});
     let request = Request::post("/v1/number-verification/reverse-sms-checks").bearer(&token).json(&body);
@@ -326,7 +326,7 @@ async fn address_that_is_not_mobile_leaves_secure_sna_out(world: World) {
     for (device_ip, methods) in [
         ("198.51.100.7", &json!(["reverse_sms"])),
         ("203.0.113.7", &both),
-        // Unknown addresses may be mobile.
+        // An unknown address may be mobile.
         ("192.0.2.7", &both),
     ] {
         let created = client.create(&json!({"phone_number": EVEN, "device_ip": device_ip})).await;

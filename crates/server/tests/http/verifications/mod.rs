@@ -1,4 +1,4 @@
-//! Verifications, and their hosted page.
+//! Tests verifications and their hosted page.
 
 pub mod api;
 pub mod control;

@@ -1,4 +1,4 @@
-//! The hosted page of verifications, as browsers use it.
+//! Tests the hosted page of verifications, as browsers use it.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::{
 const EVEN: &str = "+990123456700";
 const ODD: &str = "+990123456701";
 const SHOP: &str = "https://shop.example/back?cart=1";
-/// An address of the sandbox that is not mobile.
+/// A sandbox address that does not belong to a mobile network.
 const WIFI: &str = "198.51.100.7";
 
 on_both_stores!(
@@ -52,7 +52,7 @@ on_both_stores!(
 );
 on_both_databases!(visitors_are_limited_apart);
 
-/// A project, and browsers of its end-users.
+/// A project whose end-users visit hosted pages with browsers.
 struct Shop<'a> {
     world: &'a World,
     project: Arc<Project>,
@@ -89,7 +89,7 @@ impl<'a> Shop<'a> {
         Some(redeemed.verification)
     }
 
-    /// Sends the SMS of the current step.
+    /// Sends the SMS that the current step asks for.
     async fn text(&self, from: &str, verification: &Verification) {
         let Some(StepInstructions::ReverseSms { receiver, sms_body }) = self.read(verification).await.next_step else {
             panic!("no SMS is expected");
@@ -126,7 +126,7 @@ impl<'a> Shop<'a> {
         Started::new(self.send(navigation(&leave).header("Cookie", cookie)).await)
     }
 
-    /// Asserts the name of the page's state in a browser.
+    /// Asserts the state that the page shows to a browser without cookies. Returns the page.
     async fn expect_state(&self, path: &str, state: &str) -> String {
         let page = self.send(navigation(path)).await.assert(200);
         assert_page(&page);
@@ -138,14 +138,14 @@ impl<'a> Shop<'a> {
 
 /// A silent check that a browser has begun.
 pub struct Started {
-    /// For the operator.
+    /// The `state` parameter sent to the operator.
     pub state: String,
-    /// With the key of the browser.
+    /// Cookie with the browser's key.
     pub cookie: String,
 }
 
 impl Started {
-    /// From the page that goes to the operator.
+    /// Reads them from the page that sends the browser to the operator.
     #[track_caller]
     pub fn new(response: HttpResponse) -> Self {
         let response = response.assert(200);
@@ -157,13 +157,13 @@ impl Started {
         Started { state, cookie: cookie_of(&response) }
     }
 
-    /// The request with which the browser comes back.
+    /// Builds the request with which the browser returns from the operator.
     pub fn come_back(&self) -> Request {
         Request::get(&callback(&self.state)).header("Cookie", &self.cookie)
     }
 }
 
-/// Name and value of the cookie that a response sets.
+/// Returns name and value of the cookie that a response sets.
 #[track_caller]
 pub fn cookie_of(response: &HttpResponse) -> String {
     let cookie = response.header("set-cookie").expect("a cookie");
@@ -172,7 +172,7 @@ pub fn cookie_of(response: &HttpResponse) -> String {
     cookie.split(';').next().unwrap().to_owned()
 }
 
-/// A request to which a page of ours sends a tab.
+/// Builds a request as a browser sends it when one of our own pages navigates to the path.
 pub fn navigation(path: &str) -> Request {
     let request = Request::get(path).header("Sec-Fetch-Site", "same-origin");
     request.header("Sec-Fetch-Mode", "navigate").header("Sec-Fetch-Dest", "document")
@@ -192,7 +192,7 @@ fn with_redirect(phone_number: &str) -> CreateVerification {
     CreateVerification { redirect_url: Some(SHOP.to_owned()), ..request(phone_number, &[]) }
 }
 
-/// Asserts what holds for every page.
+/// Asserts headers and content that every page must have.
 #[track_caller]
 fn assert_page(response: &HttpResponse) {
     assert_eq!(response.header("content-type"), Some("text/html; charset=utf-8"));
@@ -226,14 +226,14 @@ async fn chain_with_a_redirect_url_ends_at_the_shop(world: World) {
     let get = |name: &str| parameters.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str());
     assert_eq!(get("verification_id"), Some(verification.check.id.to_string().as_str()));
 
-    // What a browser says proves nothing: only the backend concludes the verification.
+    // The browser's return alone proves nothing: only the backend concludes the verification, by redeeming the code.
     shop.expect_state(&path, "confirming").await;
     let again = shop.send(navigation(&format!("{path}/silent"))).await.assert(303);
     assert_eq!(again.header("location"), Some(path.as_str()), "the chain does not start again");
     let redeemed = shop.redeem(&verification, get("code").unwrap()).await.unwrap();
     assert_eq!(redeemed.check.status(), CheckStatus::Completed);
     assert!(redeemed.check.verdict().unwrap().matched);
-    // No other tab gets a second code, not even in the same browser.
+    // No other tab gets a second code, not even one in the same browser.
     for cookie in ["", started.cookie.as_str()] {
         let done = shop.send(navigation(&path).header("Cookie", cookie)).await.assert(200).text();
         assert!(done.contains("data-state=\"done\""), "{done}");
@@ -241,7 +241,7 @@ async fn chain_with_a_redirect_url_ends_at_the_shop(world: World) {
     }
 }
 
-/// Somebody else's phone must not finish what a browser began, whatever it is made to open.
+/// Another person's phone must not finish a silent check that this browser began, whatever URL it is made to open.
 async fn return_of_another_browser_changes_nothing(world: World) {
     let operator = ScriptedOperator::of(&world);
     let shop = Shop::new(&world).await;
@@ -266,7 +266,7 @@ async fn return_of_another_browser_changes_nothing(world: World) {
         }
         assert_eq!(operator.returned_devices().len(), before, "the operator was not asked");
         assert_eq!(shop.status(&verification).await, CheckStatus::Pending);
-        // The browser that began is not disturbed.
+        // The browser that began the check can still finish it.
         shop.send(started.come_back()).await.assert(302);
         let state = if has_redirect_url { "confirming" } else { "done" };
         shop.expect_state(&path, state).await;
@@ -279,7 +279,7 @@ async fn begun_chain_does_not_start_again_by_itself(world: World) {
     let (_, path) = shop.create(with_redirect("+990123456798")).await;
     let silent = format!("{path}/silent");
     let first = shop.start_silent(&silent).await;
-    // Reload, the back button and a second visit.
+    // A reload, the back button or a second visit does not start the check again.
     for cookie in ["", first.cookie.as_str()] {
         let again = shop.send(navigation(&silent).header("Cookie", cookie)).await.assert(303);
         assert_eq!(again.header("location"), Some(path.as_str()));
@@ -289,25 +289,25 @@ async fn begun_chain_does_not_start_again_by_itself(world: World) {
     assert!(!page.contains("http-equiv") && !page.contains("data-operator"), "{page}");
     assert!(page.contains(">Try again</button>") && page.contains(">Try another way</button>"), "{page}");
 
-    // A permit is for one start, in the browser that pressed the button.
+    // A permit allows one start, and only in the browser that pressed the button.
     let permitted = shop.submit(&silent, &[]).await.assert(303);
     let (leave, cookie) = (permitted.header("location").unwrap().to_owned(), cookie_of(&permitted));
     shop.send(navigation(&leave)).await.assert(303);
     shop.send(navigation(&leave).header("Cookie", &first.cookie)).await.assert(303);
     let second = Started::new(shop.send(navigation(&leave).header("Cookie", &cookie)).await);
     shop.send(navigation(&leave).header("Cookie", &cookie)).await.assert(303);
-    // Clients without `Sec-Fetch` headers have the permit and the cookie.
+    // Clients without `Sec-Fetch` headers can start with the permit and the cookie.
     let third = shop.submit(&silent, &[]).await.assert(303);
     let request = Request::get(third.header("location").unwrap()).header("Cookie", cookie_of(&third));
     let third = Started::new(shop.send(request).await);
-    // A return that another one has replaced leads back to the page.
+    // The third start has replaced the second, so the second browser's return only leads back to the page.
     let replaced = shop.send(second.come_back()).await.assert(302);
     assert_eq!(replaced.header("location"), Some(format!("{}{path}", world.node.base_url).as_str()));
     shop.expect_state(&path, "elsewhere").await;
     assert!(shop.send(third.come_back()).await.assert(302).header("location").unwrap().starts_with(SHOP));
 }
 
-/// A computer that shows the QR code, while the phone runs the silent check.
+/// A computer shows the QR code, while the phone runs the silent check.
 async fn other_browsers_wait_for_the_one_that_began(world: World) {
     ScriptedOperator::of(&world);
     let shop = Shop::new(&world).await;
@@ -323,7 +323,7 @@ async fn other_browsers_wait_for_the_one_that_began(world: World) {
     let own = shop.send(navigation(&path).header("Cookie", &phone.cookie)).await.assert(200).text();
     assert!(own.contains("<body data-state=\"stalled\""), "{own}");
 
-    // After a time, it can take over.
+    // After eight seconds, the computer can start the check itself.
     world.advance(SignedDuration::from_secs(7));
     shop.expect_state(&path, "elsewhere").await;
     world.advance(SignedDuration::from_secs(1));
@@ -331,7 +331,7 @@ async fn other_browsers_wait_for_the_one_that_began(world: World) {
     let page = shop.expect_state(&path, "stalled").await;
     assert!(page.contains(">Try again</button>"), "{page}");
 
-    // The phone tries again. A browser that has begun earlier waits, too.
+    // The phone starts again with a new key. The browser with the earlier key waits, too.
     let again = shop.press_button(&silent).await;
     shop.expect_state(&path, "elsewhere").await;
     let earlier = shop.send(navigation(&path).header("Cookie", &phone.cookie)).await.assert(200).text();
@@ -349,7 +349,7 @@ async fn two_tabs_of_one_browser_do_not_disturb_each_other(world: World) {
         let (verification, path) = shop.create(created).await;
         let silent = format!("{path}/silent");
         let first = shop.press_button(&silent).await;
-        // The other tab tries again, before the first comes back.
+        // The other tab starts again before the first tab returns.
         let form = Request::post(&silent).header("Sec-Fetch-Site", "same-origin").header("Cookie", &first.cookie);
         let permitted = shop.send(form.form(&[])).await.assert(303);
         let leave = navigation(permitted.header("location").unwrap()).header("Cookie", &first.cookie);
@@ -360,13 +360,13 @@ async fn two_tabs_of_one_browser_do_not_disturb_each_other(world: World) {
             let back = shop.send(first.come_back()).await.assert(302);
             assert_eq!(back.header("location"), Some(page.as_str()));
         }
-        // Another browser learns nothing.
+        // Another browser does not get the result.
         shop.send(Request::get(&callback(&first.state))).await.assert_problem(403, "forbidden");
         assert_eq!(shop.status(&verification).await, CheckStatus::Pending);
         let back = shop.send(second.come_back()).await.assert(302);
         let target = if has_redirect_url { SHOP } else { page.as_str() };
         assert!(back.header("location").unwrap().starts_with(target));
-        // The first tab shows what the second reached.
+        // The first tab shows the result of the second.
         let back = shop.send(first.come_back()).await.assert(302);
         assert_eq!(back.header("location"), Some(page.as_str()));
         let state = if has_redirect_url { "confirming" } else { "done" };
@@ -386,7 +386,7 @@ async fn lost_return_is_given_again_to_its_browser(world: World) {
     let own = shop.send(navigation(&path).header("Cookie", &started.cookie)).await.assert(200).text();
     let link = format!("href=\"{}\"", location.replace('&', "&#38;"));
     assert!(own.contains(&link) && !own.contains("data-return-to"), "{own}");
-    // So is one that comes back twice.
+    // A browser that returns twice is also led back to the page.
     let again = shop.send(started.come_back()).await.assert(302);
     assert_eq!(again.header("location"), Some(format!("{}{path}", world.node.base_url).as_str()));
     assert!(shop.redeem(&verification, &code).await.is_some());
@@ -418,7 +418,7 @@ async fn users_end_verifications(world: World) {
 async fn wrong_number_is_asked_before_and_after_the_start(world: World) {
     ScriptedOperator::of(&world);
     let shop = Shop::new(&world).await;
-    // Without a redirect URL, in an old browser, and in one that would start by itself.
+    // Cases: without a redirect URL, in an old browser, and in a browser in which the page would start by itself.
     for (created, visit, is_linked, has_begun) in [
         (request(EVEN, &[]), navigation as fn(&str) -> Request, true, false),
         (request(EVEN, &[]), navigation, true, true),
@@ -459,7 +459,7 @@ async fn only_method_is_given_up_after_a_question(world: World) {
         shop.expect_state(&path, "failed").await;
         assert_eq!(shop.read(&verification).await.check.error_code().unwrap().into_str(), "given_up");
     }
-    // With another method there is nothing to ask.
+    // If another method is left, the page does not ask for confirmation.
     let (_, path) = shop.create(request(EVEN, &[])).await;
     let page = shop.expect_state(&format!("{path}?ask=give_up"), "silent").await;
     assert!(page.contains("Try another way") && !page.contains("name=\"reason\""), "{page}");
@@ -521,7 +521,7 @@ async fn looking_changes_nothing(world: World) {
             Request::new("HEAD", &silent),
             navigation(&silent).header("Sec-Purpose", "prefetch;prerender"),
             navigation(&silent).header("Purpose", "prefetch"),
-            // A scanner that follows the refresh of the page, an image, a script, a link of another site.
+            // Requests of a scanner that follows the page's refresh, of an image, a script, and a link on another site.
             Request::get(&silent),
             fetch(&silent, "cross-site", "no-cors", "image"),
             fetch(&silent, "same-origin", "no-cors", "image"),
@@ -547,7 +547,7 @@ async fn looking_changes_nothing(world: World) {
     assert!(operator.returned_devices().is_empty());
 }
 
-/// A page that starts by itself must not send a browser to a start that is refused, again and again.
+/// A page that starts by itself must not send a browser to a refused start in an endless loop.
 async fn refused_start_leads_to_the_button(world: World) {
     ScriptedOperator::of(&world);
     let shop = Shop::new(&world).await;
@@ -569,7 +569,7 @@ async fn refused_start_leads_to_the_button(world: World) {
     assert!(back.header("location").unwrap().starts_with(SHOP));
 }
 
-/// A browser that blocks cookies cannot start the silent check. The page says so.
+/// A browser that blocks cookies cannot start the silent check. The page asks the user to allow them.
 async fn blocked_cookies_are_named(world: World) {
     let operator = ScriptedOperator::of(&world);
     let shop = Shop::new(&world).await;
@@ -589,13 +589,13 @@ async fn blocked_cookies_are_named(world: World) {
         assert_eq!(shop.status(&verification).await, CheckStatus::Accepted);
         let unasked = shop.expect_state(&path, "silent").await;
         assert!(!unasked.contains("Allow cookies"), "{unasked}");
-        // Another browser has begun, and was not answered.
+        // The hint is also shown if another browser has started the check and the operator has not answered.
         shop.press_button(&format!("{path}/silent")).await;
         assert!(press().await.contains("Allow cookies for this page"));
         world.advance(SignedDuration::from_secs(8));
         let page = press().await;
         assert!(page.contains("Allow cookies for this page") && page.contains("No answer yet"), "{page}");
-        // A permit that was used says nothing about cookies.
+        // A refusal because of a used permit must not show the hint about cookies.
         let permitted = shop.submit(&format!("{path}/silent"), &[]).await.assert(303);
         let (leave, cookie) = (permitted.header("location").unwrap().to_owned(), cookie_of(&permitted));
         let leave = || navigation(&leave).header("Cookie", &cookie);
@@ -640,7 +640,7 @@ async fn events_say_when_the_state_changed(world: World) {
     }
 }
 
-/// The console's policy permits only its own pages in the frame of the handset.
+/// The console's content security policy permits only its own pages in the handset's frame.
 #[tokio::test]
 async fn framed_page_opens_the_shop_in_another_tab() {
     let world = World::sqlite().await;
@@ -697,7 +697,7 @@ async fn button_verifies_without_a_redirect_url(world: World) {
     }
 }
 
-/// A phone shows its own result, a computer that of another device.
+/// A phone shows its own result. A computer shows the result of another device.
 async fn mismatch_is_worded_for_the_device(world: World) {
     const PIXEL: &str = "Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 Chrome/140.0.0.0 Mobile";
     const IPHONE: &str = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148";
@@ -771,7 +771,7 @@ async fn unknown_and_tampered_tokens_are_not_found() {
             let response = shop.send(request).await.assert(404);
             assert_page(&response);
             assert!(!response.text().contains("Nordwind") && !response.text().contains("<b>"), "{}", response.text());
-            // Guesses are limited by address and second.
+            // Wrong tokens are limited by address and second.
             world.advance(SignedDuration::from_secs(1));
         }
     }
@@ -794,7 +794,7 @@ async fn visits_are_limited() {
     }
 }
 
-/// Somebody who has the link, and reads or starts as often as possible, does not stop the user.
+/// A stranger who has the link and visits the page or starts the check as often as possible does not lock out the user.
 async fn visitors_are_limited_apart(database: Database) {
     let world = World::with(database, |config| {
         config.rate_limits.device_visits = 20;
@@ -811,13 +811,14 @@ async fn visitors_are_limited_apart(database: Database) {
         shop.send(from(navigation(&path), hammer)).await;
     }
     shop.send(from(navigation(&path), hammer)).await.assert(429);
-    // Behind the same address, as on a mobile network: starts are not counted as visits.
+    // Another user behind the same address, as on a mobile network, can still start: starts and visits have separate
+    // limits.
     let started = Started::new(shop.send(from(navigation(&silent), hammer)).await);
     for _ in 0..25 {
         shop.send(from(navigation(&silent), hammer)).await;
     }
     shop.send(from(navigation(&silent), hammer)).await.assert(429);
-    // A browser with a key is counted by it, one at another address by that. An invented key does not count.
+    // A browser with a valid key has its own limit. Without a valid key, the limit is that of its address.
     let known = navigation(&silent).header("Cookie", &started.cookie);
     shop.send(from(known, hammer)).await.assert(303);
     shop.send(from(navigation(&path).header("Cookie", &started.cookie), hammer)).await.assert(200);
@@ -827,7 +828,7 @@ async fn visitors_are_limited_apart(database: Database) {
     shop.send(from(navigation(&silent), "203.0.113.10")).await.assert(303);
 }
 
-/// Browsers accept cookies with this prefix from this host only, and over TLS.
+/// Browsers accept cookies with the `__Host-` prefix only from this host and over TLS.
 #[tokio::test]
 async fn key_of_the_browser_is_a_host_cookie() {
     let base_url = BaseUrl::parse("https://eu.verify.example").unwrap();
@@ -841,7 +842,7 @@ async fn key_of_the_browser_is_a_host_cookie() {
     assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Lax; Secure; Max-Age=120"), "{cookie}");
 }
 
-/// Clients without `Sec-Fetch` headers cannot show that the page sent them, and get a button.
+/// Clients without `Sec-Fetch` headers cannot prove that our page sent them, so the page shows a button.
 async fn old_browsers_get_a_button(world: World) {
     ScriptedOperator::of(&world);
     let shop = Shop::new(&world).await;

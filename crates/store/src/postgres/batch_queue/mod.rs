@@ -1,28 +1,28 @@
-//! Group commit: a batch queue collects operations of one kind and runs them as one transaction.
+//! Group commit: a batch queue collects operations of one kind, and runs them in one transaction.
 //!
-//! Operations that arrive while a batch commits join the next one. Each caller gets its result after its own batch is
+//! Operations that arrive while a batch commits join the next batch. Each caller gets its result after its own batch is
 //! durable. A batch costs about one round trip, whatever its size: `begin`, the statements and `commit` are pipelined,
-//! with an array of values for each parameter (`unnest`).
+//! and each parameter is an array with a value for each operation (`unnest`).
 //!
-//! A bad row fails only its own caller: a batch that fails because of its rows is split in halves, each in its own
-//! transaction, until the bad operation is alone. If the server is unavailable, the whole batch fails.
+//! An invalid row fails only its own caller. If a batch fails because of its rows, it is split into halves, each with
+//! its own transaction, until the invalid operation is alone. If the server is unavailable, the whole batch fails.
 //!
-//! The queue is bounded, and so is the time that a caller waits. An operation whose caller has gone is skipped if its
-//! batch has not started, and completed otherwise.
+//! The length of the queue and the time that a caller waits are limited. If a caller stops waiting before its batch has
+//! started, its operation is skipped. If the caller stops waiting later, the operation is still completed.
 //!
 //! # Adding an operation
 //!
-//! Implement [`BatchedOperation`]. Statements whose rows decide about later ones go into
-//! [`run`](PipelinedTransaction::run), the last statements go with [`commit`](PipelinedTransaction::commit): each of
-//! the two is one round trip, `begin` and `commit` included. A statement writes one table, as
+//! Implement [`BatchedOperation`]. If later statements depend on the rows of a statement, pass it to
+//! [`run`](PipelinedTransaction::run). Pass the last statements to [`commit`](PipelinedTransaction::commit). Each of
+//! the two calls is one round trip, including `begin` and `commit`. A statement writes one table, as
 //! `insert ... select from unnest`, `update ... from unnest` or `delete ... using unnest`.
 //!
-//! Batches of several nodes cannot deadlock, because every operation writes its tables in the same order
-//! (`idempotency_keys`, `checks`, `callbacks`, `callback_attempts`, `deadlines`, `redirect_sessions`, `usage_counters`,
-//! `usage_days`) and the rows of a table in the order of their keys. A statement visits rows in the order of its
-//! arrays, because batch sessions allow only nested loops over `unnest`. Operations on the same check run in separate
-//! transactions: `PostgreSQL` updates no row twice in one statement, and a second statement would lock out of order. A
-//! batch that meets a deadlock with another statement is repeated.
+//! Batches of several nodes cannot deadlock. Every operation writes its tables in the same order (`idempotency_keys`,
+//! `checks`, `callbacks`, `callback_attempts`, `deadlines`, `redirect_sessions`, `usage_counters`, `usage_days`), and
+//! the rows of a table in the order of their keys. A statement visits rows in the order of its arrays, because batch
+//! sessions allow only nested loops over `unnest`. Operations on the same check run in separate transactions:
+//! `PostgreSQL` does not update a row twice in one statement, and a second statement would lock rows out of order. If a
+//! batch deadlocks with a statement outside the queue, it is repeated.
 
 mod pipeline;
 
@@ -54,34 +54,35 @@ use pipeline::BatchSession;
 pub(super) use pipeline::{BatchStatement, CounterSlot, PipelinedTransaction, rows_by_id, to_rows, update_counters};
 
 const QUEUE_CAPACITY: usize = 8_192;
-/// Attempts of a batch whose transaction conflicts with others.
+/// Maximum number of attempts for a batch whose transaction conflicts with concurrent ones.
 const MAX_ATTEMPTS: u32 = 6;
-/// Delay before the third attempt, doubled before each further one. Tables that are distributed one after the other
-/// conflict for longer than a few transactions take.
+/// Delay before the third attempt. It doubles before each further attempt. While Citus distributes the tables one after
+/// the other, conflicts last longer than a few transactions.
 const CONFLICT_DELAY: Duration = Duration::from_millis(25);
-/// Limit of a call, from the queue to the durable commit.
+/// Time limit of a call, from entering the queue to the durable commit.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How a batch of an operation runs.
+/// Defines how a batch of operations runs. Each kind of operation has its own queue.
 pub(super) trait BatchedOperation: Operation + Sized {
     const NAME: &'static str;
     const MAX_BATCH_SIZE: usize = 1_024;
-    /// With two connections, one prepares the next batch while the other commits.
+    /// Number of workers, each with its own connection. With two, one prepares the next batch while the other commits.
     const CONNECTIONS: usize = 1;
-    /// Counter slot of the queue's first connection. Further connections use the next slots: two connections with the
-    /// same slot would wait for each other's commits.
+    /// Counter slot of the queue's first connection. Each further connection uses the next slot: two connections with
+    /// the same slot would update the same counter rows and wait for each other's commits.
     const FIRST_COUNTER_SLOT: i16 = 0;
 
     fn queue(queues: &BatchQueues) -> &BatchQueue<Self>;
 
-    /// The check whose rows the operation changes. `None`: the operation changes no rows that others change.
+    /// Returns the check whose rows the operation changes. `None`: no other operation changes the same rows.
     fn changed_check(&self) -> Option<CheckId> {
         None
     }
 
-    /// Runs the non-empty `batch` in one transaction, and commits it. Returns the outputs in the order of the batch.
+    /// Runs the non-empty `batch` in one transaction, and commits it. Returns one output for each operation, in the
+    /// same order.
     ///
-    /// The batch is in the order of [`changed_check`](Self::changed_check), and contains each check once.
+    /// The batch is sorted by [`changed_check`](Self::changed_check), and contains each check at most once.
     fn run(
         batch: &[&Self],
         tx: &mut PipelinedTransaction<'_>,
@@ -90,13 +91,13 @@ pub(super) trait BatchedOperation: Operation + Sized {
 
 #[derive(Debug)]
 pub(super) enum BatchError {
-    /// One of the operations is invalid, or concerns a server that is down. The others may succeed without it.
+    /// An operation is invalid, or needs a Citus worker that is down. The other operations may succeed without it.
     Rows(StoreError),
-    /// A number has reached its limit.
+    /// A phone number has reached its limit of checks.
     NumberLimitReached,
-    /// The transaction was rolled back because of a concurrent one.
+    /// The transaction was rolled back because it conflicted with a concurrent one.
     Conflict(StoreError),
-    /// The server failed, and the outcome may be unknown.
+    /// The server failed. The transaction may or may not have been committed.
     Server(StoreError),
 }
 
@@ -112,14 +113,16 @@ impl From<tokio_postgres::Error> for BatchError {
     }
 }
 
-/// Citus forwards only the code and the message, in which the name of the table has the number of the shard.
+/// Tells whether a phone number is over its limit, which shows as a violated `not null` constraint of `number_limits`.
+/// Searches the message, because Citus forwards only the code and the message of a worker's error. The message has the
+/// name of the shard, which begins with the name of the table.
 fn is_number_limit_reached(error: &tokio_postgres::Error) -> bool {
     error.as_db_error().is_some_and(|error| {
         *error.code() == SqlState::NOT_NULL_VIOLATION && error.message().contains("\"number_limits")
     })
 }
 
-/// Whether a server could not reach another one. The shards of the others can still be changed.
+/// Whether the coordinator could not reach a Citus worker. Rows on the other workers can still be changed.
 fn is_outage_of_worker(error: &tokio_postgres::Error) -> bool {
     error.as_db_error().is_some_and(|error| error.code().code().starts_with("08"))
 }
@@ -132,7 +135,7 @@ impl BatchError {
     fn into_store_error(self) -> StoreError {
         match self {
             BatchError::Rows(error) | BatchError::Conflict(error) | BatchError::Server(error) => error,
-            // The operation handles it.
+            // `InsertCheck::run` handles this error itself.
             BatchError::NumberLimitReached => StoreError::Refused("the limit of a number is reached".to_owned()),
         }
     }
@@ -143,7 +146,7 @@ struct QueuedOperation<O: BatchedOperation> {
     reply: oneshot::Sender<Result<O::Output, StoreError>>,
 }
 
-/// The queue of one kind of operation.
+/// Collects operations of one kind, and runs them in batches.
 #[derive(derive_more::Debug)]
 #[debug("BatchQueue({})", O::NAME)]
 pub(super) struct BatchQueue<O: BatchedOperation> {
@@ -151,7 +154,7 @@ pub(super) struct BatchQueue<O: BatchedOperation> {
 }
 
 impl<O: BatchedOperation> BatchQueue<O> {
-    /// Starts workers on their own connections. They end when the queue is dropped and empty.
+    /// Starts the workers, each on its own connection. They end when the queue is dropped and empty.
     #[expect(clippy::disallowed_methods, reason = "the workers end when the queue is dropped")]
     pub(super) fn start(connector: &PostgresConnector) -> Self {
         let (queue, operations) = mpsc::channel(QUEUE_CAPACITY);
@@ -165,7 +168,7 @@ impl<O: BatchedOperation> BatchQueue<O> {
         BatchQueue { queue }
     }
 
-    /// Runs an operation with the next batch, and returns when the batch is durable.
+    /// Adds an operation to the next batch. Returns its output when the batch is durable.
     pub(super) async fn submit(&self, operation: O) -> Result<O::Output, StoreError> {
         let stopped = || StoreError::Unavailable("the batch worker stopped".to_owned());
         let (reply, result) = oneshot::channel();
@@ -180,17 +183,17 @@ impl<O: BatchedOperation> BatchQueue<O> {
     }
 }
 
-/// Number of operations in batches that are running.
+/// Counts the operations in running batches.
 #[derive(Default)]
 struct InFlight {
     operations: AtomicUsize,
     decreased: Notify,
 }
 
-/// Waits for the next batch. It is empty when the queue is dropped.
+/// Waits for operations and returns them as the next batch. The batch is empty if the queue was dropped.
 ///
-/// Concurrent small batches cost more than they gain, so a second batch starts only if it is as large as the running
-/// one.
+/// Concurrent small batches cost more than they gain. While another batch runs, the next one is therefore collected
+/// until it is as large as the running one.
 async fn collect_batch<O: BatchedOperation>(
     queue: &mut mpsc::Receiver<QueuedOperation<O>>,
     delay: &mut BatchDelay,
@@ -207,7 +210,7 @@ async fn collect_batch<O: BatchedOperation>(
     }
     let opened = Instant::now();
     while !batch.is_empty() && batch.len() < O::MAX_BATCH_SIZE && delay.should_wait(batch.len(), opened) {
-        // A timer is too coarse for microseconds.
+        // Yields instead of sleeping: a timer is too coarse for delays of microseconds.
         yield_now().await;
         while batch.len() < O::MAX_BATCH_SIZE
             && let Ok(queued) = queue.try_recv()
@@ -219,8 +222,8 @@ async fn collect_batch<O: BatchedOperation>(
     batch
 }
 
-/// Splits a batch into parts that contain each check once, in the order of the ids. Of several operations on a check,
-/// the first is in the first part, the second in the second part, and so on.
+/// Splits a batch into parts, so that no part contains a check twice. Each part is sorted by check id. The first
+/// operation on a check is in the first part, the second one in the second part, and so on.
 fn split_by_check<O: BatchedOperation>(operations: &[O]) -> Vec<Vec<(usize, &O)>> {
     let mut sorted: Vec<(usize, &O)> = operations.iter().enumerate().collect();
     sorted.sort_by_key(|(_, operation)| operation.changed_check());
@@ -237,7 +240,7 @@ fn split_by_check<O: BatchedOperation>(operations: &[O]) -> Vec<Vec<(usize, &O)>
     parts
 }
 
-/// Runs the batches of a queue on one connection, which is opened on first use.
+/// Runs batches on one connection, which it opens on first use.
 struct BatchWorker {
     connector: PostgresConnector,
     slot: i16,
@@ -270,7 +273,7 @@ impl BatchWorker {
         }
     }
 
-    /// Returns a result for each operation, after splitting the batch as often as necessary.
+    /// Runs a batch, and splits it as often as necessary. Returns a result for each operation.
     async fn run_batch<O: BatchedOperation>(&mut self, operations: &[O]) -> Vec<Result<O::Output, StoreError>> {
         let mut results: Vec<Option<Result<O::Output, StoreError>>> = operations.iter().map(|_| None).collect();
         let mut unavailable = "the batch did not run".to_owned();
@@ -309,7 +312,7 @@ impl BatchWorker {
         results.into_iter().map(|result| result.unwrap_or_else(failed)).collect()
     }
 
-    /// Runs a part of a batch, again if its transaction conflicts with another one.
+    /// Runs a part of a batch, and repeats it if its transaction conflicts with another one.
     async fn run_repeatedly<O: BatchedOperation>(
         &mut self,
         part: &[(usize, &O)],
@@ -330,7 +333,8 @@ impl BatchWorker {
         }
     }
 
-    /// Runs one transaction. After an error the connection is kept only if its rollback succeeded.
+    /// Runs one transaction. Closes the connection after an error, unless the error is [`BatchError::Rows`] and the
+    /// rollback succeeds.
     async fn run_transaction<O: BatchedOperation>(&mut self, batch: &[&O]) -> Result<Vec<O::Output>, BatchError> {
         let mut session = match self.session.take() {
             Some(session) if !session.client.is_closed() => session,
@@ -371,7 +375,7 @@ impl BatchWorker {
     }
 }
 
-/// A batch queue on a real server, with an operation that injects failures.
+/// Tests a batch queue on a real server, with an operation that injects failures.
 #[cfg(test)]
 mod tests {
     use std::{collections::BTreeSet, env, error::Error};
@@ -387,19 +391,20 @@ mod tests {
     use super::*;
     use crate::url::{StoreAddress, StoreUrl};
 
-    /// Inserts a number: selects existing numbers first, and inserts with the commit.
+    /// Inserts a number, unless it is stored already. The first statement selects the stored numbers; the insert is
+    /// sent together with the commit.
     #[derive(Clone, Debug)]
     enum Put {
         Number(i64),
         Panic,
-        /// A number, followed by a parameter that cannot be encoded.
+        /// Sends a parameter that cannot be encoded after the insert of the number.
         Unencodable(i64),
         /// Inserts nothing.
         Nothing,
     }
 
     impl Operation for Put {
-        /// Whether the number was new.
+        /// Whether the number was inserted.
         type Output = bool;
     }
 
@@ -451,7 +456,7 @@ mod tests {
     /// The tests share one table, so they run one after the other.
     static TABLE_LOCK: Mutex<()> = Mutex::const_new(());
 
-    /// A queue, and a connection of its own for the test.
+    /// Starts a queue, and opens a separate connection for the test.
     #[expect(clippy::disallowed_methods, reason = "the test runner passes the server address")]
     async fn start() -> (BatchQueue<Put>, Client) {
         let server =

@@ -1,4 +1,4 @@
-//! The pipelined transaction of a batch, its statements, and what the statements of several operations share.
+//! Pipelined transactions for batches, their statements, and helpers that several operations share.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,7 +18,7 @@ use crate::{
     row::Row,
 };
 
-/// A constant statement and its parameters, usually arrays with a value for each operation.
+/// A constant SQL text and its parameters. Most parameters are arrays with a value for each operation.
 pub struct BatchStatement<'a> {
     sql: &'static str,
     parameters: Vec<Box<dyn ToSql + Sync + Send + 'a>>,
@@ -35,7 +35,7 @@ impl<'a> BatchStatement<'a> {
         self
     }
 
-    /// Adds the next parameter: an array with a value of each row.
+    /// Adds the next parameter: an array with one value for each row.
     pub fn column<R, T>(self, rows: impl IntoIterator<Item = R>, value: impl Fn(R) -> T) -> Self
     where
         T: ToSql + Sync + Send + 'a,
@@ -43,24 +43,25 @@ impl<'a> BatchStatement<'a> {
         self.with(rows.into_iter().map(value).collect::<Vec<T>>())
     }
 
-    /// Adds an array of ids and an array of their buckets, for a statement that joins a table with rows of values. The
-    /// buckets choose shards, and each id its partition.
+    /// Adds an array of check ids and an array of their buckets, for a statement that joins a table with `unnest`. The
+    /// buckets determine the shards, and each id determines its partition.
     ///
-    /// No range of ids: the planner would expect few rows in it, read all of them and compare each with each value.
+    /// Adds no range of ids: the planner would expect few rows in the range, read all of them, and compare each row
+    /// with each value.
     pub fn keys(self, ids: impl IntoIterator<Item = CheckId>) -> Self {
         let ids: Vec<CheckId> = ids.into_iter().collect();
         self.column(&ids, |id| id.0).column(&ids, |id| id.bucket().number())
     }
 
-    /// As [`keys`](Self::keys), followed by the first id and the last id, for a statement that selects rows by an array
-    /// of ids, which does not choose partitions. The ids must be in order.
+    /// Adds the parameters of [`keys`](Self::keys), the first id and the last id, for a statement with `id = any(...)`.
+    /// Such a condition does not restrict the partitions, but the range of ids does. `ids` must be sorted.
     pub fn keys_and_range(self, ids: &[CheckId]) -> Self {
         let (first, last) = (ids.first().map(|id| id.0), ids.last().map(|id| id.0));
         self.keys(ids.iter().copied()).with(first).with(last)
     }
 }
 
-/// The transaction of a batch. Statements that are passed together are sent together, without waiting for results.
+/// The transaction of a batch. The statements of one call are sent together, without waiting for the result of each.
 pub struct PipelinedTransaction<'a> {
     session: &'a mut BatchSession,
     is_open: bool,
@@ -71,40 +72,40 @@ impl<'a> PipelinedTransaction<'a> {
         PipelinedTransaction { session, is_open: false }
     }
 
-    /// Whether statements have run that are not committed.
+    /// Whether the transaction has run statements that are not committed.
     pub(super) fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// The counters of this connection.
+    /// Returns the counter slot of this connection.
     pub fn slot(&self) -> CounterSlot {
         CounterSlot { number: self.session.slot, is_distributed: self.session.is_distributed }
     }
 
-    /// Runs statements as transactions of their own. Returns the rows of each.
+    /// Runs each statement in its own transaction. Returns the rows of each statement.
     pub async fn run_single(&mut self, calls: &[BatchStatement<'_>]) -> Result<Vec<Vec<PostgresRow>>, BatchError> {
         self.send(None, calls, None).await
     }
 
-    /// Runs statements. Returns the rows of each.
+    /// Runs statements in the transaction, which begins with the first call. Returns the rows of each statement.
     pub async fn run(&mut self, calls: &[BatchStatement<'_>]) -> Result<Vec<Vec<PostgresRow>>, BatchError> {
         let begin = if self.is_open { None } else { Some("begin") };
         self.is_open = true;
         self.send(begin, calls, None).await
     }
 
-    /// Runs the last statements and commits. Another transaction may follow, if the statements have stored nothing.
+    /// Runs the last statements and commits. If they have written nothing, another transaction may follow.
     pub async fn commit(&mut self, calls: &[BatchStatement<'_>]) -> Result<Vec<Vec<PostgresRow>>, BatchError> {
         let begin = if self.is_open { None } else { Some("begin") };
         self.is_open = true;
-        // After a failed statement `commit` rolls back and succeeds, but `send` returns the statement's error. If a
-        // statement cannot be sent, neither is `commit`.
+        // After a failed statement, the server rolls back on `commit` without an error, but `send` returns the error of
+        // the statement. If a statement cannot be sent, `commit` is not sent either.
         let rows = self.send(begin, calls, Some("commit")).await?;
         self.is_open = false;
         Ok(rows)
     }
 
-    /// Discards what the transaction has done. Another transaction may follow.
+    /// Rolls the transaction back. Another transaction may follow.
     pub async fn rollback(&mut self) -> Result<(), BatchError> {
         self.session.client.batch_execute("rollback").await?;
         self.is_open = false;
@@ -148,11 +149,11 @@ async fn query(
     client.query(&statement, &parameters).await
 }
 
-/// Polls all futures once, in order, which sends them in that order; then waits for the results, which arrive in the
-/// same order.
+/// Polls all futures once, in order, so that their requests are sent in this order. Then waits for the results, which
+/// arrive in the same order.
 ///
-/// A future that fails on its first poll was not sent, because a value did not fit its parameter. Then the later ones,
-/// `commit` among them, are not sent either, and the caller rolls back.
+/// A future that fails on its first poll has sent nothing, because a value did not fit its parameter. In this case the
+/// later requests, including `commit`, are not sent, and the caller rolls back.
 async fn await_in_order<T: Unpin, E: Unpin>(mut pending: Vec<BoxFuture<'_, Result<T, E>>>) -> Result<Vec<T>, E> {
     let mut results: Vec<Option<T>> = pending.iter().map(|_| None).collect();
     let (mut is_sent, mut finished) = (false, 0);
@@ -179,7 +180,7 @@ async fn await_in_order<T: Unpin, E: Unpin>(mut pending: Vec<BoxFuture<'_, Resul
     .await
 }
 
-/// A connection with its prepared statements.
+/// A connection for batches, with its prepared statements.
 pub(super) struct BatchSession {
     pub(super) client: Client,
     /// The counter slot of this connection.
@@ -195,7 +196,7 @@ struct PreparedStatement {
 
 impl BatchSession {
     pub(super) async fn start(client: Client, slot: i16, is_distributed: bool) -> Result<Self, tokio_postgres::Error> {
-        // Citus plans with the values of parameters only.
+        // Citus can plan a distributed statement only with the values of its parameters, so it needs custom plans.
         let plans = if is_distributed { "force_custom_plan" } else { "force_generic_plan" };
         client.batch_execute(&format!("set plan_cache_mode = {plans}")).await?;
         Ok(BatchSession { client, slot, is_distributed, statements: HashMap::new() })
@@ -216,13 +217,13 @@ impl BatchSession {
     }
 }
 
-/// The server keeps a prepared statement's first plan. On small tables it may choose the wrong index, which becomes
-/// expensive as the table grows. A statement is therefore prepared again after 4, 16, 64, ... uses.
+/// Whether a statement is due to be prepared again: after 4, 16, 64, ... uses. The server keeps the first plan of a
+/// prepared statement. A plan for a small table may use the wrong index, which becomes expensive when the table grows.
 fn is_replan_due(uses: u32) -> bool {
     uses.is_power_of_two() && uses.trailing_zeros().is_multiple_of(2)
 }
 
-/// Rows by the UUID in their first column.
+/// Maps the UUID in the first column of each row to the row.
 pub fn rows_by_id(rows: &[PostgresRow]) -> Result<HashMap<Uuid, &PostgresRow>, BatchError> {
     rows.iter().map(|row| Ok((row.try_get(0)?, row))).collect()
 }
@@ -248,8 +249,9 @@ macro_rules! update_counters_sql {
 const UPDATE_COUNTERS: [CounterStatements; 2] =
     [update_counters_sql!("usage_counters", "hour"), update_counters_sql!("usage_days", "day")];
 
-/// On Citus, the statement of one counter takes a sixth of the time of a statement with arrays: it goes to its worker
-/// as it is, whereas the rows of arrays are first sent to the workers as intermediate results.
+/// Up to this number of counters, Citus gets a statement for each counter. Such a statement takes a sixth of the time
+/// of a statement with arrays. It is forwarded to one worker as it is, whereas the rows of arrays are first sent to the
+/// workers as intermediate results.
 const MAX_SINGLE_COUNTERS: usize = 6;
 
 struct CounterStatements {
@@ -257,14 +259,15 @@ struct CounterStatements {
     of_one: &'static str,
 }
 
-/// The counters that a connection updates.
+/// Identifies the counter rows that a connection updates. Each connection has its own rows, so that connections do not
+/// wait for each other's locks.
 #[derive(Clone, Copy)]
 pub struct CounterSlot {
     number: i16,
     is_distributed: bool,
 }
 
-/// Updates the hourly and the daily counters.
+/// Returns the statements that update the hourly and the daily counters.
 pub fn update_counters<'a>(
     counts: impl IntoIterator<Item = &'a UsageDelta>,
     slot: CounterSlot,
