@@ -7,7 +7,7 @@ const SOURCE: &str = "api/openapi.yaml";
 #[expect(clippy::disallowed_methods, reason = "Cargo configures build scripts by environment variables")]
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed={SOURCE}");
-    // Otherwise `n` would be parsed as a boolean.
+    // Only `true` and `false` are booleans. YAML 1.1 would also read `n`, a property of JWKs, as one.
     let options = serde_saphyr::options! { strict_booleans: true };
     let document: serde_json::Value = serde_saphyr::from_str_with_options(&fs::read_to_string(SOURCE)?, options)?;
     let directory = env::var_os("OUT_DIR").ok_or("Cargo sets OUT_DIR for build scripts")?;

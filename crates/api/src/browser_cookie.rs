@@ -1,8 +1,8 @@
 //! Cookies that hold browser keys. A browser key lets one browser finish the silent checks that it began for one
 //! verification.
 //!
-//! Each verification has its own cookie, so that tabs do not disturb each other. A cookie lives as long as a silent
-//! check.
+//! Each verification has its own cookie, so that tabs with different verifications do not overwrite each other's key. A
+//! cookie lives as long as a silent check.
 
 use http::{HeaderMap, HeaderValue, header};
 use ringtrue_domain::{lifecycle::CheckId, silent::CHECK_TTL_SECONDS};
@@ -12,7 +12,7 @@ use ringtrue_web::app::App;
 /// The `__Host-` prefix makes browsers accept the cookie from this host only. It requires TLS.
 const SECURE_PREFIX: &str = "__Host-ringtrue-device-";
 const PLAIN_PREFIX: &str = "ringtrue-device-";
-/// Maximum number of cookies of one browser. More could exceed the size limit of request headers.
+/// Maximum number of these cookies in one browser. More could exceed the size limit of request headers.
 const MAX_COOKIES: usize = 16;
 
 /// Reads the browser keys from the cookies of a request.
@@ -39,7 +39,7 @@ fn cookies<'h>(app: &App, headers: &'h HeaderMap) -> impl Iterator<Item = (&'h s
 }
 
 fn name(app: &App, verification: CheckId) -> String {
-    // The last digits of the id are random, so they tell verifications apart.
+    // Ids begin with the creation time. The last digits are random and suffice to tell verifications apart.
     let id = verification.0.simple().to_string();
     format!("{}{}", prefix(app), &id[20..])
 }
@@ -48,7 +48,8 @@ fn prefix(app: &App) -> &'static str {
     if is_secure(app) { SECURE_PREFIX } else { PLAIN_PREFIX }
 }
 
-/// Renders a `Set-Cookie` header. `max_age` is in seconds. `None`: the text is not a valid header value.
+/// Renders a `Set-Cookie` header. `max_age` is in seconds. Returns `None` if the name or value is not valid in a
+/// header.
 fn render(app: &App, name: &str, value: &str, max_age: u16) -> Option<HeaderValue> {
     let secure = if is_secure(app) { "; Secure" } else { "" };
     let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax{secure}; Max-Age={max_age}");

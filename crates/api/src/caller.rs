@@ -112,7 +112,7 @@ impl<S> ProjectCaller<S> {
         Ok(body)
     }
 
-    /// The caller as the actor of audited changes.
+    /// Returns the caller as the actor that the audit log records for a change.
     pub fn manager(&self) -> ManagementActor {
         ManagementActor {
             workspace: self.project.workspace,

@@ -71,10 +71,10 @@ pub struct CheckBody {
     status: &'static str,
     #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
     matched: Option<bool>,
-    /// Number found by Discovery.
+    /// Number of the device, found by a Discovery check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phone_number: Option<String>,
-    /// Set for products that ask the operator about the device.
+    /// Network of the device. Only Secure SNA and Discovery checks with a verdict have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network_id: Option<String>,
     created_at: String,
@@ -184,7 +184,7 @@ async fn list_reverse_sms(
     Ok(json_response(StatusCode::OK, &PageBody::new(page, |check| CheckBody::from(&check))))
 }
 
-/// A SIM Swap check. It is concluded when it is created.
+/// JSON representation of a SIM Swap check, which concludes on creation.
 #[derive(Serialize)]
 struct SimSwapBody {
     check_id: String,
@@ -279,7 +279,7 @@ async fn list_sim_swap(
 
 #[derive(Serialize)]
 struct ResendBody {
-    /// The first field, because ids come first in all JSON bodies.
+    /// Set for checks. Verifications have `verification_id` instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     check_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

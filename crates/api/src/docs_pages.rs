@@ -28,7 +28,7 @@ use crate::pages::{
 };
 
 const DOCUMENT_PATH: &str = "/openapi.json";
-/// Path of the OpenAPI document that the API reference shows. It lacks internal operations.
+/// Path of the OpenAPI document that the API reference shows. It lacks operations that API clients never call.
 const REFERENCE_DOCUMENT_PATH: &str = "/assets/reference.json";
 const ERRORS_PATH: &str = "/errors";
 

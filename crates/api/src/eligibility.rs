@@ -106,15 +106,15 @@ impl From<Product> for ProductBody {
     }
 }
 
-/// Maximum number of cached responses. It exceeds the number of networks times product sets; reloads add entries,
-/// because they replace the networks.
+/// Maximum number of cached responses. It exceeds the number of networks times product sets. A reload of the networks
+/// adds entries under new addresses, so a full cache is cleared.
 const MAX_CACHED_BODIES: usize = 10_000;
 
 /// Returns the response from the cache, or renders it. Subscribers of the same network with the same products get
 /// identical responses.
 fn cached_body(cache: &EligibilityBodies, found: &eligibility::Eligibility) -> Bytes {
     let render = || Bytes::from(render_json(&EligibilityBody::from(found)));
-    // Networks that are not configured have no address in memory, and are too many to cache.
+    // Networks that are not configured have no `NetworkInfo` whose address could be the key, and are too many to cache.
     let ServingNetwork::Configured(network) = &found.network else { return render() };
     let products = found.products.iter().fold(0, |products, product| products | 1 << *product as u8);
     let key = (Arc::as_ptr(network).addr(), products);
@@ -177,7 +177,7 @@ mod tests {
         let (before, after) = (named("Before"), named("After"));
         let products = [&[Product::SecureSna][..], &[Product::SecureSna, Product::SimSwap], &[]];
         for _ in 0..3 {
-            // A reload replaces the network.
+            // A reload replaces a network by one with the same id at another memory address.
             for network in [&before, &after] {
                 for products in products {
                     let network = ServingNetwork::Configured(Arc::clone(network));

@@ -29,7 +29,8 @@ async fn livez() -> Response {
     json_response(StatusCode::OK, &json!({"status": "alive"}))
 }
 
-/// Reports whether the node can serve requests. It does not check the schema: opening the store did.
+/// Reports whether the node can serve requests. It does not check the database schema, because the server did so when
+/// it opened the store.
 async fn readyz(State(app): State<App>, Extension(last_ping): Extension<LastPing>) -> Response {
     if app.shutdown.is_cancelled() {
         return Problem::unavailable("this node is shutting down").into_response();

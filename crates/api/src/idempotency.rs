@@ -25,7 +25,7 @@ pub struct Idempotency {
     app: App,
     context: Arc<RequestContext>,
     keys: Vec<HeaderValue>,
-    /// Path of the request. Empty if it has no key.
+    /// Path of the request, which is part of its fingerprint. Empty if the request has no key.
     path: String,
 }
 
@@ -111,7 +111,7 @@ fn replay_response(stored: StoredResponse) -> Response {
     mark_replayed(json_bytes_response(status, stored.body))
 }
 
-/// Marks the response to a request that was processed before.
+/// Marks a response as a replay: the request was processed before.
 pub fn mark_replayed(mut response: Response) -> Response {
     response.headers_mut().insert("idempotent-replayed", HeaderValue::from_static("true"));
     response

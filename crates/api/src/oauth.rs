@@ -37,7 +37,7 @@ use ringtrue_web::{
 use serde_json::{Value, json};
 
 const CACHE_FOR_AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
-/// Fits the headers of a token response, including those added by the middleware.
+/// Initial capacity of a token response's header map. Fits all headers, including those added by the middleware.
 const TOKEN_RESPONSE_HEADERS: usize = 8;
 
 /// Decoder for standard base64, with or without padding.
@@ -266,7 +266,7 @@ async fn authorization_server(State(app): State<App>) -> Response {
     response
 }
 
-/// `GET /.well-known/jwks.json`: callback keys, including upcoming and recently retired ones.
+/// `GET /.well-known/jwks.json`: public keys of callback signatures, including upcoming and recently retired ones.
 async fn jwks(State(app): State<App>, request: Request) -> Response {
     let keys = app.engine.control_plane().keys();
     let keys: Vec<Value> = keys.published_keys(app.engine.clock().now()).into_iter().map(jwk).collect();
@@ -310,7 +310,8 @@ mod tests {
     #[test]
     fn basic_credentials_may_be_encoded_or_raw() {
         let pair = |id: &str, secret: &str| Some((id.to_owned(), secret.to_owned()));
-        // The base64 values are `a:b`, `a:b` without padding, `a%5Fb:c%2Dd` and `a:b:c`.
+        // Decoded, the first five are `a:b`, `a:b`, `a%5Fb:c%2Dd` with and without base64 padding, and `a:b:c`. `YWI=`
+        // has no colon, and `/zov` is not UTF-8.
         for (value, expected) in [
             (&b"Basic YTpi"[..], pair("a", "b")),
             (b"basic YTpi", pair("a", "b")),

@@ -6,7 +6,7 @@ use ringtrue_web::problem::Problem;
 
 const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
 
-/// 302 response without a body.
+/// Returns a 302 response without a body.
 pub fn redirect(location: &str) -> Result<Response, Problem> {
     let location = HeaderValue::from_str(location)
         .map_err(|_| Problem::internal(&"redirect location is not a valid header value"))?;

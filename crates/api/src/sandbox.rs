@@ -39,8 +39,8 @@ pub fn routes() -> Routes {
 
 /// `GET /v1/sandbox/operator/authorize`
 ///
-/// Returns the operator's response: a redirect, or the reason for an error. If the operator never answers, browsers
-/// wait and programs get 503 immediately.
+/// Returns the operator's response: a redirect, or the reason for an error. If the operator simulates an outage,
+/// browsers wait, as they would for a real operator, and other clients get 503 immediately.
 async fn authorize(
     State(app): State<App>,
     _: SandboxDevice,
@@ -131,7 +131,8 @@ fn parse_sms_body(document: &[u8]) -> Result<SmsBody, JsonError> {
     body.finish(sms)
 }
 
-/// Parses the delivery faults. Returns the spoofed sender separately, as unparsed text.
+/// Parses the faults to simulate. Returns the spoofed sender separately, as text: the caller parses it, because an
+/// invalid number has its own error code.
 fn parse_faults(node: Node, pointer: &str) -> Result<(SmsFaults, Option<String>), JsonError> {
     fn within(range: std::ops::RangeInclusive<i64>) -> impl Fn(Node, &str) -> Result<i64, JsonError> {
         move |node, pointer| {

@@ -18,7 +18,7 @@ const MAX_WEBHOOK_BYTES: usize = 64 * 1024;
 
 /// Finds the connectors that receive SMS by webhook.
 pub trait Webhooks: fmt::Debug + Send + Sync {
-    /// `None`: no connector with this name receives webhooks.
+    /// Returns `None` if no connector with this name receives webhooks.
     fn webhook(&self, connector: &str) -> Option<Arc<Webhook>>;
 }
 

@@ -1,10 +1,10 @@
 //! The hosted page of verifications: `/v/{token}`.
 //!
 //! `GET` and `HEAD` of the page change nothing, so link previews and repeated visits are safe. `/v/{token}/silent`
-//! starts the silent check. If the verification has a redirect URL, the page goes there by itself, but only once. In
-//! all other cases the user must submit a form of the page, because opening a link alone must not verify anybody. The
-//! browser that starts the check gets a cookie, and only this browser may finish it (decisions/0017-hosted-page.md).
-//! Paths contain the token and are never logged.
+//! starts the silent check. If the verification has a redirect URL, the page opens `/v/{token}/silent` by itself, but
+//! only once. In all other cases the user must submit a form of the page, because opening a link alone must not verify
+//! anybody. The browser that starts the check gets a cookie, and only this browser may finish it
+//! (decisions/0017-hosted-page.md). Paths contain the token and are never logged.
 
 use std::{borrow::Cow, convert::Infallible, sync::Arc, time::Duration};
 
@@ -54,17 +54,18 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const WAIT_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of heartbeats, which keep proxies from closing the connection and detect a closed one.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
-/// Reconnection delay of the browser in milliseconds.
+/// Field of an event stream that sets the browser's reconnection delay, in milliseconds.
 const RETRY_FIELD: &str = "retry: 2000\n";
 /// Time after the verification's expiry at which an event stream ends. Streams normally end with the verification; this
 /// limits those that fail to read its final state.
 const STREAM_GRACE: SignedDuration = SignedDuration::from_secs(30);
 const STREAM_RETRY_AFTER: u32 = 5;
-/// Query parameter with a permit. A form of the page issues the permit, which lets the browser start the silent check.
+/// Query parameter with a permit to start the silent check. The browser gets the permit when it submits the page's
+/// form.
 const PERMIT_PARAMETER: &str = "go";
 /// Query parameter with a [`StartHint`].
 const START_PARAMETER: &str = "start";
-/// Maximum length of a query parameter that is copied to the links on the page.
+/// Maximum length of a query parameter of the page. Longer ones are ignored, because some are copied to its links.
 const MAX_PARAMETER_BYTES: usize = 64;
 
 const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
@@ -101,8 +102,8 @@ async fn show(State(app): State<App>, visitor: PageVisitor) -> Response {
 
 /// `GET /v/{token}/silent`
 ///
-/// Starts the silent check and shows a page that sends the browser to the operator. Without a permit, it starts the
-/// check only if the check was not started before.
+/// Starts the silent check and shows a page that sends the browser to the operator. Without a permit, it does so only
+/// if the page opened this URL by itself (see [`starts_by_itself`]), and otherwise redirects back to the page.
 async fn leave(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap) -> Response {
     let left = async {
         let view = visitor.view_for_action(&app).await?;
@@ -127,7 +128,7 @@ async fn leave(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap)
 /// `POST /v/{token}/silent`
 ///
 /// Issues a permit to start the silent check and redirects to [`leave`]. The redirect keeps the form out of the
-/// browser's history: going back to a form would need a confirmation.
+/// browser's history: browsers ask for a confirmation before they go back to a submitted form.
 async fn start_silent(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap) -> Response {
     let started = async {
         require_same_origin(&app, &headers)?;
@@ -205,7 +206,7 @@ async fn events(State(app): State<App>, visitor: PageVisitor) -> Response {
         let follower = follower.map_err(|error| Problem::too_many_requests(error.to_string(), STREAM_RETRY_AFTER))?;
         let stream = EventStream {
             follower,
-            // The server closes idle connections after `idle_timeout`.
+            // The server closes connections that are idle for `idle_timeout`, so heartbeats must be more frequent.
             heartbeat: HEARTBEAT_INTERVAL.min(app.http.idle_timeout / 2),
             wrote_at: Instant::now(),
             ends_at: view.expires_at.saturating_add(STREAM_GRACE).unwrap_or(Timestamp::MAX),
@@ -225,7 +226,7 @@ async fn events(State(app): State<App>, visitor: PageVisitor) -> Response {
         let mut response = Response::new(Body::from_stream(events));
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-        // Buffering proxies would delay the events.
+        // Asks proxies not to buffer the response, which would delay the events.
         headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
         Ok(response)
     };
@@ -264,11 +265,11 @@ struct PageVisitor {
     path: String,
     /// Query that is appended to all links on the page. Empty, or starts with `?`.
     query: String,
-    /// Permit to start the silent check, issued by a form of the page.
+    /// Permit to start the silent check, from the query.
     permit: Option<String>,
-    /// Why the silent check did not start.
+    /// Why an earlier request of this browser could not start the silent check, from the query.
     start_hint: Option<StartHint>,
-    /// Confirmation that the page has to ask for. `None`: the page shows its regular content.
+    /// Confirmation to ask the user for, from the query. `None`: the page shows its regular content.
     question: Option<QuestionSubject>,
     /// Number of the SIM in a simulated device.
     sim: Option<String>,
@@ -336,7 +337,7 @@ impl FromRequestParts<HandlerState> for PageVisitor {
             value.filter(|value| value.len() <= MAX_PARAMETER_BYTES).map(Cow::into_owned)
         };
         let language = parameter("lang");
-        // A raw `+` in a query decodes to a space.
+        // The SIM is a phone number. If its `+` was not escaped, it has been decoded to a space.
         let sim = parameter("sim").map(|sim| sim.replace(' ', "+"));
         let context = Arc::clone(&state.context);
         Ok(PageVisitor {
@@ -437,7 +438,7 @@ impl PageVisitor {
     }
 
     /// Returns the hint for a page that could not start the silent check. Without the hint, a page that starts the
-    /// check by itself would send the browser here again.
+    /// check by itself would send the browser here again and again.
     fn refused_start(&self, app: &App, view: &PageView) -> Option<StartHint> {
         let is_own = self.navigation != Navigation::Other;
         match view.state {
@@ -473,8 +474,8 @@ impl PageVisitor {
     fn render_view(&self, app: &App, view: &PageView) -> Response {
         let own_url = format!("{}{}{}", app.engine.base_url(), self.path, self.query);
         let state = match page_state(view, self.platform) {
-            // The check cannot start by itself here: without `Sec-Fetch` headers it would be refused, and after a
-            // refusal it would be refused again.
+            // The page shows a button instead of starting the check by itself. Without `Sec-Fetch` headers, `leave`
+            // would refuse to start it. A `start_hint` means that `leave` has refused before, and would refuse again.
             page::State::Silent if self.navigation == Navigation::Unknown || self.start_hint.is_some() => {
                 page::State::Start { own_url: None }
             }
@@ -549,7 +550,7 @@ impl PageVisitor {
         };
         let (page, body) = self.render(None, state).into_parts();
         let mut response = problem.into_response();
-        // The middleware would replace the page by a problem document.
+        // If the problem stayed attached, the middleware would replace the page by a problem document.
         response.extensions_mut().remove::<Problem>();
         response.headers_mut().remove(header::CONTENT_LENGTH);
         response.headers_mut().extend(page.headers);
@@ -592,12 +593,13 @@ fn page_state(view: &PageView, platform: Platform) -> page::State<'_> {
 }
 
 /// Returns whether the page starts the silent check without a tap. This requires a redirect URL, so that the code
-/// returns to the user's session at the company. It happens only once, because the operator may not answer.
+/// returns to the user's session at the company. The page does it only once: it must not send a browser again and again
+/// to an operator that does not answer.
 fn starts_by_itself(view: &PageView) -> bool {
     view.has_redirect_url && matches!(view.state, PageState::Silent { has_begun: false, .. })
 }
 
-/// Returns the brand to show. `None` if the project has been deleted.
+/// Returns the brand to show: the configured one, with the project's name as the default. `None` without any name.
 fn brand(view: &PageView) -> Option<page::Brand<'_>> {
     render_brand(&view.brand, view.project_name.as_ref())
 }
@@ -667,7 +669,7 @@ struct EventStream {
     first_view: Option<PageView>,
     /// Name of the state that was sent last.
     last_state: Option<&'static str>,
-    /// Time at which the state ends without an event. `None`: the state has no such time.
+    /// Time at which the current state ends although the verification does not change. `None`: it has no such time.
     waits_until: Option<Timestamp>,
     /// The last attempt to read the state failed.
     must_retry: bool,

@@ -188,7 +188,8 @@ async fn create(
         .await
 }
 
-/// Converts an error. Names an invalid SIM Swap period by its name in this request, `sim_swap_period`.
+/// Converts an error of the create request. Reports an invalid SIM Swap period under its name in this request,
+/// `sim_swap_period`.
 fn create_problem(error: CreateError) -> Problem {
     match error {
         CreateError::Period(error) => Problem::new(ProblemCode::PeriodInvalid, format!("`/sim_swap_period`: {error}")),

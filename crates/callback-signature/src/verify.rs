@@ -154,7 +154,7 @@ impl<'a> CallbackRequest<'a> {
 }
 
 impl<'a> Authorization<'a> {
-    /// Parses the header strictly: accepts only the form that the courier sends, but with parameters in any order.
+    /// Parses the header strictly: accepts only the form that Ringtrue sends, but with parameters in any order.
     pub fn parse(value: &'a str) -> Result<Self, InvalidAuthorization> {
         let mut rest = value.strip_prefix("Signature ").ok_or(InvalidAuthorization::Scheme)?;
         let mut found: [Option<&'a str>; PARAMETERS.len()] = [None; PARAMETERS.len()];

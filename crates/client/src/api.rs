@@ -232,7 +232,8 @@ impl ApiSession {
             headers.insert(AUTHORIZATION, secret_header(&format!("Bearer {}", token.access_token.reveal()))?);
             let response = self.send(method.clone(), url, headers.clone(), body.clone()).await?;
             match response.status {
-                // The cached token was revoked, or the server was replaced.
+                // The cached token was revoked, or another server has taken over the URL. The next round requests a new
+                // token.
                 401 if is_cached => self.tokens.remove(client_id, scope)?,
                 429 if self.waits_for_rate_limit
                     && self.problem(&response).retry_after() == Some(RATE_LIMIT_WINDOW) =>
@@ -351,7 +352,7 @@ impl ApiSession {
         self.get(Scope::Product(product), &[checks_path(product), &[id]].concat(), &[]).await
     }
 
-    /// Redeems a code, and returns the concluded check.
+    /// Redeems the code that a device got for a silent check or verification, and returns the concluded check.
     pub(crate) async fn redeem_code(&self, product: Product, check: &str, code: &str) -> Result<Value, CommandError> {
         let path = [checks_path(product), &[check]].concat();
         self.post(Scope::Product(product), &path, Some(&json!({"code": code})), None).await

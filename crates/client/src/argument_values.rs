@@ -146,7 +146,7 @@ impl FromStr for Since {
             'd' => 86_400,
             _ => return Err(InvalidSince),
         };
-        // At most a year, which exceeds every retention.
+        // At most a year, which exceeds every retention period of the server.
         let count: i64 = text.strip_suffix(unit).and_then(|count| count.parse().ok()).ok_or(InvalidSince)?;
         let seconds = count.checked_mul(seconds).filter(|seconds| (1..=366 * 86_400).contains(seconds));
         seconds.map(|seconds| Since::Ago(SignedDuration::from_secs(seconds))).ok_or(InvalidSince)
@@ -182,7 +182,7 @@ pub enum SmsFault {
 )]
 pub struct InvalidFault;
 
-/// A number that the sandbox never assigns to a simulated phone.
+/// Default sender of a spoofed SMS: a number that the sandbox never assigns to a simulated phone.
 const DEFAULT_SPOOFED_NUMBER: &str = "+990000000002";
 
 impl FromStr for SmsFault {

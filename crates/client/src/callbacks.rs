@@ -24,7 +24,7 @@ use crate::{
 };
 
 const COLUMNS: [&str; 5] = ["check_id", "product", "result", "scheduled_at", "detail"];
-/// What the progress bar counts.
+/// Label of the progress bar.
 const CALLBACKS: &str = "callbacks";
 const MAX_ATTEMPTS: u32 = 4;
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);

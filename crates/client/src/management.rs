@@ -123,7 +123,8 @@ fn print_created(context: &ClientContext, mut created: Value) -> Result<(), Comm
     Ok(())
 }
 
-/// Accesses the credentials of a workspace or of one of its projects.
+/// Lists, shows, creates and deletes the credentials of a workspace, or of one of its projects. `path` leads to their
+/// list in the Management API.
 #[derive(Debug)]
 pub struct CredentialsApi {
     session: ApiSession,

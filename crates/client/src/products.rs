@@ -27,7 +27,7 @@ const NEXT_STEP_COLUMNS: [&str; 5] = ["url", "next_method", "device_url", "recei
 const ELIGIBILITY_COLUMNS: [&str; 6] =
     ["network_id", "network_name", "network_aliases", "country_code", "dialing_code", "products"];
 
-/// An action on checks, for all products.
+/// An action on checks. The arguments of all product commands are converted to this type.
 pub(crate) enum CheckAction {
     Create(CreateCheck),
     Redeem(RedeemArguments),

@@ -40,7 +40,7 @@ impl UsageCounts {
                 match row.get("match").and_then(Value::as_bool) {
                     Some(true) => self.matched += count,
                     Some(false) => self.not_matched += count,
-                    // Not every product has a verdict.
+                    // Completed checks of some products, such as Discovery, have no match.
                     None => {}
                 }
             }

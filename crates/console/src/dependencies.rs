@@ -6,7 +6,7 @@ use ringtrue_engine::ports::connectors::ConnectorStatus;
 
 use crate::identity_provider::IdentityProvider;
 
-/// Available to all routes of the console as an axum extension.
+/// Dependencies that all handlers of the console can extract as an axum extension.
 #[derive(Clone, Debug)]
 pub struct ConsoleDependencies {
     /// OpenID provider for sign-in. `None`: sign-in by OpenID Connect is off.

@@ -27,7 +27,8 @@ identifier!(
     InvitationId
 );
 
-/// An invitation to become a member of a workspace. The account with this email address accepts it by opening its link.
+/// An invitation to become a member of a workspace. Only the account with this email address can accept it, by its
+/// link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invitation {
     pub id: InvitationId,
@@ -63,7 +64,7 @@ pub struct InvalidEmail;
 impl FromStr for Email {
     type Err = InvalidEmail;
 
-    /// Checks only the form, because the address is a login name and no proof that a mailbox exists.
+    /// Checks only the form, because the address is used as a login name: the service sends no email to it.
     fn from_str(text: &str) -> Result<Self, InvalidEmail> {
         let text = text.trim();
         let (local, domain) = text.rsplit_once('@').ok_or(InvalidEmail)?;

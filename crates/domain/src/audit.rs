@@ -153,9 +153,9 @@ pub struct AuditEvent {
     pub actor: Actor,
     pub action: Action,
     pub target: String,
-    /// Names of the changed fields. Never their values, which may contain secrets. For an erased number: the number and
-    /// latest deadline of its open checks. For a searched number: its last digits. For a failed sign-in: what was
-    /// rejected.
+    /// Names of the changed fields, never their values, which may contain secrets. For an erased number: how many of
+    /// its checks are still open, and their latest deadline. For a searched number: its last digits. For a failed
+    /// sign-in: what was rejected.
     pub changes: Vec<String>,
     pub request_id: Option<String>,
 }

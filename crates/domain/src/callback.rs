@@ -52,8 +52,8 @@ pub enum RetryDecision {
     GiveUp,
 }
 
-/// Decides on a retry after `failed_attempts`, the last of which ended at `ended`. After the regular schedule, there
-/// are retries until `deadline`.
+/// Decides what follows after `failed_attempts` attempts, the last of which ended at `ended`. After the regular
+/// schedule, the callback is retried until `deadline`.
 pub fn retry_after_failure(failed_attempts: NonZeroU32, ended: Timestamp, deadline: Timestamp) -> RetryDecision {
     let retries = usize::try_from(failed_attempts.get() - 1).unwrap_or(usize::MAX);
     let after = |delay: i64| ended.saturating_add(SignedDuration::from_secs(delay)).unwrap_or(Timestamp::MAX);

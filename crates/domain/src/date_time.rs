@@ -1,13 +1,13 @@
 //! Parses the date-times of API requests (RFC 3339, section 5.6).
 //!
-//! The library `jiff` accepts more (weeks, missing seconds, time zone names), so the form is checked first. Its last
-//! instant is a day before the end of the year 9999, so later instants are clamped to it.
+//! The library `jiff` accepts more (weeks, missing seconds, time zone names), so the form is checked first. The last
+//! instant that `jiff` supports is a day before the end of the year 9999, so later instants are clamped to it.
 
 use jiff::{Timestamp, civil::DateTime, tz::Offset};
 
 /// `0000-01-01T00:00:00Z`, the earliest instant that RFC 3339 can express in UTC.
 pub const EARLIEST: Timestamp = Timestamp::constant(-62_167_219_200, 0);
-/// `9999-12-30T22:00:00Z`, the last whole second that the library supports. Every supported database can store it.
+/// `9999-12-30T22:00:00Z`, the last whole second that `jiff` supports. SQLite and PostgreSQL can store it.
 pub const LATEST: Timestamp = Timestamp::constant(253_402_207_200, 0);
 
 const SECONDS: &str = "0000-00-00T00:00:00";

@@ -15,7 +15,7 @@ use crate::{
 /// The products that Eligibility covers, in the order of the response.
 pub const PRODUCTS: [Product; 4] = [Product::SecureSna, Product::SimSwap, Product::ReverseSms, Product::Discovery];
 
-/// The gate that rejects a product.
+/// The gate (condition of eligibility) that rejects a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum EligibilityGate {
@@ -28,7 +28,7 @@ pub enum EligibilityGate {
     ProductSupport,
 }
 
-/// The facts that the gates check.
+/// What the gates check, for one project and network.
 #[derive(Clone, Copy, Debug)]
 pub struct EligibilityInput<'a> {
     pub network: &'a NetworkId,

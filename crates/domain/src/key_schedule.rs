@@ -10,7 +10,7 @@ use strum::IntoStaticStr;
 pub enum KeyState {
     /// Published before its first use, so that verifiers can fetch it.
     Next,
-    /// Is used for new signatures.
+    /// Used for new signatures.
     Active,
     /// Does not sign any more, but is still published to verify signatures that are in transit.
     Retiring,

@@ -3,16 +3,16 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Number of failures without a delay, per account and network address.
+/// Number of attempts without a delay, per account and network address. The delay begins when the last of them fails.
 pub const FREE_ATTEMPTS_PER_ACCOUNT: u32 = 3;
-/// Number of failures without a delay, per network address, over all accounts.
+/// Number of attempts without a delay, per network address, over all accounts.
 pub const FREE_ATTEMPTS_PER_ADDRESS: u32 = 20;
 /// After this time without an attempt, the count starts again at zero.
 pub const RESET_AFTER: SignedDuration = SignedDuration::from_hours(1);
-/// Maximum delay. It must be less than [`RESET_AFTER`].
+/// Maximum delay. It must be less than [`RESET_AFTER`], or waiting out a delay would reset the count.
 const MAX_WAIT: SignedDuration = SignedDuration::from_mins(15);
 
-/// The failed logins that are counted under one throttle key.
+/// The failed logins that are counted together: of an account from one network address, or of all accounts from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailedLogins {
     pub count: u32,
@@ -20,7 +20,7 @@ pub struct FailedLogins {
 }
 
 impl FailedLogins {
-    /// Returns when the next attempt is allowed. `free` is the number of failures without a delay.
+    /// Returns when the next attempt is allowed. `free` is the number of attempts without a delay.
     pub fn blocked_until(self, free: u32) -> Timestamp {
         self.last_at.saturating_add(wait_after_failures(self.count, free)).unwrap_or(Timestamp::MAX)
     }
@@ -34,7 +34,7 @@ impl FailedLogins {
     }
 }
 
-/// Returns the delay after `wrong` failures: 1, 2, 4, 8 … seconds after the free ones.
+/// Returns the delay after `wrong` failures: 1, 2, 4, 8 … seconds, starting when all free attempts have failed.
 fn wait_after_failures(wrong: u32, free: u32) -> SignedDuration {
     match wrong.checked_sub(free) {
         None => SignedDuration::ZERO,
@@ -66,7 +66,7 @@ mod tests {
             failures = failures.with_failure(at(second));
             assert_eq!((failures.count, failures.blocked_until(FREE_ATTEMPTS_PER_ACCOUNT)), (wrong, at(open_at)));
         }
-        // Another node, whose clock is behind, reports the failure.
+        // A failure that a node with a slower clock reports does not move the time of the last failure back.
         assert_eq!(failures.with_failure(at(2)).last_at, at(3));
     }
 

@@ -10,7 +10,7 @@ impl PageRequest {
     pub const DEFAULT_SIZE: u32 = 10;
     pub const MAX_SIZE: u32 = 100;
 
-    /// `None`: the size is not 1 to 100, or the page number is not 1 to 2^31 - 1.
+    /// Returns `None` if the size is not 1 to 100, or the page number is not 1 to 2^31 - 1.
     pub fn new(size: u32, number: u32) -> Option<Self> {
         let in_range = (1..=Self::MAX_SIZE).contains(&size) && (1..=i32::MAX.unsigned_abs()).contains(&number);
         in_range.then_some(PageRequest { size, number })

@@ -50,14 +50,15 @@ pub struct ProductFacts {
     pub sends_callbacks: bool,
     /// Whether the product's settings have a URL to which devices are redirected at the end.
     pub has_redirect_url: bool,
-    /// Whether an operator identifies the device. Open checks of such a product have a redirect session.
+    /// Whether an operator identifies the device. Open checks of such a product have a redirect session, which holds
+    /// the state of the device's redirects to the operator and back.
     pub is_silent: bool,
     /// Whether the product itself uses an operator. A verification does not: its steps do, through their own products.
     pub requires_operator: bool,
     /// Whether a create request contains the phone number.
     pub takes_number: bool,
     pub verdict: VerdictKind,
-    /// Members of a check that are shown in tables, in order.
+    /// Members of a check that the command-line client shows in tables, in order.
     pub columns: &'static [&'static str],
 }
 
@@ -68,7 +69,7 @@ pub enum VerdictKind {
     None,
     /// Whether the number matches the claimed one.
     Match,
-    /// The phone number.
+    /// The phone number of the device.
     Number,
     /// Whether the SIM was changed.
     SimChange,

@@ -72,7 +72,8 @@ pub enum SimHistory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SimSwapVerdict {
     pub no_sim_change: bool,
-    /// Length of the period that the verdict covers.
+    /// Length of the period that the verdict covers. It can differ from the requested one, because operators may
+    /// monitor other periods.
     pub covered_minutes: u32,
     /// Upper bound of the bucket that contains the last change. For [`SimHistory::ChangedWithin`], the bucket of that
     /// duration. `None`: no change is known, or the duration exceeds all buckets.

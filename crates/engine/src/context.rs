@@ -128,7 +128,7 @@ impl Context {
         self.unseal(format!("{purpose}:{check}").as_bytes(), &sealed.0)
     }
 
-    /// Creates an audit event without changes and without a request id.
+    /// Creates an audit event with an empty list of changed fields and without a request id.
     pub(crate) fn new_audit_event(
         &self,
         actor: Actor,

@@ -104,7 +104,7 @@ impl ControlPlane {
         self.workspaces.pin().get(&id).cloned()
     }
 
-    /// Returns the rate limits of a workspace that replace the defaults.
+    /// Returns the rate limits that this workspace has instead of the defaults.
     pub fn rate_limit_overrides(&self, id: WorkspaceId) -> RateLimits {
         self.workspaces.pin().get(&id).map(|workspace| workspace.rate_limits).unwrap_or_default()
     }
@@ -237,7 +237,7 @@ impl ControlPlane {
     }
 }
 
-/// Inserts entries into a map. `are_complete`: also removes all other entries.
+/// Inserts entries into a map. If `are_complete`, removes all entries of the map that are not among them.
 fn insert_entries<K: Clone + Eq + Hash, V>(
     map: &ConcurrentMap<K, V>,
     entries: impl Iterator<Item = (K, V)>,

@@ -19,11 +19,12 @@ use crate::{
     tokens::TokenBearer,
 };
 
-/// How long a claim blocks other requests with the same key. Longer than requests run.
+/// How long a claim blocks other requests with the same key. Longer than any request runs.
 const CLAIM_LEASE_DURATION: SignedDuration = SignedDuration::from_secs(60);
 const RESPONSE_RETENTION: SignedDuration = SignedDuration::from_hours(24);
 
-/// The response to the first request with an idempotency key. The body may contain a secret.
+/// The response to the first request with an idempotency key. The body is masked in debug output, because it may
+/// contain a secret.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 pub struct StoredResponse {
     pub status: u16,
@@ -48,7 +49,8 @@ impl IdempotencyScope {
         IdempotencyScope { owner, mode: None }
     }
 
-    /// Returns the prefix of the hash input, which makes the same key hash differently in live calls.
+    /// Returns the first part of the hash input. It differs for live calls, so that the same key has another hash
+    /// there.
     fn key_purpose(self) -> &'static [u8] {
         if self.mode == Some(Mode::Live) { b"idempotency-key of a live call" } else { b"idempotency-key" }
     }

@@ -163,10 +163,11 @@ impl Engine {
             settings,
         });
         store.set_row_signer(context.control_plane.clone());
-        // Unseals the existing keys. Comes before new keys are created, because none may be created with a wrong master
-        // key.
+        // Unseals the existing keys, which fails with a wrong master key. Comes before `create_missing_keys`, so that
+        // no new key is sealed with a wrong master key.
         context.refresh().await?;
-        // Rejects a database of another region, or a copy of one, before anything is written to it.
+        // Rejects a database whose workspaces belong to another region, such as a copy, before anything is written to
+        // it.
         context.settings.region.check_residency(context.control_plane.data_residencies())?;
         let master_key = context.control_plane.master_key();
         keys::create_missing_keys(&*store, master_key, &*context.clock, &*context.entropy).await?;

@@ -54,7 +54,7 @@ impl SharedRead {
         read: impl AsyncFnOnce() -> Result<Vec<SimulatedSimSwap>, StoreError>,
     ) -> Result<Arc<[SimulatedSimSwap]>, StoreError> {
         let request = self.requests.fetch_add(1, Ordering::SeqCst) + 1;
-        // If a read is in progress, this waits until it ends.
+        // If a read is in progress, this waits until it ends. If that read began before this request, it is repeated.
         let mut last = self.last.lock().await;
         if last.requests < request {
             let requests = self.requests.load(Ordering::SeqCst);
@@ -96,12 +96,14 @@ impl SimulatedSims {
             let number = self.context.unseal(&seal_context(project), &number.0)?;
             Some((String::from_utf8(number).ok()?, swapped_at))
         };
-        // Omits swaps whose seal key is deleted. They are older than any stored check.
+        // Omits swaps whose seal key is deleted. They are more than a year old, because seal keys are kept that long
+        // after their rotation.
         Ok(swaps.into_iter().filter_map(unseal).collect())
     }
 }
 
-/// Returns the context to which an encrypted number is bound. It must not change, because stored data depends on it.
+/// Returns the context to which an encrypted number is bound. It must stay the same in all releases, because numbers
+/// that are stored with another context cannot be unsealed.
 fn seal_context(project: ProjectId) -> Vec<u8> {
     format!("simulated sim:{project}").into_bytes()
 }
@@ -129,7 +131,7 @@ mod tests {
             Ok(vec![swap(u8::try_from(read).unwrap())])
         };
         let swaps = join_all((0..100).map(|_| shared.get(read))).await;
-        // The first read began with the first check, before the other checks.
+        // The first read began before the other checks asked, so these share a second read.
         assert_eq!(**swaps[0].as_ref().unwrap(), [swap(0)]);
         for shared in &swaps[1..] {
             assert_eq!(**shared.as_ref().unwrap(), [swap(1)]);

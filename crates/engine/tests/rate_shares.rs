@@ -1,7 +1,7 @@
 //! Tests how nodes divide a rate limit among themselves, with a manual clock and scripted load.
 //!
-//! Nodes tell each other several times a second how many calls they got. Each node does so at its own offset (phase)
-//! from the full second. Each case runs with several combinations of phases.
+//! Nodes exchange the numbers of their calls several times a second. Each node does so at its own offset (phase) from
+//! the full second. Each case runs with several combinations of phases.
 
 #![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 
@@ -39,7 +39,8 @@ const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
 const NODES: usize = 3;
 /// Rate limit of the workspace, in calls per second.
 const LIMIT: u32 = 60;
-/// Maximum number of calls per second that several busy nodes may admit together by the contract: 1.2 times the limit.
+/// Maximum number of calls per second that several busy nodes may admit together: 1.2 times the limit
+/// (docs/decisions/0005).
 const BOUND: u32 = 72;
 /// Maximum number of calls that all nodes may admit in the first second of a burst, when each may admit the full limit.
 const BURST: u32 = 180;
@@ -146,7 +147,7 @@ const CASES: &[Case] = &[
         name: "busy node dies at the start of a second",
         load: &[(0, [FLOOD, FLOOD, FLOOD])],
         events: &[(4_000, 2, Event::Kill)],
-        // Two seconds after its death, the other two nodes share the whole limit.
+        // At the latest two seconds after the node's death, the other two nodes share the whole limit.
         admitted: &[(1..4, LIMIT..=BOUND), (4..6, 40..=BOUND), (6..9, LIMIT..=BOUND)],
     },
     Case {

@@ -19,7 +19,7 @@ pub enum BreakerState {
         until: Timestamp,
         code: ErrorCode,
     },
-    /// One probe call is allowed.
+    /// The pause is over: one probe call is allowed, or its outcome is awaited.
     HalfOpen,
 }
 
@@ -107,7 +107,7 @@ impl Breaker {
                 StoredState::Closed { failures: failures + 1 }
             }
             StoredState::Closed { .. } | StoredState::HalfOpen { .. } => open(code),
-            // The call began before the breaker opened.
+            // This call began before the breaker opened, so its failure does not extend the pause.
             StoredState::Open { .. } => state,
         };
         *state = match (outcome, *state) {
@@ -156,7 +156,7 @@ fn saturating_add(now: Timestamp, by: SignedDuration) -> Timestamp {
 pub(crate) struct HealthRecorder(Mutex<ConnectorHealth>);
 
 impl HealthRecorder {
-    /// Records that a valid message or response arrived.
+    /// Records that a valid message or response arrived from the operator.
     pub(crate) fn record_success(&self, at: Timestamp) {
         self.0.lock().last_success_at = Some(at);
     }
@@ -183,7 +183,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// Each step: the second, the outcome to record, and the expected result of `allow_call`.
+    /// Each step: the time in seconds, an outcome to record at that time, and the expected result of `allow_call`.
     fn assert_sequence(steps: &[(i64, Option<CallOutcome>, Result<(), ErrorCode>)]) {
         let settings = BreakerSettings { failures: 3, ..BreakerSettings::default() };
         let breaker = Breaker::new(settings);
@@ -222,17 +222,18 @@ mod tests {
             (0, Some(Timeout), timeout),
             (29, None, timeout),
         ]);
-        // Rejections and throttling open it immediately.
+        // Rejections and throttling open the breaker immediately.
         assert_sequence(&[(0, Some(Rejected), server), (29, None, server), (30, None, Ok(())), (30, None, server)]);
         assert_sequence(&[(0, Some(Throttled), server), (99, None, server), (100, None, Ok(())), (100, None, server)]);
-        // The probe succeeds, fails, or is inconclusive.
+        // After a probe that succeeds the breaker closes, after one that fails it opens again, and after an
+        // inconclusive one it allows another probe.
         let open = (0, Some(Rejected), server);
         assert_sequence(&[open, (30, None, Ok(())), (31, Some(Success), Ok(())), (31, None, Ok(()))]);
         assert_sequence(&[open, (30, None, Ok(())), (31, failure, server), (60, None, server), (61, None, Ok(()))]);
         assert_sequence(&[open, (30, None, Ok(())), (31, Some(Inconclusive), Ok(())), (31, None, server)]);
-        // The probe never returns.
+        // The outcome of the probe never arrives, so another probe is allowed after the pause.
         assert_sequence(&[open, (30, None, Ok(())), (59, None, server), (60, None, Ok(())), (61, None, server)]);
-        // An earlier call returns while the breaker is open.
+        // Calls that began before the breaker opened finish while it is open. Only throttling extends the pause.
         assert_sequence(&[open, (1, Some(Success), server), (2, failure, server), (30, None, Ok(()))]);
         assert_sequence(&[open, (1, Some(Throttled), server), (100, None, server), (101, None, Ok(()))]);
     }

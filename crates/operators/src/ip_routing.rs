@@ -6,14 +6,14 @@
 //! 2. MaxMind's ISP database, for ranges with MCC and MNC;
 //! 3. the configured maps from ISP names and autonomous systems to networks.
 //!
-//! MaxMind's Connection-Type database restricts the last two: an address with another connection type than cellular is
-//! not mobile. The maps apply only to cellular addresses, since an ISP or autonomous system may also have fixed lines;
-//! without this database they apply to every address.
+//! MaxMind's Connection-Type database restricts the second and third source. An address with another connection type
+//! than cellular is not mobile. The maps apply only to cellular addresses, because an ISP or autonomous system may also
+//! have fixed lines. Without this database they apply to every address.
 //!
 //! An [`IpRouting`] is immutable and in memory; reloading the files creates a new one.
 //!
-//! Deliberately absent: the IPv4 address embedded in 6to4, Teredo and NAT64 addresses. Its network is not necessarily
-//! the device's.
+//! Deliberately absent: lookups of the IPv4 address embedded in 6to4, Teredo and NAT64 addresses. Its network is not
+//! necessarily the device's.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -72,7 +72,7 @@ pub struct IpRouting {
     autonomous_systems: HashMap<u32, NetworkId>,
 }
 
-/// Connection type of an address.
+/// Connection type of an address in MaxMind's Connection-Type database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionType {
     Cellular,
@@ -147,7 +147,7 @@ impl IpLocator for IpRouting {
         if let Some(network) = self.ranges.find(address) {
             return IpLocation::Mobile(network.clone());
         }
-        // Private addresses are known only from configured ranges.
+        // Only configured ranges can assign a private address to a network. The databases cover public addresses.
         if AddressPolicy::default().permits(address) { self.locate_by_database(address) } else { IpLocation::Unknown }
     }
 }
@@ -160,7 +160,8 @@ struct RangeTable {
 }
 
 impl RangeTable {
-    /// Masks host bits and converts IPv4-mapped ranges to IPv4.
+    /// Creates the table, with host bits masked and IPv4-mapped ranges converted to IPv4. Fails if a range is assigned
+    /// to two networks.
     fn new(ranges: Vec<(NetworkId, IpNet)>) -> Result<Self, IpRoutingError> {
         let mut networks = BTreeMap::<IpNet, NetworkId>::new();
         for (network, range) in ranges {
@@ -241,7 +242,6 @@ fn parse_line(text: &str) -> Result<(NetworkId, IpNet), RangeLineError> {
     Ok((network, parsed.map_err(|_| RangeLineError::Range(range.to_owned()))?))
 }
 
-/// Kind of a MaxMind database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DatabaseKind {
     Isp,

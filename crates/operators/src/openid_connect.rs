@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// Identifies the provider in logs.
+/// Value of the log field `connector` in messages about the provider.
 const CONNECTOR_NAME: &str = "console.openid_connect";
 
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ pub struct RelyingParty {
 #[debug("AuthorizationRedirect(…)")]
 pub struct AuthorizationRedirect {
     pub url: String,
-    /// Nonce and PKCE code verifier. Secret.
+    /// Nonce and PKCE code verifier, which must stay secret.
     pub flow: Vec<u8>,
 }
 
@@ -113,7 +113,7 @@ struct FurtherMetadata {
 }
 
 impl RelyingParty {
-    /// `None`: the issuer is not an http or https URL.
+    /// Returns `None` if the issuer is not an http or https URL.
     pub fn new(
         config: RelyingPartyConfig,
         client: Arc<Client>,

@@ -59,7 +59,7 @@ impl Default for OutboundSettings {
 #[derive(Debug)]
 pub struct Outbound {
     pool: ConnectionPool,
-    /// Opens a new connection for every request.
+    /// Opens a new connection for every request. Used to resend a request after a pooled connection was closed.
     unpooled: ConnectionPool,
     total_timeout: Duration,
 }
@@ -107,7 +107,7 @@ impl Transport for Outbound {
 
 /// Builds the request; headers keep their order.
 fn build_request(outgoing: &OutboundRequest) -> Result<Request<Full<Bytes>>, TransportError> {
-    // Validated callback URLs have a valid target and authority.
+    // Callback URLs were validated when they were stored, so their target and authority are valid here.
     let build = || -> Result<_, http::Error> {
         let mut request =
             Request::post(outgoing.url.as_str()).header(HOST, HeaderValue::try_from(outgoing.url.authority())?);

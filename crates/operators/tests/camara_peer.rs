@@ -191,7 +191,7 @@ impl Route {
         self.0.sim_history(operation).await
     }
 
-    /// Runs a complete check.
+    /// Runs a check from the redirect to the result, for a device with this SIM.
     async fn run_check(
         &self,
         peer: &Peer,
@@ -397,7 +397,7 @@ async fn external_operator_ciba_is_polled() {
     let peer = Peer::start().await;
     let date = &[SimSwapOperation::RetrieveDate];
     let route = peer.route(peer.sim_swap_config(SimSwapFlow::Ciba, date, false));
-    // The backchannel response contains no polling interval.
+    // The backchannel response contains no polling interval, so the connector uses its default.
     let month = SimHistory::NoChangeFor(SignedDuration::from_hours(30 * 24));
     let (slow, silent) = tokio::join!(route.sim_history(SLOW, 10_080), route.sim_history(SILENT, 10_080));
     assert_eq!((slow, silent), (Ok(month), Err(ErrorCode::MnoTimeout)));

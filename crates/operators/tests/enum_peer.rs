@@ -1,5 +1,5 @@
-//! ENUM against external name servers: Debian's `knot` with a zone, and Python's `dnslib` in `e2e/number_lookup/dns_server.py`
-//! for replies outside the zone format. Requires `make setup`.
+//! ENUM against external name servers: Debian's `knot` with a zone, and Python's `dnslib` in
+//! `e2e/number_lookup/dns_server.py` for replies that a zone file cannot express. Requires `make setup`.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests report failures by panics")]
 
@@ -81,8 +81,8 @@ struct Knot {
 }
 
 impl Knot {
-    /// Starts a name server with these records. Their index is the last digit of the number. Zone files double
-    /// backslashes.
+    /// Starts a name server with these records. The index of an entry is the last digit of its number. Backslashes are
+    /// doubled, as in zone files.
     async fn serving(records: &[&[&str]]) -> Self {
         let (folder, address) = (tempfile::tempdir().unwrap(), own_address());
         let mut zone = "$ORIGIN e164.arpa.\n$TTL 60\n\

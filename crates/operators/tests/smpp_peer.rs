@@ -201,7 +201,7 @@ async fn external_smsc_interoperates() {
     let texts = inbox.take_texts();
     assert_eq!((&*texts[0], texts.len()), ("again and again", 201));
 
-    // The peer closes the connections without unbind.
+    // The peer closes both connections without unbind, and the connector binds again.
     for _ in 0..2 {
         assert_eq!(peer.next_event().await, json!({ "bound": "ringtrue", "version": 0x34 }));
     }

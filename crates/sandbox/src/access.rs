@@ -48,7 +48,7 @@ pub const RECEIVERS: [&str; 2] = ["+99000000001", "+99000000002"];
 /// Number of the SIM in a simulated device, unless another one is chosen.
 pub const DEFAULT_SIM: &str = "+99000000010";
 
-/// Behaviour of a simulated number.
+/// Behaviour of a simulated number. Its last two digits select it, as noted on the variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberScript {
     /// 99: the operator fails.
@@ -99,7 +99,7 @@ enum AddressScript {
 }
 
 impl AddressScript {
-    /// `None`: not a documentation address.
+    /// Returns `None` if the address is not one of these documentation addresses.
     fn of(address: IpAddr) -> Option<Self> {
         let IpAddr::V4(address) = address.to_canonical() else { return None };
         match address.octets() {
@@ -136,8 +136,8 @@ impl SandboxAccess {
     }
 }
 
-/// Returns the queue account of a project. A simulated SMS reaches only checks of the project that sent it. The
-/// projects of a workspace share a limit in the queue.
+/// Returns the account under which the SMSC queues a project's SMS. The account id is the project id, so that an SMS
+/// reaches only checks of the project that sent it. The projects of a workspace share a limit.
 pub fn queue_account(project: &Project) -> QueueAccount {
     QueueAccount { id: project.id.0.as_u128(), group: project.workspace.0.as_u128() }
 }
@@ -162,7 +162,7 @@ impl OperatorAccess for SandboxAccess {
     async fn sms_route(&self, _: &Project, number: &Msisdn) -> Result<SmsRoute, RouteError> {
         require_support(number, Product::ReverseSms)?;
         let receiver = RECEIVERS[self.next_receiver.fetch_add(1, Ordering::Relaxed) % RECEIVERS.len()];
-        // The constants are valid numbers.
+        // This cannot fail, because the constants are valid numbers.
         let receiver = Msisdn::parse(receiver, Mode::Sandbox).map_err(|_| RouteError::MnoNotSupported)?;
         Ok(SmsRoute { network: network().id.clone(), receiver })
     }
@@ -255,7 +255,7 @@ impl OperatorAccess for SandboxAccess {
             Ok(supported) => supported,
             Err(problem) => return EligibilityExplanation::failed(problem.to_string()),
         };
-        // Sandbox projects may use every network.
+        // There is no gate for networks, because sandbox projects may use every network.
         let evaluate = |product| {
             if project.is_some_and(|project| !project.products.contains(&product)) {
                 Err(EligibilityGate::Authorisation)

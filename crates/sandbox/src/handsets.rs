@@ -13,7 +13,7 @@ use crate::{
     smsc::{FaultScript, SendError, Sms, SmsAddress, Smsc},
 };
 
-/// Maximum time to wait for delivery. Later deliveries continue in the background.
+/// Maximum time for which sending an SMS waits for its delivery. The delivery then continues in the background.
 const DELIVERY_WAIT: Duration = Duration::from_secs(2);
 
 /// Sends SMS from simulated handsets. Cheap to clone. Sending fails if the deployment has no sandbox operator.
@@ -75,7 +75,8 @@ impl SmsFaults {
         let mut faults = FaultScript::new()
             .delayed_by(Duration::from_secs(count(self.late_seconds).into()))
             .duplicated(count(self.extra_copies))
-            // Affects only this message. Dropping the connection would affect all projects, because they share it.
+            // Simulates dropped links for this message only. Dropping the connection would affect all projects, because
+            // they share it.
             .losing_responses(count(self.link_drops));
         if let Some(parts) = self.parts.and_then(|parts| u8::try_from(parts).ok()) {
             faults = faults.split_into(parts);

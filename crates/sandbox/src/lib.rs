@@ -31,7 +31,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 /// Delay after a failed accept or receive.
 const SOCKET_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Accepts connections until `stop`, up to `max_connections` at a time; further ones are closed immediately.
+/// Accepts connections until `stop` is cancelled, up to `max_connections` at a time. Further ones are closed
+/// immediately.
 async fn accept_connections<Connection>(
     listener: TcpListener,
     max_connections: usize,

@@ -55,7 +55,7 @@ pub struct Connectors {
     /// SMPP counters by connector. They outlive their connectors, because monitoring would take a decreasing counter
     /// for a restart. Counters of replaced webhooks do start again.
     counters: Mutex<BTreeMap<Arc<str>, Arc<SmppCounters>>>,
-    /// Connectors to the sandbox operator, which are not configured.
+    /// Connectors to the sandbox operator, which the configuration does not contain.
     sandbox: OnceLock<Vec<Arc<dyn MonitoredConnector>>>,
 }
 
@@ -109,7 +109,7 @@ impl Connectors {
 
     /// Adds the sandbox operator's connectors to the status reports.
     pub fn set_sandbox_connectors(&self, connectors: Vec<Arc<dyn MonitoredConnector>>) {
-        // The value is set only once, at startup.
+        // Cannot fail, because this method is called only once, at startup.
         let _ = self.sandbox.set(connectors);
     }
 
@@ -160,8 +160,8 @@ impl Connectors {
         self.set_routes(routes);
     }
 
-    /// Registers the connectors' routes with the engine without starting the connectors. All receivers count as in
-    /// service, because only a running node knows their actual state.
+    /// Registers the connectors' routes with the engine without starting the connectors, for `ringtrue eligibility
+    /// explain`. All receivers count as in service, because only a running node knows their actual state.
     pub fn register_without_starting(&self, PreparedConnectors(prepared): &PreparedConnectors) {
         self.set_routes(prepared.values().filter_map(|(_, prepared)| match prepared {
             PreparedConnector::OperatorApi(routes) => Some(routes),

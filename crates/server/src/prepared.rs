@@ -146,7 +146,8 @@ fn load_tls(files: Option<&TlsFiles>) -> anyhow::Result<Option<Arc<Tls>>> {
     files.map(|files| Ok(Arc::new(Tls::load(&files.certificate, &files.key)?))).transpose()
 }
 
-/// Hosts and addresses of this deployment. Callbacks to them are rejected, because they would bypass access rules.
+/// Hosts and addresses of this deployment. Callbacks to them are rejected, because a client could otherwise use the
+/// server itself to bypass access rules.
 #[derive(Debug, Default)]
 pub struct OwnEndpoints {
     pub hosts: Vec<Host>,

@@ -1,7 +1,7 @@
 //! Persists the database generation, a number that only increases, across restarts.
 //!
 //! The file is outside the database. If the database is restored from a backup, its generation is lower than the one in
-//! the file, which reveals the restore. See `ringtrue_engine::restore`.
+//! the file, which reveals the restore. See `ringtrue_engine::node`.
 
 use std::{
     fs, io,

@@ -200,7 +200,8 @@ async fn start_directory(config: &Config) -> anyhow::Result<Option<Directory>> {
     started.map(Some).context("the sandbox operator failed to listen on `sandbox.enum_listen` or `sandbox.hlr_listen`")
 }
 
-/// Passes networks, number sources and routes to an engine without opening listeners or connections.
+/// Passes networks, number sources and routes to an engine without opening listeners or connections, for `ringtrue
+/// eligibility explain`.
 pub fn dry_run(engine: &Engine, config: &Config) -> anyhow::Result<()> {
     let listen = config.header_enrichment.as_ref().map(|enrichment| enrichment.listen);
     let base_url = engine.base_url().to_owned();
@@ -295,7 +296,8 @@ impl RunningNode {
         if let Some(directory) = &self.directory {
             directory.shutdown().await;
         }
-        // All checks have concluded and all activity is counted by now.
+        // All tasks have ended: no check can conclude and no activity can be counted any more, so these steps miss
+        // nothing.
         self.engine.courier().release_leases().await;
         if let Err(error) = self.engine.activity.flush().await {
             tracing::warn!(%error, "failed to flush activity counters; counts of the last seconds are lost");

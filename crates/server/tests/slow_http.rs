@@ -137,7 +137,7 @@ impl Target {
         let deployment = Deployment::new(database.address());
         let server = deployment.serve_with(&LIMITS);
         let manager = deployment.manager(server.address).await;
-        // Pages are rendered on first access.
+        // Requested before the measurement, because the page is rendered on first access.
         server.get("/openapi.json", &manager).await.assert(200);
         Target { server, manager, projects: format!("{}/projects", deployment.path()), _database: database }
     }

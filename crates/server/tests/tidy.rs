@@ -11,7 +11,8 @@ use std::{
 /// Crates that may depend on a library. No other crate may.
 const PERMITTED_CRATES: &[(&str, &[&str])] = &[
     ("axum", &["web", "api", "console", "server", "bench"]),
-    // The sandbox operator is an HTTP server. The service reaches it only through its socket.
+    // `sandbox` is here because the simulated operator is an HTTP server. The service reaches it only through its
+    // socket.
     ("hyper", &["client", "server", "operators", "sandbox", "bench"]),
     ("maxminddb", &["operators", "bench"]),
     ("rusqlite", &["store"]),

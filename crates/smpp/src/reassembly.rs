@@ -45,7 +45,7 @@ impl Default for ReassemblyLimits {
 pub enum PartOutcome<I> {
     /// The message is complete.
     Complete(ConcatenatedMessage<I>),
-    /// The part is stored. `first`: it is the first part of its message.
+    /// The part is stored. `first`: no other part of its message has arrived yet. `missing`: number of missing parts.
     Stored { first: bool, missing: u8 },
     /// The same part is stored already.
     Duplicate,

@@ -10,7 +10,7 @@
 
 use std::time::{Duration, Instant};
 
-/// A batch waits for at most the duration of the last batch divided by this.
+/// An open batch waits for more callers for at most the duration of the last batch, divided by this number.
 const DELAY_DIVISOR: u32 = 6;
 const MAX_DELAY: Duration = Duration::from_millis(1);
 /// Limits the backoff: after waits that did not fill the batch, at most 2 to the power of this number of batches skip
@@ -24,7 +24,7 @@ pub(crate) struct BatchDelay {
     max_delay: Duration,
     /// Number of consecutive waits that did not fill the batch.
     failed_waits: u32,
-    /// Number of batches that still skip the wait.
+    /// Number of upcoming batches that close without waiting for more callers.
     skipped_batches: u32,
 }
 
@@ -58,8 +58,8 @@ impl BatchDelay {
 mod tests {
     use super::*;
 
-    /// Returns the opening time of a batch that has just opened. It is in the future, so that a slow test run does not
-    /// matter.
+    /// Returns the opening time of a batch that has just opened. It is in the future, so that no time has elapsed,
+    /// however slowly the test runs.
     fn just_opened() -> Instant {
         Instant::now() + Duration::from_hours(1)
     }

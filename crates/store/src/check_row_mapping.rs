@@ -39,7 +39,7 @@ pub(crate) fn check_from_row(row: Row) -> Result<AnyCheck, StoreError> {
     check_and_rest_from_row(row).map(|(check, _)| check)
 }
 
-/// Reads a check, and returns the reader of the columns that follow.
+/// Reads a check. Also returns the reader, whose next column is the first one after those of the check.
 fn check_and_rest_from_row(row: Row) -> Result<(AnyCheck, RowReader), StoreError> {
     let mut row = row.reader("checks");
     let (id, project) = (CheckId(row.uuid("id")?), ProjectId(row.uuid("project_id")?));
@@ -101,7 +101,7 @@ fn check_and_rest_from_row(row: Row) -> Result<(AnyCheck, RowReader), StoreError
     Ok((check, row))
 }
 
-/// Columns of a redirect session. They follow the columns of its check.
+/// Columns of a redirect session, for statements that select them after the columns of its check.
 macro_rules! redirect_session_columns {
     () => {
         "redirect_sessions.input, redirect_sessions.state_hash, redirect_sessions.began_at, redirect_sessions.browser_hash, \
@@ -110,7 +110,8 @@ macro_rules! redirect_session_columns {
 }
 pub(crate) use redirect_session_columns;
 
-/// Reads a check and its redirect session, and returns the reader of the columns that follow.
+/// Reads a check and its redirect session, if it has one. Also returns the reader: in a row with a session, its next
+/// column is the first one after those of the session.
 pub(crate) fn redirect_session_from_row(row: Row) -> Result<(RedirectSessionRecord, RowReader), StoreError> {
     let (check, mut row) = check_and_rest_from_row(row)?;
     let Some(input) = row.bytes_or_null("input")?.map(Sealed) else {
@@ -135,8 +136,8 @@ fn browser_hash(row: &mut RowReader) -> Result<Option<BrowserHash>, StoreError> 
     Ok(hash.map(BrowserHash))
 }
 
-/// Returns the first open check, or the first check if none is open. An SMS may contain an old code besides the new
-/// one.
+/// Returns the first open check, or the first check if none is open. The checks were found by the codes in an SMS,
+/// which may contain an old code besides the new one.
 pub(crate) fn prefer_open_check(
     checks: impl Iterator<Item = Result<AnyCheck, StoreError>>,
 ) -> Result<Option<AnyCheck>, StoreError> {
@@ -194,7 +195,7 @@ macro_rules! callback_columns {
 }
 pub(crate) use callback_columns;
 
-/// Reads a callback without its attempts, and the id of its project.
+/// Reads a callback without its attempts. Also returns the id of its project.
 pub(crate) fn callback_from_row(row: Row) -> Result<(ProjectId, CallbackRecord), StoreError> {
     let mut row = row.reader("callbacks");
     let (check, project) = (CheckId(row.uuid("check_id")?), ProjectId(row.uuid("project_id")?));
@@ -236,7 +237,7 @@ macro_rules! attempt_columns {
 }
 pub(crate) use attempt_columns;
 
-/// Reads an attempt, and returns it with its number.
+/// Reads a delivery attempt of a callback, and returns it with its number.
 pub(crate) fn attempt_from_row(row: Row) -> Result<(u32, AttemptLog), StoreError> {
     let mut row = row.reader("callback_attempts");
     row.uuid("check_id")?;
@@ -254,7 +255,7 @@ pub(crate) fn attempt_from_row(row: Row) -> Result<(u32, AttemptLog), StoreError
     Ok((number, log))
 }
 
-/// Columns of a verification. They follow the columns of its check.
+/// Columns of a verification, for statements that select them after the columns of its check.
 macro_rules! verification_columns {
     () => {
         "verifications.step_id, verifications.progress, verifications.input, verifications.code_redeemed_at, \
@@ -277,7 +278,7 @@ pub(crate) fn verification_from_row(row: Row) -> Result<VerificationRecord, Stor
     })
 }
 
-/// Reads the progress of a verification from the columns `check_id` and `progress`, and the status of its current step.
+/// Reads the id and the progress of a verification, and the status of its current step.
 pub(crate) fn progress_from_row(row: Row) -> Result<ListedProgress, StoreError> {
     let mut row = row.reader("verifications");
     Ok(ListedProgress {

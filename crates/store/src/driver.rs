@@ -23,9 +23,9 @@ use crate::{
 
 #[derive(Debug)]
 pub(crate) enum Sql {
-    /// One of a few texts. The connection keeps it prepared.
+    /// One of a limited number of texts. The connection keeps its prepared statement.
     Cached(Cow<'static, str>),
-    /// A text that was composed for one call. It is not kept prepared.
+    /// A text that was composed for one call. The connection does not keep its prepared statement.
     Composed(String),
 }
 
@@ -107,8 +107,8 @@ pub(crate) trait Database:
 {
     const MIGRATIONS: &'static [Migration];
 
-    /// Increments the control-plane version and returns it. Locks its row until the commit, which also notifies the
-    /// listening nodes.
+    /// Increments the control-plane version and returns it. The row of the version stays locked until the commit. In
+    /// `PostgreSQL`, the commit also notifies the nodes that listen for changes.
     const INCREMENT_VERSION_SQL: &'static str;
 
     /// The aggregate expression for the smallest `id`.
@@ -122,22 +122,23 @@ pub(crate) trait Database:
     /// `None`: the database does not partition its tables.
     const DROP_PARTITIONS_SQL: Option<&'static str>;
 
-    /// Deletes the recorded creation times of a number, on which its limit is based. `None`: the database counts rows
-    /// of `checks` instead.
+    /// Deletes the recorded creation times of a phone number's checks, by which the store limits the number of its
+    /// checks. `None`: the database counts rows of `checks` instead.
     const DELETE_NUMBER_LIMITS_SQL: Option<&'static str>;
 
-    /// Deletes the creation times that no longer count towards a limit. `None`: the database records none.
+    /// Deletes recorded creation times that are too old to count towards the limit of a phone number. `None`: the
+    /// database records no creation times.
     const DELETE_EXPIRED_NUMBER_LIMITS_SQL: Option<&'static str>;
 
     /// Whether `checks` and the tables that belong to it have the column `bucket`, by which Citus distributes rows.
     const HAS_BUCKETS: bool;
 
-    /// Returns the condition that rows of two tables with equal check ids must also fulfil: equal buckets. Empty if the
-    /// database has no buckets.
+    /// Returns the SQL condition that a join by check id also needs: equal buckets, so that Citus joins rows of one
+    /// shard only. Empty if the database has no buckets.
     fn same_bucket(left: &str, right: &str) -> String;
 
     /// Reads the latest time that a node has recorded, and the server's clock, in milliseconds since 1970. The clock is
-    /// null if the database has no server.
+    /// null for `SQLite`, which has no server.
     const READ_TIME_SQL: &'static str;
 
     /// Reads a text that identifies this copy of the database, so that a restored or copied database is detected.
@@ -153,8 +154,8 @@ pub(crate) trait Database:
     /// Runs `work` against one snapshot, without writes.
     fn read<T: Send + 'static>(&self, work: impl Work<T>) -> impl Future<Output = Result<T, StoreError>> + Send;
 
-    /// As [`transact`](Database::transact), on capacity reserved for the node itself. A node counts as dead without
-    /// heartbeats, so requests of tenants must not delay them.
+    /// As [`transact`](Database::transact), on capacity reserved for the node itself. Heartbeats use it: other nodes
+    /// consider a node dead if its heartbeats are late, so requests of tenants must not delay them.
     fn transact_reserved<T: Send + 'static>(
         &self,
         work: impl Work<TransactionEnd<T>>,
@@ -167,24 +168,24 @@ pub(crate) trait Database:
         work: impl Work<T>,
     ) -> impl Future<Output = Result<T, StoreError>> + Send;
 
-    /// As [`read`](Database::read), on connections for lists. The search timeout limits the statements. Keeps `turn`
-    /// until they have ended, even if the future is dropped earlier.
+    /// As [`read`](Database::read), on connections or threads for lists, and within the search timeout. Holds `turn`
+    /// until the statements have ended, even if the future is dropped earlier.
     fn read_list<T: Send + 'static>(
         &self,
         turn: ListTurn,
         work: impl Work<T>,
     ) -> impl Future<Output = Result<T, StoreError>> + Send;
 
-    /// As [`read_list`](Database::read_list), on connections for searches. Keeps `permit` until the statements have
-    /// ended, even if the future is dropped earlier.
+    /// As [`read_list`](Database::read_list), on connections or threads for searches. Holds `permit` until the
+    /// statements have ended, even if the future is dropped earlier.
     fn search<T: Send + 'static>(
         &self,
         permit: SearchPermit,
         work: impl Work<T>,
     ) -> impl Future<Output = Result<T, StoreError>> + Send;
 
-    /// Returns the end of a `select` that locks its rows and skips rows that another transaction has locked. Empty if
-    /// the database does not support this.
+    /// Returns the clause that ends a `select` which locks its rows, and skips rows that another transaction has
+    /// locked. Empty if the database does not support this.
     fn skip_locked_sql(&self) -> &'static str;
 
     /// Copies the changes of a bulk write from the log to the database file, so that no later write has to wait for

@@ -43,7 +43,7 @@ fn compile_parts(
     Ok(format!("({})", parts.join(separator)))
 }
 
-/// Returns the condition for a value that is not null. The caller handles null.
+/// Returns the condition for rows in which `column` is not null. The caller handles nulls.
 fn compile_test(test: &FieldTest, column: &str, values: &mut Vec<Value>) -> String {
     match test {
         FieldTest::Text(TextTest::Set(choice)) => {
@@ -63,7 +63,8 @@ fn compile_test(test: &FieldTest, column: &str, values: &mut Vec<Value>) -> Stri
         FieldTest::Boolean(choice) => compile_choice(choice, column, values, |&boolean| Some(boolean.into())),
         FieldTest::Identifier(choice) => compile_choice(choice, column, values, |&id| Some(id.into())),
         FieldTest::Instant(InstantTest::Set(choice)) => compile_choice(choice, column, values, |&at| exact_millis(at)),
-        // Stored times have whole milliseconds, but operands may be finer.
+        // Stored times have whole milliseconds, but operands may be more precise. Each operand is rounded so that the
+        // comparison selects the same rows.
         FieldTest::Instant(InstantTest::Before(at)) => format!("{column} < {}", bind(values, ceil_millis(*at).into())),
         FieldTest::Instant(InstantTest::NotAfter(at)) => {
             format!("{column} <= {}", bind(values, floor_millis(*at).into()))
@@ -161,7 +162,7 @@ impl SpanFilter {
         self.remainder.as_ref().map_or(0, comparison_count)
     }
 
-    /// Returns the part of the remainder that requires a certain reference.
+    /// Returns the comparison in the remainder that requires one particular `reference_id`, if there is one.
     pub(crate) fn reference_condition(&self) -> Option<&Filter> {
         let parts = match self.remainder.as_ref()? {
             Filter::And(parts) => parts,
@@ -173,7 +174,8 @@ impl SpanFilter {
         })
     }
 
-    /// Whether the counters of a product have all fields that the remainder tests.
+    /// Whether the usage counters of a product distinguish all fields that the remainder tests. If so, matching checks
+    /// can be counted without reading them.
     pub(crate) fn is_covered_by_counters(&self, product: Product) -> bool {
         self.remainder.as_ref().is_none_or(|filter| is_covered_by_counters(filter, product))
     }
@@ -202,15 +204,16 @@ fn is_covered_by_counters(filter: &Filter, product: Product) -> bool {
         Filter::And(parts) | Filter::Or(parts) => parts.iter().all(|part| is_covered_by_counters(part, product)),
         Filter::Comparison { field, .. } => match field.name {
             "status" | "verified" | "network_id" => true,
-            // The counters have only the verdict. For SIM Swap, `no_sim_change` is the verdict. For verifications it is
-            // another field.
+            // The counters distinguish the verdict only. For SIM Swap, `no_sim_change` is the verdict. For
+            // verifications, it is a separate field.
             "no_sim_change" => product == Product::SimSwap,
             _ => false,
         },
     }
 }
 
-/// Returns the time span that a comparison of `created_at` selects. Stored times have whole milliseconds.
+/// Returns the time span that a comparison of `created_at` selects, in whole milliseconds, as times are stored. `None`:
+/// the part does not compare `created_at`, or selects more than one span.
 fn created_at_span(part: &Filter) -> Option<Span> {
     let Filter::Comparison { field, test: FieldTest::Instant(test) } = part else { return None };
     if field.name != "created_at" {

@@ -52,7 +52,8 @@ struct Queue {
 /// The right to read one list. Dropping it ends the turn.
 #[derive(Debug)]
 pub(crate) struct ListTurn {
-    // Field order matters: the permit is dropped before the place.
+    // Field order matters: the permit is released before the place. The place of the last list removes the queue, so a
+    // new list could otherwise begin in a new queue while this permit is still held.
     _permit: OwnedSemaphorePermit,
     _place: Place,
 }
@@ -65,7 +66,8 @@ struct Place {
 }
 
 impl ListTurns {
-    /// Waits until it is the workspace's turn to read a list.
+    /// Waits until the workspace may read a list. Lists for administrators have no workspace. Fails if too many lists
+    /// of the workspace wait already, or if the wait takes longer than `TURN_TIMEOUT`.
     pub(crate) async fn take(&self, workspace: Option<WorkspaceId>) -> Result<ListTurn, StoreError> {
         let (turn, place) = self.enqueue(workspace)?;
         let permit = timeout(TURN_TIMEOUT, turn.acquire_owned()).await.map_err(|_| StoreError::TooManySearches)?;

@@ -163,8 +163,8 @@ impl Operation for ConcludeCheck {
 }
 
 impl ConcludeCheck {
-    /// Returns the counter changes: one check less with its previous status, and one more with its final status. The
-    /// previous status is pending if the check was ever pending.
+    /// Returns the changes of the usage counters: one check less with its previous status, and one more with its final
+    /// status. The previous status is pending if the check was ever pending.
     pub(crate) fn usage_changes(&self, before: &OpenCheck) -> [UsageDelta; 2] {
         let conclusion = &self.conclusion;
         let concluded = UsageDelta {
@@ -181,8 +181,8 @@ impl ConcludeCheck {
     }
 }
 
-/// Columns of an open check that its conclusion does not change. They are read with the conclusion, because a device
-/// may have changed the network since the caller read the check.
+/// Columns of an open check, returned by the statement that concludes the check. The check that the caller has read may
+/// be stale: a device may have changed the network since.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenCheck {
     pub expires_at: Timestamp,
@@ -216,7 +216,7 @@ pub(crate) enum FindCheck {
     ById(CheckId),
     /// Finds the check of each code, in the order of the codes. Unknown codes have no row.
     ByCodes(Vec<CodeHash>),
-    /// Adds the columns of the redirect session. They are null if the check is concluded.
+    /// Finds a check with the columns of its redirect session. They are null if the check is concluded.
     WithRedirectSession(CheckId),
 }
 
@@ -224,11 +224,11 @@ impl Operation for FindCheck {
     type Output = Vec<Row>;
 }
 
-/// Changes a redirect session if a condition holds.
+/// Changes the redirect session of a check. Each change has a condition, such as that no verdict is stored yet.
 #[derive(Clone, Debug)]
 pub(crate) enum RedirectOperation {
     Begin(BeginRedirect),
-    /// Consumes the `state` parameter with which a device returns. A `state` is valid once.
+    /// Consumes the OAuth `state` with which a device returns from its operator. A `state` is valid once.
     ConsumeState {
         check: CheckId,
         state_hash: TokenHash,
@@ -255,8 +255,8 @@ impl RedirectOperation {
     }
 }
 
-/// Returns the counter changes of a redirect that begins. `None`: the counters stay the same. `before` has the columns
-/// `id, project_id, product, created_at, status, network_id` of the check before the redirect.
+/// Returns the changes of the usage counters when a redirect begins. `None`: the counters stay the same. `before` has
+/// the columns `id, project_id, product, created_at, status, network_id` of the check before the redirect.
 pub(crate) fn redirect_usage_changes(
     before: Row,
     redirect: &BeginRedirect,
@@ -290,7 +290,8 @@ pub(crate) mod number_limit {
         i64::from(limit.window_seconds) * 1_000
     }
 
-    /// Returns the time at which the next check is admitted. `None`: it is admitted now.
+    /// Returns the time until which the limit admits no further check. `instants` are the creation times that count.
+    /// `None`: fewer than `max_checks` checks count.
     pub(crate) fn blocked_until(limit: NumberLimit, instants: &[i64]) -> Option<Timestamp> {
         let max_checks = usize::try_from(limit.max_checks).unwrap_or(usize::MAX);
         let oldest_counted = instants.len().checked_sub(max_checks.max(1))?;
@@ -298,7 +299,7 @@ pub(crate) mod number_limit {
         Timestamp::from_millisecond(until).ok()
     }
 
-    /// Adds the time of an admitted check, and drops the times that can no longer count.
+    /// Adds the creation time of an admitted check to `instants`, and drops the times that can no longer count.
     pub(crate) fn with_create(limit: NumberLimit, instants: &[i64], at: Timestamp) -> Vec<i64> {
         let at = at.as_millisecond();
         let kept = usize::try_from(limit.max_checks).unwrap_or(usize::MAX).saturating_sub(1);

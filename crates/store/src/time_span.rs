@@ -15,7 +15,8 @@ pub(crate) struct Span {
     to: i64,
 }
 
-/// A part of a span: whole days, whole hours, or part of an hour.
+/// A part of a span: either whole hours, which have counters, or less than an hour, whose checks must be counted one by
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SpanPart {
     pub span: Span,
@@ -23,7 +24,7 @@ pub(crate) struct SpanPart {
 }
 
 impl Span {
-    /// All times that a UUID with a four-digit year can have. Starts and ends at midnight.
+    /// All times with a four-digit year since 1970. Starts and ends at midnight, so that it consists of whole days.
     pub(crate) const ALL_TIME: Span = Span { from: 0, to: 253_402_300_800_000 };
 
     pub(crate) fn since(from: i64) -> Self {

@@ -25,7 +25,7 @@ pub(crate) struct PostgresAddress {
     pub tls: PostgresTls,
 }
 
-/// TLS settings of a `PostgreSQL` connection. The server's certificate and its name are always verified.
+/// TLS settings of a `PostgreSQL` connection. With TLS, the server's certificate and host name are always verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PostgresTls {
     Off,

@@ -263,7 +263,7 @@ impl Drop for Database {
             DatabaseLocation::Cluster { name, ports } => (name, ports.iter().copied().map(server_at).collect()),
         };
         let drop_it = format!("drop database {name} with (force)");
-        // Dropped in the background, because the server writes a checkpoint first.
+        // Dropped in the background, because the server first writes a checkpoint, which takes a while.
         std::thread::spawn(move || servers.iter().for_each(|server| drop(psql_at(server, &drop_it))));
     }
 }

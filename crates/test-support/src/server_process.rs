@@ -37,7 +37,8 @@ impl ServerProcess {
         let address = ready["address"].as_str().unwrap().parse().unwrap();
         let (exited, has_exited) = watch::channel(false);
         thread::spawn(move || {
-            // The output closes when the process has ended, and also any tracer that shares its output.
+            // The output closes when the process has ended, and also a tracer, such as `strace`, that shares its
+            // output.
             lines.for_each(drop);
             exited.send_replace(true);
         });

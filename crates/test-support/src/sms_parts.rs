@@ -45,7 +45,7 @@ impl InMemoryReassembly {
         InMemoryReassembly { clock, messages: Mutex::default(), is_down: AtomicBool::new(false) }
     }
 
-    /// While set, all calls fail.
+    /// While set, all calls fail, as if the database were unavailable.
     pub fn set_down(&self, is_down: bool) {
         self.is_down.store(is_down, Ordering::SeqCst);
     }

@@ -12,7 +12,7 @@ const STYLE: &str = include_str!("../assets/device.css");
 #[derive(Clone, Copy, Debug)]
 pub struct DevicePage<'a> {
     pub language: Language,
-    /// `None` if the check is unknown.
+    /// `None` if the check is unknown or could not be read.
     pub brand: Option<Brand<'a>>,
     pub state: DeviceState<'a>,
     /// Shown below the text, so that the user can report it to support.

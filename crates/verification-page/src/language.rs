@@ -112,7 +112,7 @@ impl Language {
     fn bundle(self) -> &'static Bundle {
         static BUNDLES: LazyLock<Vec<Bundle>> =
             LazyLock::new(|| Language::VARIANTS.iter().map(|language| language.load()).collect());
-        // `BUNDLES` has the order of `VARIANTS`, which is the order of the discriminants.
+        // The discriminant is the index: `BUNDLES` has the order of `VARIANTS`, which is that of the discriminants.
         &BUNDLES[self as usize]
     }
 

@@ -29,7 +29,7 @@ use language::Message;
 const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/page.js");
 
-/// Refresh interval in browsers without JavaScript, while the page waits for something to happen elsewhere.
+/// Refresh interval in browsers without JavaScript, while the page waits for an event such as the arrival of the SMS.
 const REFRESH_SECONDS: u8 = 5;
 /// Delay before the browser returns to the company, so that the user can read that the number is confirmed. The script
 /// uses a similar delay.
@@ -39,9 +39,9 @@ const RETURN_SECONDS: u8 = 2;
 #[derive(Clone, Debug)]
 pub struct Page<'a> {
     pub language: Language,
-    /// Company that asks for the verification. `None`: no verification has this link.
+    /// Company that asks for the verification. `None`: the link is invalid, or the verification could not be read.
     pub brand: Option<Brand<'a>>,
-    /// The last digits of the user's number.
+    /// The last digits of the number to verify. `None`: the page shows no number.
     pub number_ending: Option<&'a str>,
     pub is_sandbox: bool,
     /// Path of the page, with its token.
@@ -80,7 +80,7 @@ pub enum State<'a> {
         /// URL of this page, shown for a user who opened it on a computer and has to open it on the phone.
         own_url: Option<&'a str>,
     },
-    /// The silent check starts by itself.
+    /// The silent check starts without an action of the user.
     Silent,
     /// The silent check has started, and the page sends the browser to the operator.
     ///
@@ -91,7 +91,7 @@ pub enum State<'a> {
     },
     /// The browser was sent to the operator and has not come back.
     Stalled,
-    /// Another browser was sent to the operator a moment ago.
+    /// Another browser was sent to the operator a moment ago, so this one waits for it.
     Elsewhere,
     /// The operator has answered, but the code is not redeemed yet.
     Confirming(Confirming<'a>),
@@ -184,7 +184,7 @@ pub struct RenderedPage {
 }
 
 impl State<'_> {
-    /// Name of the state in server-sent events. The page reloads when it changes.
+    /// Name of the state in server-sent events. The page reloads when it receives another name.
     pub fn name(&self) -> &'static str {
         match self {
             State::Start { .. } | State::Silent => "silent",
@@ -299,7 +299,7 @@ impl State<'_> {
     }
 }
 
-/// Detects the platform from the `User-Agent` header. iPads may identify themselves as computers.
+/// Detects the platform from the `User-Agent` header. iPads that identify themselves as computers are `Unknown`.
 pub fn detect_platform(user_agent: &str) -> Platform {
     if ["iPhone", "iPad", "iPod"].iter().any(|device| user_agent.contains(device)) {
         Platform::Ios
@@ -403,7 +403,7 @@ impl Page<'_> {
         format!("{}{separator}ask={}", self.url(""), subject.into_str())
     }
 
-    /// Returns the URL to which the browser goes by itself at the end. Only success has one: after a failure, users
+    /// Returns the company's URL to which the browser goes by itself at the end. `None` after a failure, because users
     /// need time to read what went wrong.
     fn forward_to(&self) -> Option<&str> {
         self.state.return_to().filter(|_| matches!(self.state, State::Done { .. }) && !self.is_framed)

@@ -26,7 +26,7 @@ pub struct AppState {
     pub authorization_forwarder: AuthorizationForwarder,
     pub http: HttpSettings,
     pub log_requests: LoggedRequests,
-    /// Whether traces are exported.
+    /// Whether traces are exported. Otherwise requests have no tracing span.
     pub traces: bool,
     /// Tracks tasks that outlive their request, so that shutdown can wait for them.
     pub tasks: TaskTracker,
@@ -35,10 +35,10 @@ pub struct AppState {
     pub development: Option<Arc<Development>>,
 }
 
-/// The settings of a listener that affect single requests: timeouts and trusted proxies.
+/// HTTP settings that affect individual requests: timeouts and trusted proxies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpSettings {
-    /// Proxies whose information about client addresses is trusted.
+    /// Proxies that are trusted to report client addresses, by `X-Forwarded-For` or the PROXY protocol.
     pub trusted_proxies: Vec<IpNet>,
     pub body_timeout: Duration,
     pub request_timeout: Duration,
@@ -60,7 +60,7 @@ impl App {
         App(Arc::new(state))
     }
 
-    /// Returns whether the peer is a proxy whose information about client addresses is trusted.
+    /// Returns whether the peer is a proxy that is trusted to report client addresses.
     pub fn trusts_proxy(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.http.trusted_proxies.iter().any(|proxies| proxies.contains(&address))

@@ -12,8 +12,8 @@ use url::Url;
 /// Public path, under the base URL, of the sandbox operator's authorization endpoint.
 pub const AUTHORIZE_PATH: &str = "/v1/sandbox/operator/authorize";
 
-/// Time that a browser waits for an operator that never answers. Longer than the hosted page waits, and shorter than
-/// the default request timeout.
+/// How long a browser waits when the sandbox operator simulates an outage. Longer than the hosted page waits for an
+/// operator, and shorter than the default request timeout.
 const SILENCE_DURATION: Duration = Duration::from_secs(20);
 const MAX_WAITING_BROWSERS: usize = 256;
 
@@ -36,7 +36,8 @@ pub enum SimulatedAuthorization {
     Silence,
 }
 
-/// Forwards devices to the sandbox operator's authorization endpoint. Does nothing without an operator. Cheap to clone.
+/// Forwards devices to the sandbox operator's authorization endpoint. The default has no operator and forwards nothing.
+/// Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct AuthorizationForwarder(Option<Arc<AuthorizeEndpoint>>);
 
@@ -52,7 +53,8 @@ impl AuthorizationForwarder {
         })))
     }
 
-    /// Forwards the query of a device's request and returns the operator's response. `None`: there is no operator.
+    /// Forwards the query of a device's request and returns the operator's response. Returns `None` if this server has
+    /// no sandbox operator.
     pub async fn forward(&self, query: &str) -> Option<Result<SimulatedAuthorization, ClientError>> {
         let authorize_endpoint = self.0.as_ref()?;
         let mut url = authorize_endpoint.endpoint.clone();

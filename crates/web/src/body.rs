@@ -1,7 +1,7 @@
 //! Reads request bodies with a size limit, a timeout and a media type check. Parses forms and strict JSON.
 //!
-//! Unknown, repeated and mistyped JSON properties are errors with a JSON pointer. Derived deserializers accept arrays
-//! for structs and do not report the position, so bodies are parsed to a tree of [`Node`]s first.
+//! Unknown, repeated and mistyped JSON properties are errors with a JSON pointer. Serde's derived deserializers would
+//! accept arrays for structs and do not report the position, so bodies are parsed to a tree of [`Node`]s first.
 
 use std::{borrow::Cow, fmt::Display, str::FromStr};
 
@@ -35,7 +35,7 @@ pub async fn read_json(app: &App, request: Request<Body>) -> Result<Bytes, Probl
     read_json_with_limit(app, request, MAX_JSON_BYTES).await
 }
 
-/// Like [`read_json`], with a limit in bytes.
+/// Like [`read_json`], with another size limit, in bytes.
 pub async fn read_json_with_limit(app: &App, request: Request<Body>, limit: usize) -> Result<Bytes, Problem> {
     let is_patch = request.method() == http::Method::PATCH;
     let is_json = media_type(request.headers()).is_some_and(|given| {
@@ -88,12 +88,12 @@ impl FromRequest<HandlerState> for NoBody {
     }
 }
 
-/// Reads the form of a token or revocation request without parsing it.
+/// Reads a form of at most [`MAX_FORM_BYTES`] without parsing it. Errors have the codes of token endpoints (RFC 6749).
 pub async fn read_form(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
     read_form_with_limit(app, headers, body, MAX_FORM_BYTES).await
 }
 
-/// Like [`read_form`], with a limit in bytes.
+/// Like [`read_form`], with another size limit, in bytes.
 pub async fn read_form_with_limit(app: &App, headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Problem> {
     let invalid = |detail: &str| Problem::new(ProblemCode::InvalidRequest, detail);
     let is_form =
@@ -164,7 +164,7 @@ pub async fn read_limited(app: &App, headers: &HeaderMap, body: Body, limit: usi
         return Err(too_large());
     }
     let mut collected = std::pin::pin!(collect_body(body, limit));
-    // A small body usually arrives together with the request head. It then needs no timer.
+    // A small body usually arrives together with the request head, and then no timeout has to be set up.
     let collected = match collected.as_mut().now_or_never() {
         Some(collected) => Ok(collected),
         None => tokio::time::timeout(app.http.body_timeout, collected).await,
@@ -265,7 +265,7 @@ impl Node {
     }
 }
 
-/// A JSON object. Reading a member removes it.
+/// A JSON object. Reading a member removes it, so that [`finish`](Object::finish) can report the others as unknown.
 #[derive(Debug)]
 pub struct Object {
     pointer: String,
@@ -389,8 +389,8 @@ pub fn as_integer(node: Node, pointer: &str) -> Result<i64, JsonError> {
     }
 }
 
-/// Reads a number of minutes. An invalid period is the inner error, not a `JsonError`: the engine reports it with its
-/// own error code.
+/// Reads a number of minutes. An invalid period is the inner error, not a `JsonError`, because its response has the
+/// error code `period_invalid`.
 pub fn as_sim_swap_period(node: Node, pointer: &str) -> Result<Result<SimSwapPeriod, InvalidSimSwapPeriod>, JsonError> {
     match node {
         Node::OtherNumber => Ok(Err(InvalidSimSwapPeriod)),

@@ -4,8 +4,8 @@ use std::{path::Path, sync::OnceLock};
 
 use ringtrue_domain::tenancy::{ProjectId, WorkspaceId};
 
-/// Exists only in servers of `ringtrue dev`. They listen on loopback addresses only, so their pages may show local
-/// paths.
+/// Paths and demo project for shell commands on the server's pages. Exists only in servers that `ringtrue dev` started.
+/// They listen on loopback addresses only, so their pages may show local paths.
 #[derive(Debug)]
 pub struct Development {
     /// Path of the binary. All paths here are quoted for a POSIX shell.
@@ -39,12 +39,12 @@ impl Development {
         &self.credentials_file
     }
 
-    /// Renders a command of this binary.
+    /// Renders a shell command that runs this binary.
     pub fn command(&self, arguments: &str) -> String {
         format!("{} {arguments}", self.binary)
     }
 
-    /// Renders a command of this binary that uses this server's data directory.
+    /// Renders a shell command that runs this binary with this server's data directory.
     pub fn data_command(&self, arguments: &str) -> String {
         format!("{} {arguments} --data {}", self.binary, self.data_dir)
     }

@@ -45,8 +45,8 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 pub struct HttpService {
     app: App,
     router: Router,
-    /// Whether handlers see header enrichment headers. Other listeners remove them, because only operators' gateways
-    /// may set them.
+    /// Whether handlers see header enrichment headers, in which operators' gateways report a device's phone number.
+    /// Other listeners remove these headers, because any client could send them.
     keeps_enrichment_headers: bool,
     /// Whether responses carry `Strict-Transport-Security`.
     sends_hsts: bool,
@@ -196,10 +196,11 @@ fn parse_hop(hop: &[u8]) -> Option<IpAddr> {
     bare.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|socket| socket.ip()))
 }
 
-/// Renders the `Date` header from the database time. hyper would use the clock of this machine.
+/// Renders the `Date` header from the database time. Without this header, hyper would add one from this machine's
+/// clock.
 fn date_header(now: Timestamp) -> Option<HeaderValue> {
     thread_local! {
-        /// The last header and its second. Requests within the same second reuse it.
+        /// The last rendered header, with the second that it shows. Requests within that second reuse it.
         static LAST_DATE: RefCell<Option<(i64, HeaderValue)>> = const { RefCell::new(None) };
     }
     let second = now.as_second();

@@ -137,7 +137,7 @@ impl Query {
     pub fn get_timestamp(&self, name: &str) -> Result<Option<Timestamp>, Problem> {
         self.get(name)
             .map(|text| {
-                // A raw `+` in a query decodes to a space.
+                // A `+` that the client did not escape has been decoded to a space.
                 let hint = if text.contains(' ') { "; send a `+` as `%2B`" } else { "" };
                 timestamp::parse(text)
                     .ok_or_else(|| Problem::bad_request(format!("`{name}`: {}{hint}", timestamp::EXPECTED_FORMAT)))

@@ -1,6 +1,6 @@
 //! Error responses (RFC 9457).
 //!
-//! Handlers return a [`Problem`]. The middleware renders it, as it has the base URL and the request id.
+//! Handlers return a [`Problem`]. The middleware renders it, because it knows the base URL of the error pages.
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -39,7 +39,8 @@ pub enum ProblemAudience {
     OAuthClient {
         wants_plain_json: bool,
     },
-    /// Device at the end of a redirect chain. Adds the fields of the regular response.
+    /// Device at the end of a silent check's redirects. Adds `check_id`, `error` and `error_description`, which the
+    /// regular response to a device also has.
     Device(CheckId),
 }
 
@@ -117,14 +118,15 @@ impl Problem {
         self.with_header(header::CONNECTION, HeaderValue::from_static("close"))
     }
 
-    /// Formats the problem for the device at the end of a redirect chain.
+    /// Formats the problem for the device at the end of a silent check's redirects.
     #[must_use]
     pub fn for_device(mut self, check: CheckId) -> Self {
         self.audience = ProblemAudience::Device(check);
         self
     }
 
-    /// Renders the problem as content type and body. `audience` is that of the route and takes precedence.
+    /// Renders the problem as content type and body. `audience` is set if the route determines the audience, and then
+    /// takes precedence over the problem's own.
     pub fn render(&self, base_url: &str, audience: Option<ProblemAudience>) -> (&'static str, Vec<u8>) {
         let entry = self.code.entry();
         let audience = audience.unwrap_or(self.audience);

@@ -49,7 +49,7 @@ impl FromRef<HandlerState> for Arc<RequestContext> {
 /// Properties that a route declares and that apply to all of its requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RoutePolicy {
-    /// Rate limit that requests count against. Responses carry its headers.
+    /// Rate limit that requests count against. Responses then have `X-RateLimit-*` headers.
     pub rate_limit: Option<RateLimitClass>,
     /// Whether requests are recorded in the project's request log.
     pub is_logged: bool,
@@ -170,7 +170,8 @@ impl RequestContext {
         }
     }
 
-    /// Writes the entry to the request log if its project is known and the sampler admits it.
+    /// Writes the entry to the request log if its project is known and the log's sampler, which selects a few requests
+    /// per second, admits it.
     pub fn submit_log_entry(&self, app: &App, method: &Method, response: &Response, elapsed: Duration) {
         let Some(RequestLogDraft { client, body, check, target }) = self.log_draft.get() else { return };
         let Some(LoggedClient { credential, authenticated }) = client.get() else { return };
@@ -203,7 +204,8 @@ impl RequestContext {
     }
 }
 
-/// Data from which a request log entry is built. Holds references only, because the sampler admits few requests.
+/// Data from which a request log entry is built. Holds shared references instead of copies, because most requests of a
+/// busy project are not logged.
 #[derive(Default, derive_more::Debug)]
 #[debug("RequestLogDraft(…)")]
 struct RequestLogDraft {

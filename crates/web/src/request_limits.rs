@@ -1,4 +1,5 @@
-//! Rejects requests that are too large, ambiguous (RFC 9112) or for another region, and strips forged headers.
+//! Rejects requests that are too large, ambiguous (RFC 9112) or for another region, and strips header enrichment
+//! headers that a client may have forged.
 
 use std::net::Ipv6Addr;
 
@@ -123,8 +124,8 @@ fn headers_length(headers: &HeaderMap, policy: RoutePolicy) -> usize {
         .sum()
 }
 
-/// Returns whether proxies may normalise the path differently. An escaped `/` or NUL is not ambiguous; parameter
-/// parsers reject it.
+/// Returns whether a proxy in front of this server may normalise the path to a different one. An escaped `/` or NUL is
+/// not ambiguous; parameter parsers reject it.
 fn is_ambiguous_path(path: &str) -> bool {
     let is_ambiguous_escape =
         |escape: &[u8]| matches!(escape, [b'2', b'e' | b'E'] | [b'5', b'c' | b'C'] | [b'3', b'b' | b'B']);

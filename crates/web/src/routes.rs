@@ -97,7 +97,8 @@ impl Route {
 #[derive(Debug, Default)]
 pub struct Routes {
     routes: Vec<Route>,
-    /// Patterns of unknown paths that count against a rate limit. Their 404 responses carry its headers.
+    /// Path patterns for which requests to unknown paths count against a rate limit. The 404 responses carry the
+    /// headers of this limit.
     limited_unknown_paths: Vec<(&'static str, RateLimitClass)>,
 }
 
@@ -172,7 +173,7 @@ impl Routes {
         self.routes.iter()
     }
 
-    /// Builds the axum router. Panics if routes conflict: at startup, and in every HTTP test.
+    /// Builds the axum router. Panics if routes conflict, which every HTTP test would reveal.
     pub(crate) fn into_router(self, app: App) -> Router {
         let mut paths = BTreeMap::<&'static str, MethodRouter<App>>::new();
         for Route { path, policy, extensions, add_to, .. } in self.routes {

@@ -258,7 +258,7 @@ fn parse_networks(document: &[u8]) -> Result<Vec<AllowedNetwork>, JsonError> {
     body.finish(networks.into_iter().map(|UniqueNetwork(allowed)| allowed).collect())
 }
 
-/// Maximum length of the list. More mobile networks do not exist worldwide.
+/// Maximum length of the list. There are fewer mobile networks worldwide.
 const MAX_ALLOWED_NETWORKS: usize = 2_000;
 
 /// Entry that equals any other entry for the same network, so that a list with two of them is rejected.

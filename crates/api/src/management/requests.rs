@@ -68,7 +68,7 @@ impl From<RequestLogEntry> for LoggedRequestBody {
     }
 }
 
-/// Parses a text filter. Rejects values that no log entry can have. One is NUL, which PostgreSQL does not accept in
+/// Parses a text filter. Rejects values that no log entry can have, such as NUL, which PostgreSQL does not accept in
 /// text.
 fn parse_filter(query: &Query, name: &str) -> Result<Option<String>, Problem> {
     let Some(text) = query.get(name) else { return Ok(None) };

@@ -11,7 +11,7 @@ use crate::pages::{
     openapi_document::{OpenApiDocument, str_member},
 };
 
-/// Error catalog entry to render. The texts may contain `` `code` `` and blank lines.
+/// Error catalog entry to render. The texts may contain `` `code` ``, and blank lines between paragraphs.
 #[derive(Debug, Clone, Copy)]
 pub struct ErrorEntry<'a> {
     pub code: &'a str,
@@ -40,7 +40,7 @@ struct Page<'a> {
 
 /// Operations that can return an error.
 enum Calls<'a> {
-    /// The error is not specific to any operation.
+    /// The OpenAPI document lists the error for no operation.
     None,
     All,
     Some(Vec<Call<'a>>),
@@ -60,7 +60,8 @@ struct Index<'a> {
 }
 
 impl ErrorPages {
-    /// `document` is the output of [`super::openapi::document`], which lists the errors of each operation.
+    /// `document` is the output of [`super::openapi::document`] or [`super::openapi::reference_document`], which list
+    /// the errors of each operation.
     pub fn new(document: &str) -> Result<Self, PageError> {
         Ok(Self { document: OpenApiDocument::parse(document)? })
     }

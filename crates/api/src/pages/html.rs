@@ -50,7 +50,7 @@ impl<'a> MarkdownWriter<'a> {
         Self { error_codes }
     }
 
-    /// Renders one or more blocks.
+    /// Renders paragraphs and lists.
     pub(super) fn render_blocks(&self, source: &str) -> Html {
         let mut out = String::new();
         for block in source.trim().split("\n\n").map(str::trim).filter(|block| !block.is_empty()) {

@@ -9,7 +9,7 @@ use crate::pages::openapi_document::{METHODS, array_items, str_member};
 /// OpenAPI document as JSON. Its URLs start with `EXAMPLE_BASE_URL`.
 pub const DOCUMENT: &str = include_str!(concat!(env!("OUT_DIR"), "/openapi.json"));
 
-/// Base URL in the written document. [`document`] replaces it by the deployment's.
+/// Base URL in the YAML source. [`document`] replaces it by the deployment's.
 const EXAMPLE_BASE_URL: &str = "https://eu.api.example.com";
 
 /// Returns the document with the base URL of the deployment.

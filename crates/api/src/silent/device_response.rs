@@ -1,8 +1,8 @@
 //! Renders the response to a device at the end of the redirect chain. If the check has a redirect URL, the response is
 //! a redirect to it. Otherwise it is JSON, or for browsers a page in the user's language with the project's brand.
 //!
-//! Clients may be small HTTP clients in apps: responses have a length, an absolute `Location` and less than 4 KiB. See
-//! decisions/0009-device-responses.md.
+//! Some devices use minimal HTTP clients in apps, so responses have a `Content-Length` and an absolute `Location`, and
+//! are smaller than 4 KiB. See decisions/0009-device-responses.md.
 
 use axum::{
     body::Body,
@@ -127,7 +127,8 @@ impl ResponseFormat {
         }
     }
 
-    /// Renders the outcome of the redirect chain. Returns an error only for outcomes with their own HTTP status.
+    /// Renders the outcome of the redirect chain. Returns an error only for JSON, and only for failures with their own
+    /// HTTP status.
     pub fn render_outcome(
         self,
         engine: &Engine,
@@ -179,12 +180,13 @@ fn state_of_problem(status: StatusCode) -> DeviceState<'static> {
 
 fn problem_page(problem: Problem, page: &DevicePage<'_>) -> Response {
     let mut response = problem.into_response();
-    // The middleware would replace the page by a problem document.
+    // If the problem stayed attached, the middleware would replace the page by a problem document.
     response.extensions_mut().remove::<Problem>();
     html_response(response, page.render())
 }
 
-/// Returns whether the `Accept` header is a browser's that opens a page: it names XHTML and ranks HTML above `*/*`.
+/// Returns whether an `Accept` header is one that browsers send to open a page: it names XHTML and ranks HTML above
+/// `*/*`.
 fn is_browser_accept(accept: &str) -> bool {
     let html = accept_quality(accept, "text/html");
     accept_quality(accept, "application/xhtml+xml") > 0.0 && html > 0.0 && html > accept_quality(accept, "*/*")
@@ -201,7 +203,7 @@ pub fn accept_quality(accept: &str, media_range: &str) -> f32 {
     qualities.fold(0.0, f32::max)
 }
 
-/// Response to `HEAD`, which link scanners send. It does not start or conclude anything.
+/// Response to `HEAD`, which link scanners send. Such a request neither starts nor concludes a check.
 pub fn head_response() -> Response {
     let mut response = with_no_referrer(Response::default());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -1,9 +1,9 @@
 //! Endpoints of Secure SNA and Discovery: `/v1/number-verification/secure-sna-checks` and `…/discovery-checks`, and the
 //! redirect endpoints that devices visit.
 //!
-//! The products differ in scope, create parameters and result. Devices send tokens and codes in the query, so it is
-//! never logged. [`device_response`] renders the responses at the end of the redirect chain. [`browser_cookie`] manages
-//! the keys of browsers that began it at the hosted page.
+//! The products differ in scope, create parameters and result. Devices send tokens and codes in the query, so the query
+//! is never logged. [`device_response`] renders the responses at the end of the redirect chain. [`browser_cookie`]
+//! manages the keys of browsers that entered the chain from the hosted page.
 
 mod device_response;
 
@@ -58,7 +58,7 @@ pub(super) use device_response::{ResponseFormat, accept_quality};
 /// Path on the public listener, over TLS, to which the header enrichment listener redirects a device.
 const HANDLE_PATH: &str = "/southbound/header-enrichment/return";
 
-/// A product that verifies the device by redirecting it to its operator.
+/// A product whose checks redirect the device to its operator.
 trait SilentProduct: RequiredScope {
     const PRODUCT: Product;
 }
@@ -230,7 +230,7 @@ async fn begin_redirect<S: SilentProduct>(
     };
     visitor.count_visit(app, check)?;
     let address = visitor.address();
-    // A raw `+` in a query decodes to a space.
+    // The SIM is a phone number. If its `+` was not escaped, it has been decoded to a space.
     let sim = query.get_unique("sim")?.map(|sim| sim.replace(' ', "+"));
     if parts.method == Method::HEAD {
         return Ok(head_response());
@@ -270,7 +270,8 @@ async fn oauth_callback(
         if parts.method == Method::HEAD {
             return Ok(head_response());
         }
-        // Devices can send any header here. Enrichment headers are only accepted on the enrichment listener.
+        // No headers are passed on: devices can forge them here, so enrichment headers count only on their own
+        // listener.
         let returned = device_return(&context, &ids, &state, &query.0, &[]);
         let keys = browser_cookie::read_keys(&app, &parts.headers);
         let end = app.engine.silent.handle_authorization_response(returned, &keys).await?;

@@ -163,7 +163,7 @@ fn check_mode_and_date(
     if age.abs() <= MAX_DATE_SKEW { Ok(verified) } else { Err(FailureCause::DateSkew(age)) }
 }
 
-/// Returns the cause of an error. Also returns the signed components if they are certain.
+/// Returns the cause of an error. Also returns the components that were signed, if they are known for certain.
 fn explain_error(
     request: &CallbackRequest<'_>,
     error: SignatureError,
@@ -294,7 +294,8 @@ fn explain_signature(
     if let Some(expected) = expected.filter(|expected| *expected != length) {
         return (FailureCause::SignatureLength { length, expected }, None);
     }
-    // The signature is invalid even for the components that were sent. Either they or the signature were changed.
+    // The signature does not match the components that were sent either. If all of them arrived unchanged, the
+    // signature itself was changed.
     let cause = match sent {
         Some(sent) => first_changed_component(sent, &received).unwrap_or(FailureCause::SignatureDamaged),
         None => FailureCause::Unexplained,
@@ -302,8 +303,8 @@ fn explain_signature(
     (cause, None)
 }
 
-/// Searches the components that were signed: undoes changes that frameworks and proxies are known to make, one or two
-/// at a time.
+/// Searches for the components that were signed: undoes changes that frameworks and proxies are known to make, one or
+/// two at a time.
 fn search_signed_components(
     request: &CallbackRequest<'_>,
     received: &CoveredComponents<'_>,

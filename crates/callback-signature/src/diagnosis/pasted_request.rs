@@ -103,7 +103,8 @@ impl RequestLine {
         if !is_method || !is_version || words.next().is_some() || !target.contains('/') {
             return None;
         }
-        // The console shows attempts as method and URL, without a version.
+        // The console shows an attempt as method and URL, without an HTTP version. Host and target are then parts of
+        // the URL.
         let place = if version.is_none() { super::host_and_target(target) } else { None };
         let (host, target) = place.map_or((None, target.to_owned()), |(host, target)| (Some(host), target));
         Some(RequestLine { method: method.to_owned(), target, host })

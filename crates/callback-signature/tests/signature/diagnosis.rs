@@ -245,7 +245,7 @@ fn pasted_requests_are_parsed() {
     }
 }
 
-/// The cases above cover all names except these.
+/// The tests above cover the names of all other changes.
 #[test]
 fn names_of_added_parts_are_stable() {
     assert_eq!(HostChange::PortAdded.into_str(), "host_port_added");

@@ -32,7 +32,7 @@ fn signing_string_follows_the_draft() {
          x-service-callback: reverse_sms\n\
          digest: SHA-256=X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE="
     );
-    // The example in the draft.
+    // The digest of the example in draft-cavage-http-signatures.
     assert_eq!(digest_header(br#"{"hello": "world"}"#), covered.digest);
 }
 

@@ -128,7 +128,8 @@ impl EventSink {
                 journal.record(entry)?;
             }
             if let Some(journaled) = callback.journaled.take() {
-                // The receiver of the signal may be gone, because the client has disconnected.
+                // Sending fails if the caller has disconnected: the request handler, which waits for this signal, is
+                // then gone.
                 let _ = journaled.send(());
             }
         }

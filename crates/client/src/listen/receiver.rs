@@ -120,7 +120,7 @@ impl CallbackReceiver {
         });
         let error = match timeout(REQUEST_TIMEOUT, builder.serve_connection(TokioIo::new(stream), service)).await {
             Ok(Err(error)) if error.is_parse() || error.is_timeout() => error.to_string(),
-            // The client closed the connection without a request.
+            // The request was served, or the caller closed the connection.
             Ok(Ok(()) | Err(_)) => return,
             Err(_) => "timed out".to_owned(),
         };
@@ -248,7 +248,8 @@ fn empty_response(status: StatusCode) -> Response<Full<Bytes>> {
     response
 }
 
-/// Returns the status of the application's response, or 200 if the callback was not forwarded.
+/// Returns the status of the application's response, 200 if the callback was not forwarded, or 502 if the application
+/// did not respond.
 fn relayed_status(forwarded: Option<&Result<HttpResponse, HttpError>>) -> StatusCode {
     match forwarded {
         None => StatusCode::OK,

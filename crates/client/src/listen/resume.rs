@@ -280,7 +280,7 @@ impl MissedCallbackReplay {
                 requested += 1;
             }
             if !matches!(state, ReplayState::Settled) {
-                // Only the first is kept, because the list is sorted, oldest first.
+                // The list is sorted, oldest first, so the first unsettled check is the oldest.
                 oldest_unsettled = oldest_unsettled.or(Some(check.concluded_at));
             }
         }

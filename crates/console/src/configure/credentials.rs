@@ -97,7 +97,7 @@ struct CredentialsPage {
     may_change: bool,
     revealed: Option<RevealedCredential>,
     credentials: Vec<CredentialRow>,
-    /// Scopes to choose from. Empty: the form offers no choice.
+    /// Scopes to choose from, with their titles. Empty for a workspace, whose credentials all have the same scope.
     scopes: Vec<(&'static str, &'static str)>,
     expiry_options: &'static [ExpiryOption],
     /// Label as the user entered it, shown again after an error.
@@ -147,7 +147,7 @@ struct RevealedCredential {
     went_live: bool,
 }
 
-/// The credentials of one owner, and the user's permissions for them.
+/// The signed-in user's access to the credentials pages of one project or workspace.
 struct CredentialsView {
     session: ConsoleSession,
     actor: ManagementActor,
@@ -387,8 +387,8 @@ pub fn show_live_credential(
     CredentialsView::for_project(access).reveal(app, new, true)
 }
 
-/// Parses the form for a new credential. `for=some` limits it to the checked products; otherwise it is for all
-/// products, including future ones.
+/// Parses the form for a new credential. `for=some` limits the credential to the checked products. Otherwise it is for
+/// all products, including those that the project does not use yet.
 fn parse_new_credential(app: &App, view: &CredentialsView, fields: &FormFields) -> Result<NewCredential, String> {
     let checked =
         Product::VARIANTS.iter().copied().filter(|product| fields.contains(product.into_str())).map(Scope::Product);

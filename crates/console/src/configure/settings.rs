@@ -155,8 +155,8 @@ fn settings_error(access: &ProjectAccess, error: &str) -> Response {
     settings_page(access, StatusCode::BAD_REQUEST, error, false)
 }
 
-/// Builds a patch from the form. It contains all settings except the project's mode and state. An empty field clears
-/// its setting.
+/// Builds a patch from the form. It contains all settings except the project's mode and whether it is disabled. An
+/// empty field clears its setting.
 fn parse_patch(fields: &FormFields) -> Result<ProjectPatch, String> {
     Ok(ProjectPatch {
         name: Some(fields.get("name").unwrap_or_default().parse::<Name>().map_err(|error| error.to_string())?),
@@ -164,7 +164,7 @@ fn parse_patch(fields: &FormFields) -> Result<ProjectPatch, String> {
             Product::VARIANTS.iter().copied().filter(|product| fields.contains(product.into_str())).collect(),
         ),
         configuration: SETTINGS.iter().map(|setting| (setting, parse_field(fields, setting))).collect(),
-        // Separate forms change the mode and state.
+        // Other forms take the project live and disable it.
         ..ProjectPatch::default()
     })
 }
@@ -175,7 +175,8 @@ fn parse_field(fields: &FormFields, setting: &Setting) -> Option<SettingValue> {
         SettingKind::Boolean => Some(SettingValue::Boolean(fields.contains(setting.path))),
         SettingKind::Text => text.map(|text| SettingValue::Text(text.to_owned())),
         SettingKind::List => text.map(|text| SettingValue::List(text.split_whitespace().map(str::to_owned).collect())),
-        // If the text is no number, the setting's own validation rejects it and says which numbers it accepts.
+        // Text that is not a number is passed on: the setting's validation rejects it and says which numbers it
+        // accepts.
         SettingKind::Integer => text.map(|text| match text.parse() {
             Ok(number) => SettingValue::Integer(number),
             Err(_) => SettingValue::Text(text.to_owned()),

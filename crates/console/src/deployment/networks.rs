@@ -80,7 +80,7 @@ struct BreakerView {
 
 #[derive(Debug)]
 struct ReceiverView {
-    /// Describes which senders use this receiver.
+    /// Describes the networks whose subscribers send their SMS to this receiver.
     scope: String,
     number: String,
     state: &'static str,

@@ -1,5 +1,5 @@
-//! Page that explains which products an end-user can use, with the result of each eligibility gate. For developers of a
-//! project, and for administrators.
+//! Page that explains which products an end-user can use, with the result of each gate (condition of eligibility). For
+//! developers of a project, and for administrators.
 //!
 //! Numbers and addresses are sent in a form, so that they never appear in URLs. The page does not show them again.
 
@@ -62,7 +62,7 @@ struct ExplanationView {
     is_sandbox: bool,
     network: Result<Arc<NetworkInfo>, String>,
     note: Option<String>,
-    /// Names of the number sources and their results.
+    /// Names of the number sources, such as an HLR, and the results of their lookups.
     sources: Vec<(String, String)>,
     products: Vec<ProductRow>,
     /// Titles of the methods that a verification would use.
@@ -73,7 +73,7 @@ struct ExplanationView {
 struct ProductRow {
     title: &'static str,
     is_eligible: bool,
-    /// Result of each gate, in the order of evaluation.
+    /// Results for connectivity, authorisation and product support, in the order of evaluation.
     gates: [GateResult; 3],
     reason: String,
 }
@@ -116,7 +116,7 @@ async fn explain_for_project(
     ids: PathParameters,
     form: SessionForm,
 ) -> Result<Response, ConsoleError> {
-    // The form counts against the same rate limit as API requests.
+    // The form counts against the same rate limit as Eligibility requests to the API.
     let form = form.with_rate_limit_class(RateLimitClass::Eligibility);
     let (access, fields) = form.authorize_project(&app, &ids, Permission::Develop).await?;
     let outcome = explain(&app, Some(&access.project), &fields).await;

@@ -1,5 +1,5 @@
 //! Page that lists a project's callbacks, with filters and with counts of failures by receiver and reason. It resends
-//! callbacks, shows the progress, and sends test callbacks.
+//! callbacks and shows their progress, and sends test callbacks.
 
 use std::collections::HashMap;
 
@@ -335,7 +335,7 @@ fn parse_batch(text: &str) -> Option<ResendBatch> {
     Some(ResendBatch { since, first: check()?, last: check()? })
 }
 
-/// Returns the options of a filter: the distinct values, and the selected one even if no callback has it any more.
+/// Returns the options of a filter: the distinct values, and the selected value even if no callback has it any more.
 fn options<'a>(
     values: impl Iterator<Item = &'a str>,
     selected: &'a str,

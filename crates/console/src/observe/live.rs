@@ -30,7 +30,7 @@ use crate::{
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
 /// How often the stream checks whether a heartbeat is due.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
-/// Reconnection delay of the browser in milliseconds.
+/// Field of an event stream that sets the browser's reconnection delay, in milliseconds.
 const RETRY_FIELD: &str = "retry: 2000\n";
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
@@ -104,7 +104,7 @@ async fn events(
     let product = parse_product(query.as_deref())?;
     let ConsoleSession { user, token, .. } = &access.session;
     let subscription = app.engine.live.watch_project(user, token, &access.project).await?;
-    // Idle connections are closed after `idle_timeout`.
+    // The server closes connections that are idle for `idle_timeout`, so heartbeats must be more frequent.
     let heartbeat = HEARTBEAT_INTERVAL.min(app.http.idle_timeout / 2);
     let mut ticks = interval(TICK_INTERVAL.min(heartbeat / 4));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -125,7 +125,7 @@ async fn events(
     let mut response = Response::new(Body::from_stream(events));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    // Buffering proxies would delay the events.
+    // Asks proxies not to buffer the response, which would delay the events.
     headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
     Ok(response)
 }

@@ -208,8 +208,8 @@ fn network_name(app: &App, id: &NetworkId) -> String {
     directory.find_by_any_id(id).map_or_else(|| id.to_string(), |network| format!("{} ({id})", network.name))
 }
 
-/// Builds the tables of outcomes by network and by connector. They omit verifications, unless only one product is
-/// shown: the checks of their steps are counted already.
+/// Builds the tables of outcomes by network and by connector. If all products are shown, the tables omit verifications,
+/// because the checks of their steps are already counted.
 fn breakdowns(app: &App, mode: Mode, filter: &OverviewFilter, by_network: &[NetworkActivity]) -> Vec<Breakdown> {
     let is_counted = |row: &&NetworkActivity| row.product != Product::Verification || filter.product.is_some();
     let note = if by_network.iter().all(|row| is_counted(&row)) { "" } else { "Verifications count by their steps." };
@@ -237,7 +237,8 @@ fn breakdowns(app: &App, mode: Mode, filter: &OverviewFilter, by_network: &[Netw
     tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
-/// Returns the name of the connector of an activity row. `None`: the product has no connectors.
+/// Returns the names of the connectors that now serve the network and product of an activity row. `None` for
+/// verifications, because only the checks of their steps use connectors.
 fn connector_name(app: &App, mode: Mode, row: &NetworkActivity) -> Option<String> {
     if row.product == Product::Verification {
         return None;

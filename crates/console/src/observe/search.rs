@@ -62,7 +62,7 @@ struct SearchPage {
     layout: Layout,
     /// Search text. Empty after a search by phone number, so that the page does not show the number.
     text: String,
-    /// What was searched for. `None`: nothing yet.
+    /// What was searched for. `None`: nothing yet, or the search was rejected.
     subject: Option<Subject>,
     checks: Vec<CheckRow>,
     requests: Vec<RequestRow>,
@@ -134,7 +134,7 @@ async fn submit(State(app): State<App>, ids: PathParameters, form: SessionForm) 
     }
     let error = (number.is_some() && developer.is_none()).then_some(NOT_PERMITTED);
     if !is_signed {
-        // A reference may consist of digits, so the text is searched, too.
+        // A reference may look like a number without `+`, so the text is also searched for as it is.
         let by_text = search_text(&app, &access, text).await?;
         found.checks.extend(by_text.checks);
         found.requests = by_text.requests;

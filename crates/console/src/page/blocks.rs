@@ -166,7 +166,7 @@ impl Badge {
     }
 }
 
-/// A line drawing of 16 by 16 units.
+/// An SVG icon of 16 by 16 units.
 #[derive(Clone, Copy, Debug)]
 pub struct Icon(&'static str);
 

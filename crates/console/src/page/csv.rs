@@ -20,7 +20,7 @@ impl CsvFile {
         self.0.push_str("\r\n");
     }
 
-    /// Returns the file as a download. `name` is a constant part of the file name, without an extension.
+    /// Returns the file as a download. `name` is the file name without its extension, and must not contain user input.
     pub fn into_response(self, name: &str) -> Response {
         let mut response = Response::new(self.0.into());
         let headers = response.headers_mut();

@@ -23,7 +23,7 @@ pub struct MenuEntry {
     pub is_current: bool,
 }
 
-/// Builds the menu entries whose paths start with one path.
+/// Builds menu entries for the pages under one path.
 struct MenuBuilder<'l> {
     path: &'l str,
     current: MenuSection,
@@ -41,7 +41,7 @@ impl MenuBuilder<'_> {
 }
 
 impl Layout {
-    /// Returns the areas of the sidebar. They fit into a window 720 pixels high without scrolling.
+    /// Returns the areas of the sidebar. Together they must fit into a window 720 pixels high without scrolling.
     pub fn menu(&self) -> Vec<MenuArea> {
         if self.workspace.is_none() {
             return vec![self.deployment_menu()];

@@ -280,7 +280,7 @@ fn limit_workspace(app: &App, workspace: WorkspaceId, class: RateLimitClass) -> 
     if state.admitted { Ok(()) } else { Err(ConsoleError::rate_limited("The workspace")) }
 }
 
-/// Limits the requests that look up a link token, by client address.
+/// Limits, by client address, the requests without a session that cause a lookup, such as that of a link token.
 pub fn limit_link_lookup(app: &App, address: IpAddr) -> Result<(), ConsoleError> {
     require_admitted(app.engine.rate_limiter().limit_by_ip(RateLimitClass::Console, address, app.engine.clock().now()))
 }

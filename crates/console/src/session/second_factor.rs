@@ -216,7 +216,8 @@ async fn disable(
     Ok(with_retry_after(account_page(&app, &session, None, form_status(&error), errors).await?, &error))
 }
 
-/// Determines why the user sets up a second factor. Redirects to the account page if the account cannot have one.
+/// Determines why the user sets up a second factor. Redirects to the account page if the account has no password, and
+/// therefore cannot have a second factor.
 async fn find_purpose(app: &App, session: &ConsoleSession) -> Result<SetupPurpose, ConsoleError> {
     let methods = app.engine.accounts.sign_in_methods(&session.user).await?;
     if !methods.has_password {

@@ -1,8 +1,8 @@
 //! Sign-in and sign-out, single-use links to set a password or to sign in, and invitations.
 //!
 //! The inviter also has the invitation link, so the invitation page must not reveal whether the address has an account.
-//! Without a session, the page and the response to its form are the same in both cases, and both lead to the sign-in
-//! page.
+//! Without a session, the page and the response to its form are therefore the same with and without an account, and
+//! lead to the sign-in page.
 
 use std::sync::Arc;
 
@@ -255,7 +255,8 @@ async fn submit_link(State(app): State<App>, form: VisitorForm) -> Result<Respon
     }
 }
 
-/// Returns the path to which the sign-in link of `ringtrue dev` leads.
+/// Returns the path to which a sign-in link leads: *Getting started* of the demo project of `ringtrue dev`, otherwise
+/// the start page.
 fn path_after_sign_in(app: &App) -> String {
     let demo = app.development.as_ref().and_then(|development| development.demo_project());
     demo.map_or_else(

@@ -64,7 +64,7 @@ struct InvitationsPage {
     pagination: Pagination,
 }
 
-/// A link that the user has to pass on to its recipient.
+/// A link that the user has to pass on to its recipient, because the server sends no email.
 #[derive(Debug)]
 pub struct LinkView {
     pub email: String,

@@ -43,7 +43,7 @@ impl FromStr for Reference {
 #[debug("NumberHash(…)")]
 pub struct NumberHash(pub [u8; 32]);
 
-/// Bytes encrypted with a seal key.
+/// Bytes encrypted with one of the deployment's seal keys.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("Sealed({} bytes)", self.0.len())]
 pub struct Sealed(pub Vec<u8>);

@@ -11,13 +11,13 @@ pub struct NetworkDirectory {
     networks: BTreeMap<NetworkId, Network>,
     /// Network ids by number prefix.
     prefixes: BTreeMap<String, NetworkId>,
-    /// Network ids by alias id.
+    /// Network ids by alias id, which is a further PLMN id of the same network.
     aliases: BTreeMap<NetworkId, NetworkId>,
     countries: Vec<(Country, ReceiverPool)>,
     global: ReceiverPool,
 }
 
-/// Receiver numbers that are used in turn.
+/// Numbers to which end-users send their SMS. Checks use them in turn.
 pub type ReceiverPool = Vec<Msisdn>;
 
 /// The subscribers for whom a receiver pool is used.

@@ -128,7 +128,7 @@ impl Operands<'_> {
             .ok_or_else(|| if value.has_lost_plus() { Reason::LostPlus } else { Reason::NotAnInstant(self.field) })
     }
 
-    /// Builds a test with one of the operators that all kinds of fields support.
+    /// Builds a test with `==`, `!=`, `=in=` or `=out=`, the operators that all kinds of fields support.
     fn set_test<T>(&self, parse: impl Fn(&Value<'_>) -> Result<T, Reason>) -> Result<SetTest<T>, SyntaxError> {
         let values = match self.operator {
             ComparisonOperator::Equal | ComparisonOperator::NotEqual => slice::from_ref(self.single_value()?),

@@ -9,7 +9,7 @@ pub struct Pattern(Vec<PatternPiece>);
 /// One part of a [`Pattern`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PatternPiece {
-    /// This exact text. It has no special characters.
+    /// This exact text. No character in it has a special meaning.
     Literal(String),
     /// Any text, including the empty one.
     Anything,

@@ -63,7 +63,7 @@ impl Check<OperatorVerdict> {
     }
 }
 
-/// Where a device is that has opened the URL of a check, and where it should be.
+/// The IP address and network of a device that has opened a check's URL, and those that the check expects.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceLocation<'a> {
     /// IP address of the device.
@@ -77,8 +77,8 @@ pub struct DeviceLocation<'a> {
 }
 
 impl DeviceLocation<'_> {
-    /// Returns the device's network. Fails if it does not fit the claimed number, or if the device's address is not the
-    /// announced one. `is_same` tells whether two networks share a connector, as a brand and its host network do.
+    /// Returns the device's network. Fails if it does not serve the claimed number, or if the device's address is not
+    /// the announced one. `is_same` returns whether two networks share a connector, as a brand and its host network do.
     pub fn resolve_network(
         &self,
         is_same: impl FnOnce(&NetworkId, &NetworkId) -> bool,

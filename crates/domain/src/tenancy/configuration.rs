@@ -44,7 +44,7 @@ pub struct ReverseSmsSettings {
 /// Settings for the callbacks of all products.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallbackSettings {
-    /// How long callbacks are retried. `None`: only the regular schedule.
+    /// How long callbacks are retried. `None`: only by the regular schedule of seven attempts.
     pub retry_for: Option<RetryFor>,
 }
 

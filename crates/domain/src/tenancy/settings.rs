@@ -33,7 +33,7 @@ pub static SETTINGS: &[Setting] = settings![
     callbacks.retry_for,
 ];
 
-/// One setting of a project. A setting that has its default value is absent.
+/// One setting of a project. JSON and the database omit settings that have their default values.
 #[derive(Debug)]
 pub struct Setting {
     /// Path in the configuration's JSON, such as `verification.brand.colour`.
@@ -168,7 +168,8 @@ impl Setting {
 }
 
 impl Configuration {
-    /// Applies a patch. With `revalidate`, values that the patch does not change must follow the policy too.
+    /// Applies a patch. With `revalidate`, values that the patch does not change must follow the policy too, for
+    /// example after a change from sandbox to live mode.
     pub fn patched(
         &self,
         patch: &ConfigurationPatch,
@@ -216,7 +217,7 @@ impl Configuration {
     }
 }
 
-/// An invalid value. If it is an element of a list, with its index.
+/// Why a value is invalid, with the index of the invalid element if the value is a list.
 struct ElementError {
     index: Option<usize>,
     cause: SettingError,
@@ -284,7 +285,8 @@ impl SettingType for Option<Vec<Method>> {
 impl SettingType for Vec<WebOrigin> {
     const KIND: SettingKind = SettingKind::List;
 
-    /// Rejects an empty list. It would allow no redirect URL, which is probably a mistake.
+    /// Rejects an empty list. A client that sends one probably wants to forbid all origins, but an empty list in the
+    /// configuration allows all.
     fn from_value(value: &SettingValue, rules: SettingRules<'_>) -> Result<Self, ElementError> {
         let parse = |text: &str| match rules {
             SettingRules::Given(policy) => WebOrigin::parse(text, policy).map_err(SettingError::RedirectUrl),
@@ -295,7 +297,7 @@ impl SettingType for Vec<WebOrigin> {
         }
         let mut origins = vec![];
         for origin in parse_list(value, parse)? {
-            // Different texts can be the same origin.
+            // Different texts can be the same origin, for example with and without the default port.
             if !origins.contains(&origin) {
                 origins.push(origin);
             }

@@ -249,7 +249,8 @@ impl Progress {
         self.steps.iter().rev().find(is_redeemed)?.check
     }
 
-    /// Whether a Secure SNA step has ended. Clients may then still have a redirect code of it.
+    /// Whether a Secure SNA step has ended. A client may still submit the redirect code of that step, which is then too
+    /// late.
     pub fn has_ended_silent_step(&self) -> bool {
         self.steps.iter().any(|step| step.product == Product::SecureSna && step.state != StepState::Open)
     }

@@ -73,7 +73,7 @@ impl AddressPolicy {
         self.own_hosts.iter().any(|host| matches!(host, Host::Domain(own) if own.eq_ignore_ascii_case(name)))
     }
 
-    /// Whether an address is listed as one of this service. Compares canonical forms, so that IPv4-mapped IPv6
+    /// Whether [`own_hosts`](Self::own_hosts) contains the address. Compares canonical forms, so that IPv4-mapped IPv6
     /// addresses match.
     fn is_own(&self, address: IpAddr) -> bool {
         let own = |host: &Host| match host {

@@ -131,7 +131,7 @@ fn split_port(authority: &str) -> Result<(&str, Option<u16>), UrlError> {
         return Ok((authority, None));
     };
     let (host, digits) = (&authority[..after_brackets + colon], &authority[after_brackets + colon + 1..]);
-    // A sign and a leading zero are rejected, and therefore port 0.
+    // Rejects signs and leading zeros, and thereby also port 0.
     let is_plain_number = digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0');
     match digits.parse() {
         Ok(port) if is_plain_number => Ok((host, Some(port))),

@@ -131,7 +131,7 @@ fn wildcards_split_patterns() {
     assert_parses(r#"reference_id=="two words*""#, "(reference_id matches <two words>...)");
     assert_parses(r#"reference_id=="\*""#, "(reference_id one-of [*])");
     assert_parses(r#"reference_id=="5\*5*é*""#, "(reference_id matches <5*5>...<é>...)");
-    // Lists have no wildcards. A star in them is an ordinary character.
+    // `=in=` and `=out=` have no wildcards: a star in their values is an ordinary character.
     assert_parses("reference_id=in=(a*,b)", "(reference_id one-of [a*|b])");
     assert_parses("reference_id=out=a*", "(reference_id none-of [a*])");
 }

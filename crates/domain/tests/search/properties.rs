@@ -8,7 +8,7 @@ use super::{
     FIELDS, Field, FieldKind, FieldTest, Filter, InstantTest, Pattern, PatternPiece, SetTest, TextTest, parse,
 };
 
-/// Chooses among equivalent spellings of RSQL.
+/// Selects among the equivalent spellings that RSQL has for quotes, connectives, operators and lists.
 #[derive(Debug, Clone)]
 struct Style {
     quote: char,

@@ -125,7 +125,7 @@ fn only_public_addresses_are_permitted() {
     let policy = AddressPolicy::default();
     let permits = |address: &str| policy.permits(address.parse().expect("an address"));
     for address in [
-        // First and last address of each range.
+        // Addresses in the special IPv4 ranges, many of them the first or the last of a range.
         "0.0.0.0",
         "0.255.255.255",
         "10.0.0.0",

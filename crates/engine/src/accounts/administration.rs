@@ -39,7 +39,7 @@ impl Accounts {
     }
 
     /// Like [`invite_admin`](Self::invite_admin), but returns a link that signs in without a password. For trial
-    /// deployments.
+    /// deployments (`ringtrue dev`).
     pub async fn create_admin_sign_in_link(&self, email: &Email) -> Result<AccessLink, AccountError> {
         let operator = Administrator::operator();
         let account = self.ensure_admin(&operator, email).await?;
@@ -71,7 +71,7 @@ impl Accounts {
         account_change_result(self.store.remove_admin(account, &audit).await?)
     }
 
-    /// Disables an account, ends its sessions and invalidates its links.
+    /// Disables an account, ends its sessions, and invalidates its links and the invitations that it has sent.
     pub async fn disable_account(&self, administrator: &Administrator, account: AccountId) -> Result<(), AccountError> {
         let audit = administrator.new_audit_event(&self.context, Action::AccountDisabled, account);
         account_change_result(self.store.disable_account(account, &audit).await?)
@@ -89,7 +89,8 @@ impl Accounts {
         administrator: &Administrator,
         email: &Email,
     ) -> Result<(), AccountError> {
-        // The store sets the id of the account in the audit event.
+        // The id is unknown here. The store replaces it in the audit event with the id of the account that has this
+        // address.
         let unknown = AccountId(uuid::Uuid::nil());
         let audit = administrator.new_audit_event(&self.context, Action::AccountReset, unknown);
         match self.store.reset_altered_account(email, &audit).await? {

@@ -1,7 +1,8 @@
 //! Writes audit events for rejected sign-ins.
 //!
 //! Anybody can cause these events. To keep strangers from filling the audit log, at most a few per minute are written
-//! for each account, and as many for all unknown accounts together. An event never contains what the user typed.
+//! for each account, and the same number for all sign-ins to unknown accounts together. An event never contains what
+//! the user typed.
 
 use std::sync::Arc;
 
@@ -16,10 +17,10 @@ use crate::ports::audit::{AuditCap, AuditCapScope};
 
 const MAX_EVENTS_PER_WINDOW: u32 = 5;
 const WINDOW: SignedDuration = SignedDuration::from_mins(1);
-/// Target of audit events about accounts that do not exist.
+/// [`AuditEvent::target`] of a rejected sign-in that named no existing account.
 const UNKNOWN_ACCOUNT: &str = "unknown";
 
-/// The factor that was rejected. The audit log contains the names of the variants.
+/// The part of a sign-in that was wrong. The audit log stores the name of the variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(const_into_str, serialize_all = "snake_case")]
 pub enum RejectedFactor {
@@ -30,8 +31,8 @@ pub enum RejectedFactor {
 }
 
 impl Accounts {
-    /// Records a rejected sign-in in the background. If the request waited for it, the response time would reveal
-    /// whether an event was written, and so whether the account exists.
+    /// Records a rejected sign-in in the background. If the request waited for the write, its response time would
+    /// reveal whether an event was written, and so whether the account exists.
     pub fn record_failed_sign_in(&self, account: Option<AccountId>, factor: RejectedFactor) {
         let target = account.map_or_else(|| UNKNOWN_ACCOUNT.to_owned(), |account| account.to_string());
         let event = self.context.new_audit_event(Actor::System, Action::AccountSignInFailed, None, target);

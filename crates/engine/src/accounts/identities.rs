@@ -20,10 +20,10 @@ use crate::ports::{
     store::StoreError,
 };
 
-/// How often a change of an account is tried, if another request changes the account at the same time.
+/// Maximum number of tries to update an account while other requests change it at the same time.
 const MAX_ATTEMPTS: usize = 3;
 
-/// A verified identity from the OpenID Connect provider. Masked, because it is personal data.
+/// A verified identity from the OpenID Connect provider. Masked in debug output, because it is personal data.
 #[derive(Clone, derive_more::Debug)]
 #[debug("ExternalIdentity(…)")]
 pub struct ExternalIdentity {
@@ -32,7 +32,7 @@ pub struct ExternalIdentity {
     pub email: Option<Email>,
     /// Whether the provider has verified that the email address belongs to the subject.
     pub is_email_verified: bool,
-    /// Values that the identity has in the claim that grants access rights.
+    /// Values of the configured claim that grants access rights (`groups` by default).
     pub roles: Vec<String>,
 }
 
@@ -191,7 +191,8 @@ impl Accounts {
         }
     }
 
-    /// Removes workspaces that do not exist, because the configuration may name some.
+    /// Drops roles in workspaces that do not exist. The configuration can name such workspaces, because it is not
+    /// checked against the database.
     fn known_workspaces_only(&self, mut claimed: ClaimedAccess) -> ClaimedAccess {
         claimed.roles.retain(|workspace, _| {
             let is_known = self.context.control_plane.workspace(*workspace).is_some();
@@ -228,7 +229,7 @@ impl Accounts {
     }
 }
 
-/// Replaces the rights that the claim granted, and keeps all others.
+/// Replaces the rights that came from the claim with `claimed`. Keeps those that users have granted.
 fn access_with_claims(before: AccountAccess, claimed: &ClaimedAccess) -> AccountAccess {
     let is_manual_admin = before.account.is_admin && !before.admin_by_claim;
     let mut grants: BTreeMap<WorkspaceId, MembershipGrants> = before

@@ -46,7 +46,7 @@ impl LinkKind {
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("AccessLink(…)")]
 pub struct AccessLink {
-    /// Identifies the link. It cannot be used without the MAC in the token.
+    /// Identifies the link. The id alone does not give access, because the token also contains a MAC.
     pub id: Uuid,
     pub email: Email,
     /// Path and query of the link, relative to the deployment's base URL.
@@ -115,7 +115,7 @@ impl Accounts {
         if used { Ok(SignInStep::SignedIn(session_token)) } else { Err(LinkError::Invalid) }
     }
 
-    /// Returns a valid link that was created for an account, by the id of the link. `None`: used or expired.
+    /// Rebuilds an account's link from the id of the link. `None`: the link was used or has expired.
     pub async fn find_account_link(&self, _: &Administrator, link_id: Uuid) -> Result<Option<AccessLink>, StoreError> {
         let token = self.build_link_token(LinkKind::Account, link_id)?;
         let found = self.store.find_link(self.hash_link_id(link_id)?, self.context.now()).await?;

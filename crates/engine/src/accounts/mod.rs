@@ -3,8 +3,8 @@
 //! A session is a random token in a cookie. The store has only the keyed hash of the token. CSRF tokens are derived
 //! from the cookie and are not stored.
 //!
-//! Password attempts are throttled twice: per account together with the client address, and per client address. The
-//! store counts the attempts of all nodes.
+//! Failed password attempts are counted per pair of account and client address, and per client address. Too many of
+//! either kind delay the next attempt. The store counts the attempts of all nodes.
 
 mod administration;
 mod failed_sign_ins;
@@ -58,8 +58,8 @@ const MAX_CACHED_DELAYS: usize = 20_000;
 pub struct ConsoleUser {
     pub account: Account,
     pub memberships: Vec<Membership>,
-    /// The deployment requires a second factor, and the account has only a password. The user can do nothing but set
-    /// one up.
+    /// The deployment requires a second factor, and the account has only a password. Until the user sets up a second
+    /// factor, every other action is rejected.
     pub needs_second_factor: bool,
 }
 
@@ -182,7 +182,7 @@ pub struct Accounts {
     /// Cache of throttled accounts and addresses, with the time of the next permitted attempt. It saves a query for
     /// each throttled attempt.
     login_delays: Cache<LoginThrottleKey, Timestamp>,
-    /// Tasks that write audit events. No request waits for them.
+    /// Tasks that write audit events about rejected sign-ins. No request waits for them.
     tasks: TaskTracker,
 }
 
@@ -265,14 +265,16 @@ impl Accounts {
         }))
     }
 
-    /// Returns until when an attempt is throttled, if this node has cached it.
+    /// Returns the time until which an attempt is throttled, if this node has it in its cache. `None`: the store has to
+    /// decide.
     fn cached_login_delay(&self, attempt: &LoginAttempt) -> Option<Timestamp> {
         let cached = [attempt.account, attempt.address].into_iter().filter_map(|key| self.login_delays.get(&key));
         cached.max().filter(|until| *until > attempt.at)
     }
 
-    /// Counts a password attempt as failed before the password is verified, so that parallel attempts count too. Fails
-    /// if the account or the address is throttled. Throttled attempts are not counted.
+    /// Counts a password attempt as failed before the password is verified, so that parallel attempts count too. If the
+    /// password is correct, the store takes the attempt off the count again. Fails if the account or the address is
+    /// throttled. Throttled attempts are not counted.
     async fn count_login_attempt(&self, email: &str, address: IpAddr) -> Result<LoginAttempt, SignInError> {
         self.count_attempt(self.new_login_attempt(email, address)?).await
     }

@@ -72,7 +72,8 @@ impl PasswordHasher {
         self.run_blocking(move || hash_password(&password, &salt)).await?.ok_or(PasswordQueueFull)
     }
 
-    /// Returns whether a password matches a hash. `None` as hash: takes as long, and returns `false`.
+    /// Returns whether a password matches a hash. Without a hash, takes equally long and returns `false`, so that the
+    /// response time does not reveal unknown accounts.
     pub(super) async fn verify(
         &self,
         password: Password,

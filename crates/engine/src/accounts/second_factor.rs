@@ -33,7 +33,7 @@ use crate::{
     rate_limits::ip_bucket,
 };
 
-/// How long after the password the code can be entered.
+/// Maximum time between the correct password and the second-factor code.
 pub const SECOND_FACTOR_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 const RECOVERY_CODES: u32 = 10;
 /// Length of a recovery code in base32 characters of 5 bits: 50 bits.
@@ -49,7 +49,8 @@ pub enum SignInStep {
     SecondFactor(PendingSignIn),
 }
 
-/// A sign-in that waits for the code of the second factor. Encrypted, for a cookie.
+/// A sign-in with a correct password that waits for the second-factor code. Encrypted, because the browser keeps it in
+/// a cookie.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("PendingSignIn(…)")]
 pub struct PendingSignIn(String);
@@ -79,7 +80,7 @@ pub struct EnableSecondFactor<'i> {
     pub seed: &'i str,
     /// A code from the new second factor, which proves that the app has its secret.
     pub code: &'i str,
-    /// The current password.
+    /// The account's current password.
     pub password: &'i str,
     /// A code from the second factor to replace, or one of its recovery codes. Ignored if the account has no second
     /// factor.
@@ -131,7 +132,8 @@ impl Accounts {
         self.context.settings.require_second_factor
     }
 
-    /// Generates a second factor for the user. Nothing is stored.
+    /// Generates a second factor for the user. Nothing is stored until
+    /// [`enable_second_factor`](Self::enable_second_factor).
     pub fn generate_second_factor(&self, user: &ConsoleUser) -> Result<SecondFactorSetup, StoreError> {
         let account = user.account.id;
         let seed = Seed(Zeroizing::new(self.context.entropy.bytes()));
@@ -320,7 +322,8 @@ impl Accounts {
         Ok(proof.map(|proof| SecondFactorUse { account, seed: sealed, proof }))
     }
 
-    /// Encrypts a batch of seeds with the active seal key that an older key has encrypted. Returns their number.
+    /// Encrypts a batch of seeds, which older seal keys have encrypted, with the active seal key. Returns the number of
+    /// seeds that were replaced.
     pub(crate) async fn reseal_second_factors(&self) -> Result<usize, StoreError> {
         let Some(active) = self.context.active_seal_key() else { return Ok(0) };
         let mut resealed = 0;
@@ -352,7 +355,7 @@ impl Seed {
         totp::base32(&*self.secret())
     }
 
-    /// Derives the recovery codes. They have no hyphens yet.
+    /// Derives the recovery codes in the format of [`normalize_code`], without hyphens.
     fn recovery_codes(&self) -> Vec<String> {
         let code = |index: u32| {
             let mut code = totp::base32(&self.derive(format!("recovery-code {index}").as_bytes()));

@@ -20,7 +20,7 @@ const SESSION_IDLE_TIMEOUT: SignedDuration = SignedDuration::from_hours(12);
 /// A session ends this long after its beginning, even if it is in use.
 pub const SESSION_MAX_AGE: SignedDuration = SignedDuration::from_hours(7 * 24);
 const RANDOM_TOKEN_BYTES: usize = 32;
-/// Length of [`RANDOM_TOKEN_BYTES`] in base64url without padding.
+/// Number of base64url characters, without padding, that encode [`RANDOM_TOKEN_BYTES`].
 const RANDOM_TOKEN_CHARS: usize = 43;
 const CSRF_TOKEN_BYTES: usize = 32;
 /// Minimum time between two updates of a session's last use and expiry, to save writes.
@@ -40,8 +40,8 @@ pub struct ClientInfo {
 impl ClientInfo {
     const MAX_USER_AGENT_CHARS: usize = 200;
 
-    /// Returns the part that is stored: the network of the address (/24 or /48), and the printable characters of the
-    /// user agent.
+    /// Returns what the session stores about the browser: the network of its address (/24 or /48), and the printable
+    /// characters of its user agent.
     fn origin(&self) -> SessionOrigin {
         let network = match self.address.to_canonical() {
             IpAddr::V4(address) => {
@@ -88,8 +88,8 @@ pub(super) enum SignInMethod {
     Identity,
 }
 
-/// The value of the session cookie. Its prefix tells the sign-in method. A browser cannot change the prefix, because
-/// the stored hash covers the whole token.
+/// The value of the session cookie. Its prefix identifies the sign-in method. A browser cannot change the prefix,
+/// because the stored hash covers the whole token.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("SessionToken(…)")]
 pub struct SessionToken(String);
@@ -161,8 +161,8 @@ impl Accounts {
         let now = self.context.now();
         let hash = self.hash_session_token(token)?;
         let Some(found) = self.store.find_session(hash, now).await? else { return Ok(None) };
-        // `expires_at` may have been altered in the database: the MAC of the row covers `created_at`, but not
-        // `expires_at`.
+        // Enforces the maximum age by `created_at`, which the MAC of the row protects. The MAC does not cover
+        // `expires_at`, so someone with write access to the database could have extended the session.
         if found.created_at.duration_until(now) >= SESSION_MAX_AGE {
             return Ok(None);
         }
@@ -184,7 +184,8 @@ impl Accounts {
         Ok(())
     }
 
-    /// Returns the CSRF token for the forms of a browser. It is derived from the browser's cookie.
+    /// Returns the CSRF token for the forms of a browser, derived from its session cookie or, before sign-in, from its
+    /// visitor cookie.
     pub fn csrf_token(&self, cookie: &str) -> Result<String, StoreError> {
         Ok(BASE64_URL_SAFE_NO_PAD.encode(self.context.derive_token(&[b"form-token", cookie.as_bytes()])?))
     }

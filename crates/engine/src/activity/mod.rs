@@ -1,7 +1,8 @@
 //! Counts checks and callback attempts, for the project overview and for metrics.
 //!
 //! All events of a check count in the minute in which the check was created, so that the counts of any period form a
-//! funnel: created, seen, completed. Callback attempts count in the minute in which they end, and without a network.
+//! funnel: created, seen (the end-user has acted), completed. Callback attempts count in the minute in which they end,
+//! and without a network.
 //!
 //! [`ActivityRecorder`] counts in memory. [`Activity::flush`] adds the counts to the store every few seconds and at
 //! shutdown. A crash loses the counts since the last flush.
@@ -23,10 +24,11 @@ use crate::ports::{
     store::StoreError,
 };
 
-/// Time between two flushes. A crash loses the counts of at most this time.
+/// Time between two flushes of this node's counts to the store. A crash loses the counts since the last flush.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(5);
 const MAX_BATCH_COUNTERS: usize = 200;
-/// How long counts are kept per minute. Two days, so that the last day can be shown in periods of 15 minutes.
+/// How long counts are kept per minute before they are summed into hours. Two days, so that the last day can be shown
+/// in periods of 15 minutes.
 const MINUTE_RETENTION: SignedDuration = SignedDuration::from_hours(48);
 const HOUR_RETENTION: SignedDuration = SignedDuration::from_hours(40 * 24);
 
@@ -48,7 +50,8 @@ pub enum OverviewSpan {
     Week,
     /// 30 periods of one UTC day.
     Month,
-    /// The periods between `from` (inclusive) and `to` (exclusive). The length of a period depends on that of the span.
+    /// The periods between `from` (inclusive) and `to` (exclusive). The length of a period depends on the length and
+    /// the age of the span.
     Custom { from: Timestamp, to: Timestamp },
 }
 
@@ -78,7 +81,7 @@ impl OverviewSpan {
             OverviewSpan::Month => OverviewPeriods::until(now, day, 30),
             OverviewSpan::Custom { from, to } => {
                 let from = from.max(start_of_hour(subtract_clamped(now, HOUR_RETENTION))).min(now);
-                // One second later than now, because `to` is exclusive and the current period is shown.
+                // `to` is exclusive, so a limit of exactly now could leave out the current period.
                 let to = to.min(now.saturating_add(SignedDuration::from_secs(1)).unwrap_or(now));
                 let asked = to.duration_since(from);
                 // Counts per minute exist only from this time on. Earlier ones are rolled up into hours.
@@ -141,7 +144,7 @@ pub struct ProjectOverview {
     pub by_network: Vec<NetworkActivity>,
     /// Networks with activity in the span, regardless of the filter.
     pub networks: Vec<NetworkId>,
-    /// Callbacks that wait at present, regardless of the span.
+    /// Callbacks that wait for an attempt at present, regardless of the span.
     pub waiting: WaitingCallbacks,
 }
 
@@ -286,7 +289,8 @@ impl Activity {
     }
 
     /// Computes exact percentiles if the span has few checks and all of them are still stored. Otherwise estimates them
-    /// from `total`. `scanned`: the number of checks that the query reads, those of all networks.
+    /// from `total`. `scanned`: the number of checks that the query has to read. It reads checks of all networks, and
+    /// filters by network afterwards.
     async fn completion_percentiles(
         &self,
         project: ProjectId,

@@ -23,8 +23,8 @@ use uuid::Uuid;
 
 use crate::ports::{activity::ActivityDelta, callbacks::AttemptOutcome, checks::MarkedPending};
 
-/// Maximum number of counters in memory, some tens of megabytes. Reached only if the store is unavailable for long;
-/// then events that need a new counter are not counted.
+/// Maximum number of counters in memory, some tens of megabytes. Reached only if the store is unavailable for long.
+/// Then events that need a new counter are not counted.
 const MAX_COUNTERS: usize = 100_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -109,7 +109,7 @@ impl ActivityRecorder {
         self.update(key.0, |counts| counts.seen += 1);
     }
 
-    /// Records checks as seen that an SMS without a valid code has made pending.
+    /// Counts checks as seen that became pending, because their number sent an SMS without a valid code.
     pub fn record_pending(&self, marked: &[MarkedPending]) {
         for check in marked {
             let key = CounterKey::new(check.project, check.product, check.network.as_ref(), check.created_at);
@@ -168,7 +168,8 @@ impl ActivityRecorder {
         }
     }
 
-    /// Removes and returns all counts, sorted by key. The new, empty table has room for as many.
+    /// Removes and returns all counts, sorted by key. The new table gets the same capacity, so that it need not grow
+    /// until it has as many counters.
     pub(super) fn drain(&self) -> Vec<(CounterKey, ActivityCounts)> {
         let capacity = self.counters().len();
         let empty = Counters::with_capacity(capacity);
@@ -186,7 +187,7 @@ impl ActivityRecorder {
     }
 
     fn counters(&self) -> MutexGuard<'_, Counters> {
-        // The counts stay valid if another lock holder panics, because no update can panic half-way.
+        // A panic does not poison a `parking_lot` lock. That is safe here, because no update can panic half-way.
         self.counters.lock()
     }
 }

@@ -98,7 +98,7 @@ pub(crate) struct BulkResendBudget {
 }
 
 impl BulkResendBudget {
-    /// Takes up to `wanted` resends from the budget of a workspace. Returns the number that it got.
+    /// Takes up to `wanted` resends from the budget of a workspace. Returns the number of granted resends.
     fn take(&self, workspace: WorkspaceId, wanted: usize, now: Timestamp) -> usize {
         let mut full_at = self.full_at.lock();
         full_at.retain(|_, at| *at > now);

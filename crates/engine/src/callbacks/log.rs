@@ -39,7 +39,8 @@ pub struct CallbackLog {
 
 #[derive(Clone, Debug)]
 pub struct Attempt {
-    /// Number of the attempt, from 1. A resend continues the numbers. Only the newest attempts are stored.
+    /// Number of the attempt, from 1. A resend continues the numbering. Only the newest attempts of a callback are
+    /// stored.
     pub number: u32,
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
@@ -117,7 +118,8 @@ impl Callbacks {
         }))
     }
 
-    /// Fails unless the check belongs to the project. Called before the idempotency key of a resend request is claimed.
+    /// Fails unless the check belongs to the project. Called before the idempotency key of a resend request is claimed,
+    /// so that a request for another project's check claims none.
     pub async fn authorize_resend(
         &self,
         project: &Project,

@@ -92,7 +92,7 @@ impl Callbacks {
         Ok(SignatureDebugReport { diagnosis, check: check.filter(|_| log.is_some()), attempt })
     }
 
-    /// Reads the callback of a check. `None` also for the callback of another project.
+    /// Reads the callback of a check. `None`: there is none, or it belongs to another project.
     async fn find_callback_log(&self, project: ProjectId, check: CheckId) -> Result<Option<CallbackLog>, StoreError> {
         match self.callback_log(project, check).await {
             Ok(log) => Ok(log),
@@ -102,7 +102,8 @@ impl Callbacks {
     }
 }
 
-/// Returns the bytes from the first `{` to the last `}`, so that damage before and after the JSON does no harm.
+/// Returns the bytes from the first `{` to the last `}`, so that the JSON can be parsed even if other text was pasted
+/// before or after it.
 fn extract_json_object(body: &[u8]) -> Vec<u8> {
     let begin = body.iter().position(|byte| *byte == b'{').unwrap_or(0);
     let end = body.iter().rposition(|byte| *byte == b'}').map_or(body.len(), |at| at + 1);

@@ -34,8 +34,8 @@ pub enum TestCallbackError {
     NoKey,
 }
 
-/// Workspaces with a running test callback. Each workspace can run one at a time, so that slow receivers do not take up
-/// connections.
+/// Workspaces with a running test callback. Each workspace can run one at a time, so that test callbacks to slow
+/// receivers take up few connections.
 #[derive(Debug, Default)]
 pub(crate) struct RunningTests(Arc<Mutex<HashSet<WorkspaceId>>>);
 

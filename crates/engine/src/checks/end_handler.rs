@@ -17,14 +17,15 @@ pub(crate) trait CheckEndHandler: Send + Sync {
     /// Returns whether this handler ends the check.
     fn handles(&self, check: &AnyCheck) -> bool;
 
-    /// Stores the conclusion of a check and its consequences. `connector`: the name of the connector whose SMS
-    /// concluded the check.
+    /// Stores the conclusion of a check and its consequences. `connector`: the name of the connector that received the
+    /// concluding SMS. `None`: no SMS concluded the check.
     async fn conclude(
         &self,
         concluded: Concluded<AnyVerdict>,
         connector: Option<Arc<str>>,
     ) -> Result<ConcludeOutcome, StoreError>;
 
-    /// Expires an overdue check, unless it has ended, or its verification has moved to another step, meanwhile.
+    /// Expires an overdue check. Does nothing if the check has ended meanwhile, or if its verification has moved to
+    /// another step.
     async fn expire(&self, check: AnyCheck) -> Result<(), StoreError>;
 }

@@ -48,7 +48,7 @@ pub(crate) use end_handler::CheckEndHandler;
 pub use errors::{CreateError, ReadError};
 pub(crate) use pending_codes::PendingCodeCache;
 
-/// Time between two sweeps. Short enough to record each expiry within a second.
+/// Time between two sweeps, which expire overdue checks. Short enough to record each expiry within a second.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum number of overdue checks read at once. Enough for the store to fill its write batches, and few enough to
 /// bound memory.
@@ -106,7 +106,7 @@ impl Checks {
         self.conclude_via_connector(concluded, None).await
     }
 
-    /// Like [`conclude`](Self::conclude). Also stores the name of the connector whose SMS concluded the check.
+    /// Like [`conclude`](Self::conclude). Also stores the name of the connector that received the concluding SMS.
     pub(crate) async fn conclude_via_connector<V: Into<AnyVerdict>>(
         &self,
         concluded: Concluded<V>,
@@ -187,8 +187,8 @@ impl Checks {
         join_all(overdue.into_iter().map(|check| self.expire(check))).await.into_iter().collect()
     }
 
-    /// Sweeps periodically until `shutdown`. Completes a running sweep, so that the callbacks of the conclusions that
-    /// it has stored are sent.
+    /// Sweeps periodically until `shutdown`. Completes a running sweep. If the sweep were cancelled between storing a
+    /// conclusion and passing its callback to the courier, the callback would wait until its lease expires.
     pub async fn run_sweeper(&self, shutdown: CancellationToken) {
         while shutdown.run_until_cancelled(tokio::time::sleep(SWEEP_INTERVAL)).await.is_some() {
             if let Err(error) = self.sweep().await {
@@ -255,7 +255,7 @@ impl Checks {
         }
         // Boxed to keep the future small.
         Box::pin(self.expire(check)).await?;
-        // Reads it again, because another request may have concluded it with another outcome.
+        // Reads the check again, because another request may have concluded it with another outcome.
         self.load_check(project, product, id).await
     }
 
@@ -342,8 +342,8 @@ impl Checks {
         self.operators.for_mode(project.mode).eligibility_of_address(project, address)
     }
 
-    /// Explains which products are available for a number or an address, and why others are not. `None`: does not check
-    /// whether a project may use them.
+    /// Explains which products are available for a number or an address, and why others are not. If `project` is
+    /// `None`, uses the live operators and ignores what projects are allowed to use.
     pub async fn explain_eligibility(
         &self,
         project: Option<&Project>,
@@ -357,8 +357,8 @@ impl Checks {
     }
 }
 
-/// Converts a check of any product to a check with the verdict type of its product. Fails if the stored verdict is of
-/// another product.
+/// Converts a check of any product to a check with the verdict type `V`. Fails if the stored verdict is of another
+/// product.
 pub(crate) fn downcast<V>(check: AnyCheck) -> Result<Check<V>, StoreError>
 where
     V: TryFrom<AnyVerdict, Error = WrongProduct>,

@@ -10,8 +10,8 @@ const MAX_CACHED_CHECKS: usize = 20_000;
 
 /// Caches the open checks that this node created, by the hash of their code. It saves the query for most inbound SMS.
 ///
-/// An entry may be stale, because other nodes conclude checks too. It is only used to try to conclude the check. The
-/// store rejects this if the check is already concluded. Then the caller queries the store.
+/// An entry may be stale, because other nodes conclude checks too. The caller only uses it to try to conclude the
+/// check. If the check is already concluded, the store rejects that, and the caller queries the store.
 pub(crate) struct PendingCodeCache(Cache<CodeHash, ReverseSmsCheck>);
 
 impl Default for PendingCodeCache {

@@ -87,7 +87,8 @@ impl Reassembly for SmsReassembly {
     }
 }
 
-/// Returns the authenticated context of an encrypted part. It must not change: stored parts could not be unsealed.
+/// Returns the authenticated context of an encrypted part. It must stay the same in all releases, because parts that
+/// are stored with another context cannot be unsealed.
 fn seal_context(key: SmsKey, sequence: u8) -> Vec<u8> {
     [b"sms part:".as_slice(), &key.0, &[sequence]].concat()
 }

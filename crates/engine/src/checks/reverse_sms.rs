@@ -126,7 +126,8 @@ impl Checks {
         self.list_checks(project, Product::ReverseSms, filter, page).await
     }
 
-    /// Concludes a check with an SMS that contains its code. The sender decides whether the number matches.
+    /// Concludes a check with an SMS that contains its code. The check matches if the sender of the SMS is the claimed
+    /// number.
     async fn apply_sms(
         &self,
         check: ReverseSmsCheck,
@@ -143,7 +144,8 @@ impl Checks {
         let key = ActivityRecorder::key_of(&check);
         let Ok(concluded) = check.evaluate_sms(from, at) else { return Ok(SmsOutcome::TooLate) };
         let is_in_time = concluded.check().status() != CheckStatus::Expired;
-        // A late SMS finds the check overdue, which concludes it as expired. The connector is not stored then.
+        // An SMS that arrives after the deadline concludes the check as expired. Then its connector is not stored,
+        // because the SMS did not decide the outcome.
         let connector = is_in_time.then(|| Arc::clone(connector));
         let ConcludeOutcome::Concluded { was_pending } = self.conclude_via_connector(concluded, connector).await?
         else {
@@ -155,7 +157,7 @@ impl Checks {
         Ok(if is_in_time { SmsOutcome::Concluded } else { SmsOutcome::TooLate })
     }
 
-    /// Marks the open checks of the sender as pending, after an SMS without a valid code.
+    /// Marks the open checks of the sender's number as pending, after an SMS without a valid code.
     async fn mark_pending(&self, sms: PartialSms) -> Result<SmsOutcome, StoreError> {
         let PartialSms { origin, connector, from: SmsSender::Number(number), to, received_at } = sms else {
             return Ok(SmsOutcome::Unusable);

@@ -70,7 +70,8 @@ impl Checks {
             verification: None,
             redirect_url: None,
             created_at,
-            // Without meaning for a concluded check. It must only be later than the conclusion.
+            // Never takes effect, because the check is concluded when it is stored. It only has to be later than the
+            // conclusion.
             expires_at: created_at.saturating_add(SignedDuration::from_hours(1)).unwrap_or(Timestamp::MAX),
             state: Lifecycle::Open(OpenState::Accepted),
         };

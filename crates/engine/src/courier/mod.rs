@@ -70,13 +70,15 @@ use crate::{
     },
 };
 
-/// How long a node has the exclusive right to send a callback. If the node dies, other nodes wait for this time.
+/// How long a node has the exclusive right to send a callback. If the node dies, other nodes send the callback after
+/// this time.
 pub const LEASE_DURATION: SignedDuration = SignedDuration::from_secs(30);
 /// Minimum lease time left to start an attempt: ten seconds for the request, plus time to sign it and store its result.
 const MIN_LEASE_LEFT: SignedDuration = SignedDuration::from_secs(15);
 /// Maximum duration of a request. A safety net: the transport's own timeouts are shorter.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(11);
-/// Duration after which a running attempt moves its destination to the class of slow and failing destinations.
+/// Duration after which a running attempt moves its destination to the class of slow and failing destinations, which
+/// may run fewer attempts.
 const SLOW_ATTEMPT_THRESHOLD: Duration = Duration::from_secs(1);
 /// Maximum time between two polls for due callbacks. Applies even if no callback is known to be due, because other
 /// nodes may die and leave theirs.
@@ -153,7 +155,8 @@ pub struct Courier(Arc<Inner>);
 struct Inner {
     dependencies: CourierDependencies,
     scheduler: Mutex<Scheduler<Job>>,
-    /// Projects that polls skip, and until when. At most [`MAX_SKIPPED_PROJECTS`].
+    /// Projects whose due callbacks polls do not lease, and until when (see [`REFUSED_PROJECT_PAUSE`]). At most
+    /// [`MAX_SKIPPED_PROJECTS`].
     paused_projects: Mutex<HashMap<ProjectId, Timestamp>>,
     signing_pool: SigningPool,
     counters: CourierCounters,
@@ -230,7 +233,8 @@ impl Courier {
     /// after its lease has expired.
     pub fn deliver(&self, callback: LeasedCallback, lease_until: Timestamp) {
         if lease_until <= self.now() {
-            // The project had no room when the row was written, so the row has no lease. The next poll leases it.
+            // The project had no room in the queues when the row was written, so the row has no lease. The next poll
+            // leases it.
             return;
         }
         let _ = self.enqueue(callback, lease_until);
@@ -299,7 +303,8 @@ impl Courier {
     pub async fn run(&self, shutdown: CancellationToken) {
         let mut was_ok = true;
         while !shutdown.is_cancelled() {
-            // The shutdown does not cancel a poll: callbacks that it has just leased would keep their leases.
+            // A shutdown does not cancel a running poll. Callbacks that the poll has leased but not queued yet could
+            // not be released, and no node would send them until their leases expire.
             let polled = self.send_due().await;
             match &polled {
                 Err(error) if was_ok => tracing::warn!(%error, "failed to query due callbacks"),
@@ -328,7 +333,7 @@ impl Courier {
         self.0.counters.snapshot(waiting, in_flight)
     }
 
-    /// Starts no more attempts. Other nodes send the remaining callbacks.
+    /// Makes this node start no more attempts. Other nodes send the remaining callbacks.
     pub fn stop_sending(&self) {
         self.0.is_closing.store(true, Ordering::SeqCst);
     }
@@ -342,12 +347,12 @@ impl Courier {
                 "shutdown drain timed out; callbacks will be retried"
             );
         }
-        // Releases callbacks that were queued while attempts ended.
+        // Checks that were concluded while the running attempts ended may have queued more callbacks.
         self.release_leases().await;
     }
 
-    /// Releases the leases of queued callbacks. Checks that are concluded after [`run`](Courier::run) has ended may
-    /// queue more: call this again after the last of them.
+    /// Releases the leases of queued callbacks, so that other nodes can send them at once. Checks that are concluded
+    /// after [`run`](Courier::run) has ended may queue more: call this again after the last of them.
     pub async fn release_leases(&self) {
         let waiting = self.scheduler().drain();
         let waiting: Vec<_> = waiting.into_iter().map(|job| (job.callback.check, job.lease_until)).collect();
@@ -385,7 +390,7 @@ impl Courier {
         paused.keys().copied().collect()
     }
 
-    /// Pauses the projects for which most of the leased callbacks found no room.
+    /// Makes polls skip the projects for which most of the leased callbacks found no room in the queues.
     fn pause_refused(&self, by_project: &HashMap<ProjectId, ProjectPageCounts>, now: Timestamp) {
         let until = now.saturating_add(REFUSED_PROJECT_PAUSE).unwrap_or(Timestamp::MAX);
         let mut paused = self.0.paused_projects.lock();
@@ -397,7 +402,7 @@ impl Courier {
     }
 
     /// Starts attempts until the scheduler has no slot or no queued callback left. Drops callbacks whose lease is about
-    /// to expire; they are leased again later.
+    /// to expire. A later poll of any node leases them again.
     fn start_attempts(&self) {
         loop {
             if self.is_closing() {
@@ -419,15 +424,16 @@ impl Courier {
         }
     }
 
-    /// Returns the workspace and project that a slot is charged to. A project that this node has not loaded yet counts
-    /// as a workspace of its own.
+    /// Returns the workspace and project whose share of the scheduler's slots an attempt uses. A project that this node
+    /// has not loaded yet counts as a workspace of its own.
     fn tenant(&self, project: ProjectId) -> Tenant {
         let workspace = self.0.dependencies.projects.workspace_of(project);
         Tenant { workspace: workspace.unwrap_or(WorkspaceId(project.0)), project }
     }
 
     fn scheduler(&self) -> MutexGuard<'_, Scheduler<Job>> {
-        // The scheduler does not panic half-way, so a panic of another lock holder leaves its state valid.
+        // A panic does not poison a `parking_lot` lock. That is safe here, because the scheduler does not panic
+        // half-way.
         self.0.scheduler.lock()
     }
 

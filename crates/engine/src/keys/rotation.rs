@@ -43,7 +43,7 @@ pub fn rotation_policy(purpose: KeyPurpose) -> RotationPolicy {
         KeyPurpose::Link => {
             RotationPolicy { announce: SignedDuration::from_secs(10), keep: SignedDuration::from_hours(8 * 24) }
         }
-        // Longer than any retention time, so that stored data can be unsealed.
+        // Longer than sealed data is kept. The retention time of phone numbers and callbacks is at most 365 days.
         KeyPurpose::Seal | KeyPurpose::Hash => {
             RotationPolicy { announce: SignedDuration::from_secs(10), keep: SignedDuration::from_hours(24 * 400) }
         }
@@ -119,7 +119,8 @@ pub async fn rotate_key(
     let now = clock.now();
     let mut keys = store.list_keys().await?;
     keys.retain(|key| key.purpose == purpose);
-    // The keys are sorted by creation. After an emergency rotation, the order of activation may differ.
+    // The keys are sorted by creation, so the last one is the newest. After an emergency rotation, it need not be the
+    // one with the latest activation.
     let newest = keys.last().ok_or(RotateError::NoKey(purpose))?;
     if !emergency && newest.schedule.state(now) == KeyState::Next {
         return Err(RotateError::RotationPending(purpose));

@@ -72,7 +72,7 @@ struct ProjectFeed {
     /// Held while the newest checks are read, so that updates are sent in order. Open subscriptions never hold it, so a
     /// stalled subscription cannot block the others.
     polling: tokio::sync::Mutex<()>,
-    /// Result of the last poll. `None`: the first subscription has not read it yet.
+    /// The newest checks at the last poll. `None`: no subscription has read them yet.
     newest: Mutex<Option<Arc<NewestChecks>>>,
 }
 
@@ -242,7 +242,7 @@ impl LiveFeeds {
 
     async fn poll_feed(&self, feed: &ProjectFeed) -> Result<(), StoreError> {
         let _polling = feed.polling.lock().await;
-        // The first subscription is about to read the newest checks. Without them, there is nothing to compare with.
+        // `None`: no subscription has read the newest checks yet, so there is nothing to compare with.
         let Some(before) = feed.newest() else { return Ok(()) };
         let now = self.read_newest_checks(feed.project).await?;
         let updates = now.updates_since(&before);

@@ -215,7 +215,8 @@ mod tests {
         held.extend((0..4).map(|_| limit.acquire(member(49, 1)).unwrap()));
         held.push(limit.acquire(member(49, 1)).unwrap());
         assert_eq!(replaced(&held).into_iter().filter(|replaced| *replaced).count(), 1);
-        // It keeps its oldest subscription if the new one is rejected, because the new one's workspace is at its limit.
+        // An account at its limit keeps its oldest subscription if the new one is rejected. Here the limit of the new
+        // one's workspace rejects it.
         drop(held);
         let full: Vec<_> = (0..50).map(|number| limit.acquire(member(number, 1)).unwrap()).collect();
         let own: Vec<_> = (0..5).map(|_| limit.acquire(member(99, 2)).unwrap()).collect();

@@ -28,7 +28,7 @@ pub struct Eligibility {
 pub enum ServingNetwork {
     /// A configured network. Results share the `Arc` of a network, to avoid copies.
     Configured(Arc<NetworkInfo>),
-    /// A network that is not configured, with what the number and the lookup reveal about it.
+    /// A network that is not configured. The lookup may give its id, and the number its country.
     Other { id: Option<NetworkId>, country: Option<Country> },
 }
 
@@ -95,7 +95,7 @@ pub struct EligibilityExplanation {
     /// Results of the queried number lookup sources. Empty for an address, and in a sandbox.
     pub source_results: Vec<SourceResult>,
     pub network: Result<Arc<NetworkInfo>, String>,
-    /// Explains that the network was taken from the number's prefix. `None`: it was not.
+    /// Says why the network was taken from the number's prefix. `None`: it comes from a lookup source or an address.
     pub note: Option<String>,
     pub gates: Vec<(Product, Result<(), EligibilityGate>)>,
 }
@@ -106,7 +106,7 @@ impl EligibilityExplanation {
         EligibilityExplanation { source_results: vec![], network: Err(problem), note: None, gates: vec![] }
     }
 
-    /// Describes why a gate excludes a product.
+    /// Describes why a product is not available: which condition (gate) of eligibility it does not meet.
     pub fn describe_gate(gate: EligibilityGate, product: Product, project: Option<&Project>) -> &'static str {
         let is_enabled = project.is_none_or(|project| project.products.contains(&product));
         match gate {

@@ -60,7 +60,7 @@ pub(crate) fn dialing_code(country: Country) -> String {
 pub struct Networks {
     directory: ArcSwap<NetworkDirectory>,
     infos: ArcSwap<HashMap<NetworkId, Arc<NetworkInfo>>>,
-    /// Receivers whose connectors are all unavailable.
+    /// Receiver numbers for which no connector currently receives SMS.
     unavailable: ArcSwap<HashSet<Msisdn>>,
     /// For each receiver, the names of its connectors, and whether each currently receives SMS.
     receiver_connectors: Mutex<HashMap<Msisdn, HashMap<Arc<str>, bool>>>,
@@ -71,7 +71,7 @@ pub struct Networks {
     sim_swap_routes: ArcSwap<Vec<SimSwapNetworkRoute>>,
 }
 
-/// Identifies a pool of receivers by the subscribers that use it.
+/// Identifies a pool of receiver numbers by the subscribers who send SMS to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum PoolKey {
     Network(NetworkId),
@@ -117,7 +117,7 @@ impl Networks {
     }
 
     pub fn info(&self, network: &Network) -> Arc<NetworkInfo> {
-        // An info is missing only while the directory is being replaced.
+        // The entry is missing only during `replace`, which stores the infos and the directory one after the other.
         self.infos.load().get(&network.id).map_or_else(|| Arc::new(network.into()), Arc::clone)
     }
 
@@ -125,8 +125,8 @@ impl Networks {
         self.ip_locator.store(Some(Arc::new(locator)));
     }
 
-    /// Locates an IP address. If the locator returns another id of a configured network, replaces it by the network's
-    /// main id.
+    /// Locates an IP address. If the locator returns an alias id of a configured network, replaces it with the
+    /// network's main id.
     pub fn locate(&self, address: IpAddr) -> IpLocation {
         match self.ip_locator.load().as_ref().map_or(IpLocation::Unknown, |locator| locator.locate(address)) {
             IpLocation::Mobile(id) => match self.directory().find_by_any_id(&id) {
@@ -148,7 +148,7 @@ impl Networks {
         routes.iter().find(serves).map(|route| Arc::clone(&route.connector))
     }
 
-    /// Returns a connector that serves both networks, such as that of a brand (MVNO) and that of its host.
+    /// Returns a connector that serves both networks, for example a virtual operator (MVNO) and its host network.
     pub fn shared_silent_route(
         &self,
         one: &NetworkId,
@@ -300,7 +300,7 @@ impl Networks {
             if count == 0 {
                 return None;
             }
-            // A pool has a cursor, except while the directory is being replaced.
+            // The cursor is missing only during `replace`, which stores cursors and directory one after the other.
             let turn = cursors.get(&audience.into()).map_or(0, |cursor| cursor.fetch_add(1, Ordering::Relaxed));
             available.nth(turn % count).cloned()
         })

@@ -218,7 +218,7 @@ impl NumberLookup {
     }
 
     /// Returns the cached resolution of a number. `text` need not be parsed, because only valid numbers are cached.
-    /// `None`: not cached, or the prefix is used before the sources and their cache.
+    /// `None`: the number is not cached, or its prefix takes precedence over the sources and their cache.
     pub(crate) fn cached(&self, text: &str) -> Option<NumberResolution> {
         let sources = self.sources.load();
         if is_prefix_first(&sources) {
@@ -570,7 +570,6 @@ mod tests {
         assert_eq!(lookup.look_up(&number).await, Ok(known("23430")));
     }
 
-    /// A source that panics.
     #[derive(Debug)]
     struct PanickingSource;
 

@@ -48,21 +48,22 @@ use crate::{
 };
 
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
-/// How often nodes exchange their request counts, per heartbeat interval. Rate limits are divided by these counts.
+/// How often nodes exchange their request counts in each heartbeat interval. Nodes divide rate limits among themselves
+/// in proportion to these counts.
 const EXCHANGES_PER_HEARTBEAT: u32 = 4;
 /// A node is considered dead after this time without a heartbeat.
 pub const NODE_TIMEOUT: SignedDuration = SignedDuration::from_secs(5);
-/// Request counts that a node has published longer ago than this no longer count. A live node may therefore miss some
-/// exchanges. The rate-limit part of a dead node is divided among the others after at most 1.5 s.
+/// Published request counts that are older than this are ignored. It is several exchange intervals, so that a live node
+/// may miss some exchanges. The other nodes take over the rate-limit share of a dead node after at most 1.5 s.
 const CALLS_STALE_AFTER: SignedDuration = SignedDuration::from_millis(1_200);
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_mins(1);
-/// How long before their first use partitions are created.
+/// How long before their first use the time partitions of tables are created.
 const PARTITIONS_AHEAD: SignedDuration = SignedDuration::from_hours(62 * 24);
 /// Clock skew above which a node reports that its machine's clock differs from the database's time.
 const MAX_CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(2);
 
-/// Maximum time from the conclusion of a check to the last attempt of its callback: six delays, and seven attempts of
-/// ten seconds.
+/// Maximum time from the conclusion of a check to the last attempt of its callback on the regular retry schedule: six
+/// delays, and seven attempts of at most ten seconds.
 const MAX_CALLBACK_AGE: SignedDuration = SignedDuration::from_mins(5);
 const MAX_BATCH_CALLBACKS: u32 = 500;
 /// Maximum number of checks that one transaction erases.
@@ -123,7 +124,7 @@ impl ClockSkewReporter {
 /// Detects that the database was rolled back.
 #[derive(Debug, Default)]
 pub(crate) struct RollbackDetector {
-    /// Last seen generation. Zero: none seen yet.
+    /// Last seen generation of the database, a counter that heartbeats increment. Zero: none seen yet.
     generation: AtomicI64,
     rollback_detected_at: Mutex<Option<Timestamp>>,
 }
@@ -196,7 +197,7 @@ impl Node {
         control_plane.run_refresh(&**control_plane_store, &**clock).await;
     }
 
-    /// Derives a key from the hash key. The result is the same on all nodes.
+    /// Derives a key from the deployment's hash key, so the result is the same on all nodes.
     pub fn derive_key(&self, purpose: &str) -> Result<[u8; 32], StoreError> {
         self.context.keyed_hash(&[purpose.as_bytes()])
     }
@@ -207,7 +208,7 @@ impl Node {
     }
 
     /// Like [`send_heartbeat`](Self::send_heartbeat), and also compares the identity of the database with the recorded
-    /// one.
+    /// one, to detect a restored database.
     pub(crate) async fn send_heartbeat_with_identity(&self) -> Result<(), StoreError> {
         let identity = self.store.database_identity().await?;
         self.record_heartbeat(identity).await
@@ -230,8 +231,8 @@ impl Node {
         Ok(())
     }
 
-    /// Publishes this node's recent request counts, and divides rate limits by the counts of the other live nodes.
-    /// Publishes nothing while this is the only node.
+    /// Publishes this node's recent request counts, and updates its shares of rate limits with the counts of the other
+    /// live nodes. Publishes nothing while this is the only node.
     pub async fn exchange_demand(&self) -> Result<(), StoreError> {
         if self.peers.lock().is_empty() {
             self.rate_limiter.apply_exchange(self.id, &[], &[], self.context.now());
@@ -279,7 +280,7 @@ impl Node {
         }
     }
 
-    /// Deregisters this node, so that other nodes need not wait for [`NODE_TIMEOUT`].
+    /// Deregisters this node at shutdown, so that other nodes need not wait for [`NODE_TIMEOUT`] to consider it dead.
     pub async fn deregister_node(&self) {
         if let Err(error) = self.tokens.flush_credential_uses().await {
             tracing::debug!(%error, "failed to store the last use of credentials");
@@ -347,8 +348,8 @@ impl Node {
         }
     }
 
-    /// Erases a number in all projects, and writes an audit event. Data of open checks is erased after they conclude.
-    /// The returned event lists how many checks that concerns.
+    /// Erases a number in all projects, and writes an audit event. Data of open checks is erased after they are
+    /// concluded. The returned event says how many checks are still open.
     pub async fn erase_number(&self, number: &Msisdn) -> Result<(ErasureCounts, AuditEvent), StoreError> {
         let target = format!("…{}", number.tail());
         let audit = self.context.new_audit_event(Actor::Operator, Action::NumberErased, None, target);
@@ -356,8 +357,8 @@ impl Node {
         Ok((erased, AuditEvent { changes: erased.audit_details(), ..audit }))
     }
 
-    /// Erases the personal data of concluded checks whose retention has ended, or whose erasure was deferred.
-    /// Discovered numbers have a shorter retention.
+    /// Erases the personal data of concluded checks whose retention has ended, or that were still open or had an
+    /// undelivered callback when [`erase_number`](Self::erase_number) ran. Discovered numbers have their own retention.
     async fn erase_due(&self, now: Timestamp) -> Result<ErasureCounts, StoreError> {
         let cutoff = |retention| now.saturating_sub(retention).unwrap_or(Timestamp::MIN);
         let (old, old_discovered) = (
@@ -366,7 +367,7 @@ impl Node {
         );
         let mut total = ErasureCounts::default();
         loop {
-            // All three run even if one of them fails.
+            // All three run in each round, even if one of them fails.
             let batch = [
                 self.store.erase_deferred(MAX_BATCH_CHECKS).await,
                 self.store.erase_discovered_numbers(old_discovered, MAX_BATCH_CHECKS).await,
@@ -406,7 +407,7 @@ impl Node {
         let master = self.context.control_plane.master_key();
         keys::rotate_key(rotation, &*self.store, master, &*self.context.clock, &*self.context.entropy).await?;
         let now = self.context.now();
-        // This runs in a command, which must not send callbacks. Servers send them.
+        // This runs in the command `ringtrue restored`. Only servers send callbacks.
         self.courier.stop_sending();
         let checks = self.checks.sweep().await?;
         let mut callbacks = 0;

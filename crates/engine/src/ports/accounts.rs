@@ -155,7 +155,7 @@ pub struct SessionOrigin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LoginThrottleKey(pub [u8; 32]);
 
-/// A login attempt, counted for throttling under two keys.
+/// A login attempt, counted under two throttle keys. It counts as failed until the password or code is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoginAttempt {
     /// Key of the account together with the network address.
@@ -254,7 +254,7 @@ pub struct PasswordChange {
 /// The outcome of an invitation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InviteOutcome {
-    /// The invitation replaces any pending one for the same address and workspace.
+    /// The invitation is stored. It replaces any pending one for the same address and workspace.
     Pending,
     AlreadyMember,
     /// The inviter is neither an owner of the workspace nor an administrator.
@@ -276,7 +276,7 @@ pub enum AcceptOutcome {
 pub enum MemberChangeOutcome {
     Changed,
     NotAMember,
-    /// The workspace would have no owner who can sign in.
+    /// Refused, because the workspace would be left without an owner who can sign in.
     LastOwner,
 }
 
@@ -286,7 +286,7 @@ pub enum AccountChangeOutcome {
     Changed,
     /// The account is already in the requested state, or does not exist.
     Unchanged,
-    /// The deployment would have no administrator.
+    /// Refused, because the deployment would be left without an administrator.
     LastAdministrator,
 }
 
@@ -306,8 +306,8 @@ pub trait AccountStore: Send + Sync {
     async fn emails_of_accounts(&self, accounts: &[AccountId]) -> Result<Vec<(AccountId, Email)>, StoreError>;
 
     /// Makes an account an administrator. Removes its password, second factor, sessions and links, because its address
-    /// may be unverified. `false`: the account does not exist, or is an administrator for another reason than a claim,
-    /// and nothing was written.
+    /// may be unverified. `false`: the account does not exist, or is already an administrator by other means than a
+    /// claim of its OpenID provider, and nothing was written.
     async fn make_admin(&self, account: AccountId, audit: &AuditEvent) -> Result<bool, StoreError>;
 
     /// Removes the administrator role. Voids the invitations that the account has sent for workspaces that it does not
@@ -345,12 +345,12 @@ pub trait AccountStore: Send + Sync {
         audit: &[AuditEvent],
     ) -> Result<bool, StoreError>;
 
-    /// Adds or replaces a second factor, ends the account's other sessions, and takes the attempts off the failure
-    /// counts. `false`: the password or the second factor has changed, or the code was already used, and nothing was
+    /// Adds or replaces a second factor, ends the account's other sessions, and no longer counts the attempts as
+    /// failed. `false`: the password or the second factor has changed, or the code was already used, and nothing was
     /// written.
     async fn enable_second_factor(&self, factor: NewSecondFactor, audit: &AuditEvent) -> Result<bool, StoreError>;
 
-    /// Removes a second factor, authorised by one of its codes, and takes the attempt off the failure counts. `false`:
+    /// Removes a second factor, authorised by one of its codes, and no longer counts the attempt as failed. `false`:
     /// the code was already used, or the second factor has changed, and nothing was written.
     async fn disable_second_factor(
         &self,
@@ -496,7 +496,7 @@ pub trait SessionStore: Send + Sync {
     /// delay; the attempt is then not counted.
     async fn count_login_attempt(&self, attempt: LoginAttempt) -> Result<Option<LoginBlocked>, StoreError>;
 
-    /// Begins a session after a successful login, and takes the attempt off the failure counts. `false`: the account is
+    /// Begins a session after a successful login, and no longer counts the attempt as failed. `false`: the account is
     /// disabled, its password has changed, or it has a second factor, and nothing was written.
     async fn begin_session(
         &self,
@@ -506,7 +506,7 @@ pub trait SessionStore: Send + Sync {
         audit: &AuditEvent,
     ) -> Result<bool, StoreError>;
 
-    /// Begins a session after a password and a second-factor code, and takes both attempts off the failure counts.
+    /// Begins a session after a password and a second-factor code, and no longer counts the two attempts as failed.
     /// `false`: the account is disabled, its password or second factor has changed, or the code was already used, and
     /// nothing was written.
     async fn begin_session_with_second_factor(
@@ -518,8 +518,8 @@ pub trait SessionStore: Send + Sync {
         audit: &[AuditEvent],
     ) -> Result<bool, StoreError>;
 
-    /// Replaces a password, ends all other sessions and links of the account, and takes the attempt off the failure
-    /// counts. `false`: the account is disabled, or its password has changed since it was verified, and nothing was
+    /// Replaces a password, ends all other sessions and links of the account, and no longer counts the attempt as
+    /// failed. `false`: the account is disabled, or its password has changed since it was verified, and nothing was
     /// written.
     async fn change_password(&self, change: PasswordChange, audit: &AuditEvent) -> Result<bool, StoreError>;
 

@@ -10,7 +10,7 @@ use ringtrue_domain::{
 
 use super::store::StoreError;
 
-/// Filter of audit events. A member that is `None` matches all events.
+/// Filter of audit events. A field that is `None` matches all events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditFilter {
     pub action: Option<Action>,

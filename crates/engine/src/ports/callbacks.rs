@@ -39,9 +39,9 @@ pub struct LeasedCallback {
     pub created_at: Timestamp,
     pub url: Sealed,
     pub body: Sealed,
-    /// Failed attempts since the last resend, plus all attempts before it.
+    /// Failed attempts since the last resend, plus all attempts before it. The number of the next attempt is one more.
     pub failed_attempts: u32,
-    /// All attempts before the last resend, with any outcome.
+    /// All attempts before the last resend, with any outcome. They do not count for the retry schedule.
     pub earlier_attempts: u32,
 }
 
@@ -186,8 +186,8 @@ pub trait CallbackStore: Send + Sync {
     /// Records the outcome of an attempt. `false`: the attempt is already settled, and nothing was written.
     async fn settle_attempt(&self, settlement: AttemptSettlement) -> Result<bool, StoreError>;
 
-    /// Gives up at most `limit` callbacks that were due before `due_before`, or whose checks expired before it. Returns
-    /// the number of callbacks that it gave up.
+    /// Gives up at most `limit` waiting callbacks that were due before `due_before`, or whose checks had a deadline
+    /// before it. Returns the number of callbacks that it gave up.
     async fn give_up_overdue_callbacks(&self, due_before: Timestamp, limit: u32) -> Result<u64, StoreError>;
 
     /// Releases leases, identified by check and end of lease, so that other nodes can send the callbacks. Ignores

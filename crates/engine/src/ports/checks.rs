@@ -60,14 +60,15 @@ pub enum Expectation {
     /// A device that opens the URL of a verification's silent step. To keep the creation of a verification cheap, no
     /// redirect session is stored yet:
     /// [`open_redirect_session`](super::verifications::VerificationStore::open_redirect_session) stores it when the
-    /// device opens the URL. Most of its input is that of the verification.
+    /// device opens the URL. Its input is taken from the verification's input.
     DeviceOfStep,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateCheckOutcome {
     Created,
-    /// The number limit is reached, and nothing was written. The next check is possible at `retry_at`.
+    /// The limit of checks for this phone number is reached, and nothing was written. The next check is possible at
+    /// `retry_at`.
     TooManyChecks {
         retry_at: Timestamp,
     },
@@ -82,7 +83,7 @@ pub enum ConcludeOutcome {
     AlreadyConcluded,
 }
 
-/// Details of a check that the console shows.
+/// Details of a check's history that only the console shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckHistory {
     pub pending_at: Option<Timestamp>,
@@ -115,7 +116,8 @@ pub struct CheckQuery {
 pub trait CheckStore: Send + Sync {
     /// Stores the check with its expectation, usage count and idempotent response in one transaction.
     ///
-    /// The number limit holds across nodes and concurrent requests. Rejected checks do not count.
+    /// The limit of checks for one phone number holds across nodes and concurrent requests. Rejected checks do not
+    /// count towards it.
     async fn create_check(&self, new: NewCheck) -> Result<CreateCheckOutcome, StoreError>;
 
     /// Stores a check that is concluded on creation, with its usage count and idempotent response. It has no callback.
@@ -132,7 +134,8 @@ pub trait CheckStore: Send + Sync {
         id: CheckId,
     ) -> Result<TenantLookup<AnyCheck>, StoreError>;
 
-    /// `None`: the check does not exist in the project.
+    /// Returns when a check became pending, and the connector of its SMS. `None`: the check does not exist in the
+    /// project.
     async fn check_history(
         &self,
         project: ProjectId,
@@ -161,9 +164,9 @@ pub trait CheckStore: Send + Sync {
         callback: Option<NewCallback>,
     ) -> Result<ConcludeOutcome, StoreError>;
 
-    /// Marks checks as pending that are open, unexpired, and expect an SMS of this origin from this number to this
-    /// receiver. Records the connector. Returns the checks that were not pending before, and the verifications that
-    /// they are steps of.
+    /// Marks checks as pending that are open, unexpired, and expect an SMS of this origin (a real operator or a sandbox
+    /// project) from this number to this receiver. Records the connector. Returns the checks that were not pending
+    /// before, and the verifications that they are steps of.
     async fn mark_pending(
         &self,
         origin: SmsOrigin,

@@ -20,7 +20,8 @@ pub trait Clock: Send + Sync {
     /// The current time in whole milliseconds, the resolution in which times are stored and shown.
     fn now(&self) -> Timestamp;
 
-    /// The machine's wall clock, uncorrected. For comparison only.
+    /// The machine's wall clock, uncorrected. It is the time of embedded databases. Otherwise it is only compared with
+    /// [`now`](Clock::now), to report clock skew.
     fn machine_now(&self) -> Timestamp {
         self.now()
     }

@@ -19,14 +19,13 @@ pub struct ConnectorStatus {
     /// `Sandbox` for connectors of the simulated operator.
     pub mode: Mode,
     pub state: ConnectorState,
-    /// Networks that the connector serves.
     pub networks: Vec<NetworkId>,
     /// Receiver numbers whose SMS the connector delivers to us.
     pub receivers: Vec<Msisdn>,
     /// `None`: the connector has no persistent connections.
     pub links: Option<LinkStatus>,
     pub breakers: Vec<BreakerStatus>,
-    /// Inbound messages since the node started or the connector was replaced.
+    /// Inbound SMS since the node started or the connector was replaced. `None`: the connector receives no SMS.
     pub counts: Option<MessageCounts>,
     pub health: ConnectorHealth,
 }
@@ -34,12 +33,12 @@ pub struct ConnectorStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectorState {
     Up,
-    /// The connector works partly, or is being retried.
+    /// Some links or operations of the connector fail, or its last request failed.
     Degraded,
     Down,
     /// Another node holds the connections, which only one node may have at a time.
     Standby,
-    /// A connector that only receives requests, and has not received one yet.
+    /// The connector has not sent or received any request yet, so it is unknown whether it works.
     Idle,
 }
 
@@ -47,7 +46,7 @@ pub enum ConnectorState {
 pub struct LinkStatus {
     pub up: usize,
     pub configured: usize,
-    /// When the number of links last changed from zero or to zero.
+    /// When the connector last got its first connection or lost its last one.
     pub since: Timestamp,
 }
 

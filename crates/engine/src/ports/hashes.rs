@@ -21,7 +21,7 @@ impl CodeHash {
 #[debug("TokenHash(…)")]
 pub struct TokenHash(pub [u8; 32]);
 
-/// Identifies the browser that began a check's redirect: keyed hash of the browser's key and the check.
+/// Identifies the browser that began a check's redirect: keyed hash of the check and the key in the browser's cookie.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, derive_more::Debug)]
 #[debug("BrowserHash(…)")]
 pub struct BrowserHash(pub [u8; BrowserHash::BYTES]);

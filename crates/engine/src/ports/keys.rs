@@ -64,8 +64,8 @@ pub trait KeyStore: Send + Sync {
     async fn find_altered_rows(&self, limit: usize) -> Result<Vec<AlteredRow>, StoreError>;
 
     /// Replaces the hash key and everything that depends on it. Signs the rows that are valid under the current key
-    /// with the new one, unlinks identities, and deletes sessions, links, login throttles, idempotency keys and SMS
-    /// parts.
+    /// with the new one, unlinks OpenID identities from accounts, and deletes sessions, links, login throttles,
+    /// idempotency keys and SMS parts.
     async fn reset_hash_key(
         &self,
         key: &SealedKey,

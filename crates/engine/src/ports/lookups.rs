@@ -14,8 +14,9 @@ pub enum LookupResult {
     Network(NetworkId),
     /// The number is not assigned to a subscriber. A number whose phone is switched off is assigned.
     NoSubscriber,
-    /// The number is in service on a network whose code is unknown to this deployment. It is not the network of the
-    /// number's prefix. Another source may identify it.
+    /// The number is in service, but the source's identifier of the network, such as an operator id, matches no
+    /// configured network. The next source is tried, because it may return the network's id. The number's prefix is
+    /// not used, because it would name a configured network.
     OtherNetwork,
     /// The source has no data about the number; the next source is tried.
     NoData,

@@ -48,7 +48,7 @@ pub struct DatabaseTime {
     pub latest_recorded: Timestamp,
 }
 
-/// The request counts that a node has last published, for sharing rate limits.
+/// The request counts that a node has last published. Nodes divide rate limits among themselves by these counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedDemand {
     pub node: NodeId,

@@ -12,11 +12,11 @@ pub struct ErasureCounts {
     pub checks: u64,
     pub callbacks: u64,
     pub attempts: u64,
-    /// Records that are still needed, and will be erased later. `None`: there are none.
+    /// Open checks, whose data is erased after they are concluded. `None`: there are none.
     pub deferred: Option<DeferredErasure>,
 }
 
-/// Open checks, whose data is erased after they are concluded.
+/// Open checks of a number that is erased. Their data is still needed, and is erased after they are concluded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeferredErasure {
     pub checks: u64,

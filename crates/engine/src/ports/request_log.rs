@@ -14,14 +14,14 @@ use uuid::Uuid;
 
 use super::store::StoreError;
 
-/// A logged request. Values of parameters and bodies are already masked.
+/// A logged request. The values in `query`, `body` and `rejection` are already redacted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestLogEntry {
     /// UUID version 7, so that ids sort in order of arrival.
     pub id: Uuid,
     pub project: ProjectId,
     pub at: Timestamp,
-    /// Request id from the response. Callers may choose it, so it may repeat.
+    /// Request id from the response. API clients may choose it, so it may repeat.
     pub request_id: String,
     pub method: String,
     /// Path template of the route, never the actual path.
@@ -49,7 +49,7 @@ pub struct Rejection {
     pub detail: String,
 }
 
-/// Class of HTTP statuses.
+/// Class of HTTP statuses. Statuses below 400 count as success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
 pub enum StatusClass {
     Success,
@@ -79,13 +79,13 @@ pub struct RequestLogRetention {
     pub unauthenticated: u32,
 }
 
-/// Filter of logged requests. A member that is `None` matches all requests.
+/// Filter of logged requests. A field that is `None` matches all requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestLogFilter {
     pub class: Option<StatusClass>,
     pub error_code: Option<String>,
     pub request_id: Option<String>,
-    /// Path template.
+    /// Path template of the route, as in [`RequestLogEntry::route`].
     pub route: Option<String>,
     pub client: Option<ClientId>,
 }

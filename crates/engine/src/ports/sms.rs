@@ -49,7 +49,7 @@ pub trait Inbox: Send + Sync {
     /// connector requests redelivery.
     async fn receive(&self, sms: InboundSms) -> Result<SmsOutcome, StoreError>;
 
-    /// Marks the checks that expect an SMS from this sender as pending, before all its parts have arrived.
+    /// Marks the checks that expect an SMS from this sender as pending, before all parts of the SMS have arrived.
     async fn receive_partial(&self, partial: PartialSms) -> Result<(), StoreError>;
 }
 

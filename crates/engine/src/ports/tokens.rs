@@ -14,7 +14,7 @@ pub struct TokenId(pub Uuid);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revocation {
     pub token: TokenId,
-    /// When the revocation is deleted: hours after the token has expired.
+    /// When the revocation is deleted: some hours after the token has expired, to tolerate clock skew.
     pub expires_at: Timestamp,
 }
 

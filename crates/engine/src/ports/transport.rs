@@ -46,7 +46,7 @@ pub enum TransportError {
 }
 
 impl TransportError {
-    /// The value in attempt logs and metrics.
+    /// Returns the name of the error in attempt logs and metrics.
     pub const fn into_str(self) -> &'static str {
         match self {
             TransportError::BlockedAddress => "blocked_address",

@@ -73,7 +73,8 @@ pub struct AdvanceOptions {
     pub unless_verdict: bool,
     /// Replaces the verification's encrypted input, if the next step needs another one.
     pub input: Option<Sealed>,
-    /// Creates the next check even if the number limit is reached. The check still counts towards the limit.
+    /// Creates the next check even if the limit of checks for its phone number is reached. The check still counts
+    /// towards the limit.
     pub ignores_number_limit: bool,
     /// Response to the request that ends the step, stored under its idempotency key.
     pub idempotent_response: Option<IdempotentResponse>,
@@ -112,7 +113,7 @@ pub enum AdvanceOutcome {
     /// Another request or node has already ended the step, or the step has a verdict (see
     /// [`AdvanceOptions::unless_verdict`]). Nothing was written.
     Lost,
-    /// The number limit refuses the next check. Nothing was written.
+    /// The limit of checks for the phone number is reached, so the next check is refused. Nothing was written.
     TooManyChecks,
 }
 
@@ -139,11 +140,11 @@ pub struct NewRedirectSession {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenedSession {
-    /// The verification, if this marked it as pending. `None`: it already was.
+    /// The verification, if opening the session marked it as pending. `None`: it was already pending.
     pub pending: Option<MarkedPending>,
 }
 
-/// Asks which products refuse more checks of a number in a project.
+/// Query for the products that accept no more checks of a phone number in a project.
 #[derive(Clone, Debug)]
 pub struct NumberLimitQuery {
     pub project: ProjectId,
@@ -172,7 +173,8 @@ pub trait VerificationStore: Send + Sync {
     /// `None`: the step is concluded.
     async fn open_redirect_session(&self, session: NewRedirectSession) -> Result<Option<OpenedSession>, StoreError>;
 
-    /// Returns the products whose number limit is reached, each with the time when the next check is admitted.
+    /// Returns the products whose limit of checks for this phone number is reached, each with the time when the next
+    /// check is admitted.
     async fn reached_number_limits(&self, query: NumberLimitQuery) -> Result<Vec<(Product, Timestamp)>, StoreError>;
 
     /// Records that the completion code was redeemed, with its hash. `false`: it was already redeemed.

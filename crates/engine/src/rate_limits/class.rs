@@ -5,9 +5,9 @@ use ringtrue_domain::tenancy::RateLimits;
 /// A class of requests that has its own rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RateLimitClass {
-    /// Creating a check, or submitting a code.
+    /// Requests that create a check or redeem a code.
     Create,
-    /// Reading checks.
+    /// Requests that read checks.
     Read,
     Eligibility,
     Management,

@@ -65,7 +65,7 @@ impl LimitSubject {
 /// A visitor of a verification's hosted page. Visitors with the same link have separate counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PageVisitorKey {
-    /// A browser that has begun a silent check of this verification, by the hash of its key.
+    /// A browser that has begun a silent check of this verification, by the hash of the key in its cookie.
     Browser(Fingerprint),
     /// Any other visitor, by IP address.
     Address(IpAddr),
@@ -171,7 +171,7 @@ const MAX_CACHED_TOKENS: usize = 50_000;
 #[derive(Debug, Default)]
 struct ExchangedCalls {
     shared: HashMap<LimitSubject, SharedCalls>,
-    /// Number of failed logins on other nodes, with the minute in which they were counted.
+    /// The minute of the last exchange, and the number of failed logins on other nodes in that minute.
     failed_logins: HashMap<LimitSubject, (u64, u32)>,
 }
 
@@ -184,8 +184,8 @@ pub struct RateLimiter {
     by_address: Cache<LimitSubject, Arc<CallCounter>>,
     device_visits: Cache<CheckId, Arc<WindowCounter>>,
     page_visits: Cache<(CheckId, PageVisitorKey), Arc<WindowCounter>>,
-    /// Starts of silent checks and other actions on the page. They have their own limit, so that page views cannot use
-    /// it up.
+    /// Starts of silent checks and other actions on a verification's page. They have their own limit, so that views of
+    /// the page cannot use it up.
     page_actions: Cache<(CheckId, PageVisitorKey), Arc<WindowCounter>>,
     session_requests: Cache<Fingerprint, Arc<WindowCounter>>,
     /// Session tokens that were valid at their last lookup. Requests with them are not limited by IP address.
@@ -363,7 +363,8 @@ impl RateLimiter {
         }
     }
 
-    /// Identifies a visitor of a verification's page by the key of its browser, or by its IP address if it has none.
+    /// Identifies a visitor of a verification's page by the key in the browser's cookie, or by its IP address if it has
+    /// no key.
     pub fn page_visitor(&self, browser_key: Option<&str>, address: IpAddr) -> PageVisitorKey {
         match browser_key {
             Some(key) => PageVisitorKey::Browser(self.fingerprint(key)),
@@ -422,7 +423,7 @@ fn failed_login_subject(client_id: &str, address: IpAddr) -> LimitSubject {
 }
 
 /// Returns the state for a limit of which this node may admit `part`. Scales the node's remaining calls up to the whole
-/// limit.
+/// limit, because response headers show the limit of the deployment.
 fn rate_limit_state(counted: Result<u32, LimitReached>, part: u32, limit: u32) -> RateLimitState {
     let (admitted, left) = match counted {
         Ok(before) => (true, part - before - 1),

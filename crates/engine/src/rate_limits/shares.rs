@@ -84,7 +84,7 @@ struct NodeReport {
     window: u64,
     millis: i32,
     calls: RecentCalls,
-    /// Whether the node precedes this node in the order in which nodes divide a limit.
+    /// Whether the node precedes this node in the order in which nodes divide a limit, which is that of their ids.
     is_before: bool,
 }
 
@@ -248,7 +248,7 @@ mod tests {
     }
 
     proptest! {
-        /// All nodes have the same view of a second.
+        /// Assumes that all nodes know the same numbers of calls in a second.
         #[test]
         fn parts_add_up_to_the_limit_with_its_tolerance(
             limit in 1u32..2_000,

@@ -39,7 +39,7 @@ const QUEUE_CAPACITY: usize = 4_096;
 const MAX_BATCH_ROWS: usize = 1_000;
 /// Queue length from which unauthenticated requests are dropped, so that they cannot displace authenticated ones.
 const MAX_QUEUED_UNAUTHENTICATED: usize = QUEUE_CAPACITY / 4;
-/// Maximum number of rows that trimming keeps for a project.
+/// Numbers of newest requests of a project that are kept when its log is trimmed.
 const RETAINED_REQUESTS: RequestLogRetention = RequestLogRetention { authenticated: 10_000, unauthenticated: 500 };
 /// Number of rows written for a project after which its log is trimmed again.
 const TRIM_EVERY_ROWS: u32 = 1_000;
@@ -211,8 +211,8 @@ const MAX_UNAUTHENTICATED_PER_SECOND: u32 = 2;
 struct SecondCounter(AtomicU64);
 
 impl RequestSampler {
-    /// Decides whether to log a request. `Some`: log it, with the number of requests skipped before it. `None`: skip
-    /// it.
+    /// Decides whether to log a request. `Some`: log it, with the number of similar requests skipped since the last
+    /// logged one. `None`: skip it.
     fn sample(&self, authenticated: bool, class: StatusClass, at: Timestamp) -> Option<u32> {
         if !authenticated {
             return self.unauthenticated.sample(MAX_UNAUTHENTICATED_PER_SECOND, at);

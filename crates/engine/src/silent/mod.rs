@@ -83,7 +83,7 @@ pub enum RedeemError {
     #[error("the check is already concluded")]
     AlreadyCompleted {
         error_code: Option<ErrorCode>,
-        /// Whether this end-user can use Reverse SMS instead.
+        /// Whether the client can verify this end-user by Reverse SMS instead.
         may_use_reverse_sms: bool,
     },
     #[error("the check has expired")]
@@ -222,8 +222,8 @@ impl SilentFlow {
             let is_own = check.project == project && check.product == product;
             is_own && !check.is_overdue(self.context.now())
         });
-        // `redeem_error` reads the check with the client's rights. It distinguishes checks of other projects, unknown,
-        // expired and concluded ones.
+        // The check belongs to another project, is unknown, expired or concluded, or has no redirect session yet.
+        // `redeem_error` reads it with the client's access rights, and tells these cases apart.
         let Some(RedirectSessionRecord { check, session: Some(progress) }) = record else {
             return Err(self.redeem_error(project, product, id).await);
         };
@@ -234,7 +234,7 @@ impl SilentFlow {
         }
         let Some(decision) = progress.verdict else { return Err(RedeemError::NotReady) };
         if progress.wrong_codes >= MAX_WRONG_CODES {
-            // The request that counted the last wrong code failed before it concluded the check.
+            // The request that counted the last wrong code failed before it concluded the check, so this one does.
             self.conclude_with_error(check, ErrorCode::CodeAttemptsExceeded).await?;
             return Err(self.redeem_error(project, product, id).await);
         }

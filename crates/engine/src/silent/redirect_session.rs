@@ -68,7 +68,7 @@ pub(crate) struct DeviceArrival<'a> {
     pub check: CheckId,
     pub sim: Option<&'a str>,
     pub address: IpAddr,
-    /// Key of the browser. `None`: the device does not come from the hosted page.
+    /// Key in the browser's cookie. `None`: the device does not come from the hosted page.
     pub browser: Option<&'a BrowserKey>,
 }
 
@@ -85,7 +85,7 @@ pub struct DeviceReturn<'a> {
     pub headers: &'a [(String, Vec<u8>)],
 }
 
-/// A device that has returned over plain HTTP before, and now presents its handle over TLS.
+/// The request with which a device that returned over plain HTTP presents its handle over TLS.
 #[derive(Clone, Copy, derive_more::Debug)]
 #[debug("HandleReturn")]
 pub struct HandleReturn<'a> {
@@ -111,7 +111,7 @@ pub struct RedirectOutcome {
     /// The client's URL to which the device is redirected. `None`: the response shows the result.
     pub redirect_url: Option<RedirectUrl>,
     pub result: Result<RedirectCode, RedirectFailure>,
-    /// Whether this end-user can use Reverse SMS instead.
+    /// Whether the client can verify this end-user by Reverse SMS instead. `false` unless the check failed.
     pub may_use_reverse_sms: bool,
     /// The verification of which the check is a step. `None`: the check is not a step.
     pub verification: Option<VerificationReturn>,
@@ -125,7 +125,7 @@ pub struct RedirectCode(pub String);
 /// Reason why the device gets no redirect code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedirectFailure {
-    /// This request concluded the check with this error code.
+    /// The check is concluded with this error code, by this request, or by the same device's return over plain HTTP.
     Failed(ErrorCode),
     Expired,
     /// The check was concluded before this request, or its redirect code was already issued.
@@ -230,7 +230,8 @@ impl SilentFlow {
                 let input = self.unseal_input(check.id, check.mode, &session.input)?;
                 Ok(SessionState::Open(check, input))
             }
-            // The session of a verification's step is stored only when the device is redirected.
+            // The session of a verification's step is stored only when the device is redirected. Until then, the
+            // verification has the input.
             None if matches!(check.state, Lifecycle::Open(_)) => match self.step_sessions.input(&check).await? {
                 Some(input) => Ok(SessionState::Open(check, input)),
                 None => Ok(SessionState::Finished(self.build_outcome(&check, Err(failure_of(&check))))),
@@ -367,8 +368,8 @@ impl SilentFlow {
         Ok(outcome.began_at_page(state.browser.is_some()))
     }
 
-    /// Rejects a browser other than the one that began the redirect at the hosted page. Called before anything is
-    /// consumed.
+    /// Rejects a browser other than the one that began the redirect at the hosted page. Called before the `state` is
+    /// consumed, so that the right browser can still return.
     fn require_browser(&self, state: RedirectState, keys: &[BrowserKey]) -> Result<(), RedirectError> {
         match state.browser {
             Some(browser) if !self.is_browser(state.check, browser, keys)? => Err(RedirectError::OtherBrowser),
@@ -475,7 +476,8 @@ impl SilentFlow {
         Ok(self.build_outcome(&check, Ok(RedirectCode(code))))
     }
 
-    /// Returns the outcome of the check to a device that repeats its return with a consumed `state`.
+    /// Returns the outcome for a `state` that cannot be consumed: the device has already returned with it, or was
+    /// redirected again.
     async fn handle_invalid_state(&self, state: RedirectState) -> Result<RedirectOutcome, RedirectError> {
         let record = self.store.redirect_session(state.check).await?.ok_or(RedirectError::NotFound)?;
         match self.load_session(record).await? {
@@ -507,7 +509,7 @@ impl SilentFlow {
         }
     }
 
-    /// Concludes the check with an error. If it is already concluded, returns its actual outcome.
+    /// Concludes the check with an error. If another request has already concluded it, returns the actual outcome.
     async fn fail_check(&self, check: SilentCheck, code: ErrorCode) -> Result<RedirectOutcome, RedirectError> {
         tracing::info!(check = %check.id, product = %check.product, code = %code, "silent check failed");
         let at = self.context.now();

@@ -134,8 +134,8 @@ pub(super) struct SealedAnswer {
     pub page_return: Option<PageReturn>,
 }
 
-/// The redirect code, kept for the browser that began at the hosted page. The page sends it to the client again if the
-/// browser did not get there the first time.
+/// The redirect code, kept for the browser that began the redirect at the hosted page. If the browser did not reach the
+/// client's redirect URL with the code, the page sends it there again.
 #[derive(Clone, Serialize, Deserialize, derive_more::Debug)]
 #[debug("PageReturn")]
 pub(crate) struct PageReturn {
@@ -212,7 +212,8 @@ impl SilentFlow {
         Ok(BrowserHash(hash))
     }
 
-    /// Whether one of these keys belongs to the browser with this hash.
+    /// Whether one of `keys`, from the cookies of a request, is the key whose hash is `browser`. If so, the request
+    /// comes from the browser that began the redirect.
     pub(crate) fn is_browser(
         &self,
         check: CheckId,
@@ -309,8 +310,8 @@ impl SilentFlow {
         answer.read(mode).and_then(Result::ok).ok_or_else(|| corrupt_session_error(check))
     }
 
-    /// Returns the redirect code to the browser that began at the hosted page. `None`: the redirect did not begin
-    /// there, or none of the keys is that browser's.
+    /// Returns the redirect code if one of `keys` belongs to the browser that began the redirect at the hosted page.
+    /// `None`: none of them does, or the redirect did not begin at the page.
     pub(crate) fn page_return(
         &self,
         check: CheckId,

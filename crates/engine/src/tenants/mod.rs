@@ -89,7 +89,7 @@ impl Default for TenantLimits {
 /// tested, the write fails and is retried with a new test.
 pub type Precondition<'a, T> = &'a (dyn Fn(&T) -> bool + Send + Sync);
 
-/// How often a change is attempted if other requests change the same resource at the same time.
+/// Maximum number of attempts of a change, if other requests change the same resource at the same time.
 const MAX_WRITE_ATTEMPTS: usize = 5;
 
 #[derive(Clone, Debug)]

@@ -39,7 +39,7 @@ pub struct UsageReport {
     pub rows: Vec<UsageRow>,
 }
 
-/// A key. Callback keys also have a `kid`, by which receivers find the public key.
+/// Summary of a key. Only callback keys have a `kid`, by which receivers of callbacks find the public key.
 #[derive(Clone, Debug)]
 pub struct KeyWithKid {
     pub summary: KeySummary,

@@ -52,7 +52,8 @@ impl LastUseTracker {
         }
     }
 
-    /// Removes credentials that were not used lately and have no unstored use. This includes deleted ones.
+    /// Removes credentials that were not used in the last hour and whose last use is stored, to bound memory. Deleted
+    /// credentials are removed in this way too.
     pub(super) fn evict_idle(&self, now: Timestamp) {
         const IDLE_MINUTES: i64 = 60;
         let limit = now.as_second().div_euclid(60) - IDLE_MINUTES;

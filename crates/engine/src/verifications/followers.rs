@@ -15,7 +15,7 @@ use super::{PageView, Verifications};
 use crate::ports::{store::StoreError, verifications::PageVersion};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum number of followers on this node. Each follower keeps a connection open.
+/// Maximum number of open pages that follow verifications on this node. Each keeps an HTTP connection open.
 const MAX_FOLLOWERS: usize = 500;
 /// Maximum number of followers per workspace, so that one workspace cannot use up the limit of the node.
 const MAX_PER_WORKSPACE: usize = MAX_FOLLOWERS / 4;
@@ -53,7 +53,7 @@ impl PageFollower {
     /// Waits until the verification may have changed.
     pub async fn changed(&mut self) {
         if self.version.changed().await.is_err() {
-            // Not reached: the registry drops a verification only after its last follower.
+            // Not reached: `PageFollowers` keeps the sender of a verification until its last follower is dropped.
             std::future::pending::<()>().await;
         }
     }
@@ -115,7 +115,7 @@ impl Verifications {
     /// Lets a page follow its verification.
     pub fn follow_page(&self, view: &PageView) -> Result<PageFollower, TooManyFollowers> {
         let project = self.context.control_plane.project(view.project);
-        // A project that this node does not know counts as a workspace of its own.
+        // If this node does not know the project, the limit per workspace applies to the project instead.
         let workspace = project.map_or(WorkspaceId(view.project.0), |project| project.workspace);
         self.followers.follow(view.verification, workspace)
     }

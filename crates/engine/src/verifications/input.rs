@@ -1,6 +1,6 @@
 //! The data that a verification's steps need. It is stored encrypted from the verification's creation to its end.
 //!
-//! The JSON keys and the purpose must not change, because stored data depends on them.
+//! The JSON keys and `PURPOSE` must not change, because stored data depends on them.
 
 use std::net::IpAddr;
 
@@ -33,7 +33,7 @@ pub(crate) struct StepInput {
 }
 
 /// Input of the Reverse SMS step. The code is generated when the verification is created, because its hash determines
-/// the verification's bucket.
+/// the verification's bucket (database shard).
 #[derive(Clone)]
 pub(crate) struct SmsInput {
     pub network: NetworkId,

@@ -64,8 +64,8 @@ use steps::NewStep;
 const REPEAT_WINDOW: SignedDuration = SignedDuration::from_secs(1);
 /// How often a request reads the database while another node waits for the operator's answer about SIM changes.
 const QUESTION_POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// How often a read is attempted if other requests change the verification at the same time. Each attempt records at
-/// most one expiry.
+/// Maximum number of attempts to read a verification. An attempt fails if another request changes the verification at
+/// the same time, or if the current step is overdue and must be expired first.
 const MAX_READS: usize = 5;
 
 /// Request to create a verification. Number, address and URLs are unparsed, because their validation depends on the
@@ -100,7 +100,7 @@ pub struct Verification {
     /// Status of the open step's check. `None`: no step is open, or the step's check is not stored yet.
     pub step_status: Option<CheckStatus>,
     /// What the end-user's device has to do now. `None` in lists, after the end of the verification, and while the
-    /// operator is asked about SIM changes.
+    /// operator is being asked about SIM changes.
     #[debug(skip)]
     pub next_step: Option<StepInstructions>,
     /// URL of the hosted page. `None` in lists and after the end. Hidden in debug output, because the URL is a
@@ -188,14 +188,14 @@ impl Verifications {
     ) -> Result<Verification, CreateError> {
         match self.create_once(project, &request, idempotency.as_ref()).await? {
             Ok(verification) => Ok(verification),
-            // Another request has reached the number limit of the first method after this one read it. The second
-            // attempt leaves that method out.
+            // A concurrent request used up the first method's limit of checks for this phone number. The second attempt
+            // leaves that method out.
             Err(_) => self.create_once(project, &request, idempotency.as_ref()).await?,
         }
     }
 
-    /// Tries to create a verification. Returns `Ok(Err(_))` if the store refuses the first step because of the number
-    /// limit.
+    /// Tries to create a verification. Returns `Ok(Err(_))` if the store refuses the first step because the limit of
+    /// checks for this phone number is reached.
     async fn create_once(
         &self,
         project: &Project,
@@ -232,7 +232,8 @@ impl Verifications {
         let mut id = CheckId(self.context.new_uuid(now));
         let sms = sms.map(|route| self.sms_input(project, route));
         if let Some(sms) = &sms {
-            // An SMS finds its step by the code's hash, whose bucket must therefore be the bucket of the verification.
+            // An SMS finds its step by the hash of its code, so the verification must be in the bucket (database shard)
+            // of that hash.
             let code = self.context.hash_code(SmsOrigin::for_project(project), &sms.receiver, &sms.code)?;
             id = id.in_bucket(code.bucket());
         }
@@ -319,7 +320,8 @@ impl Verifications {
         Ok(Routes { methods, silent, sms })
     }
 
-    /// Returns the products whose number limit is reached, each with the time when the next check is admitted.
+    /// Returns the products whose limit of checks for this phone number is reached, each with the time when the next
+    /// check is admitted.
     async fn reached_limits(
         &self,
         project: &Project,
@@ -372,8 +374,8 @@ impl Verifications {
                     Some(Verification { check, progress, step_status, next_step: None, page_url: None })
                 })
                 .collect();
-            // Retention has deleted some of the listed verifications meanwhile. It hides them from lists first, so the
-            // next attempt neither lists nor counts them.
+            // A listed verification without progress was deleted between the two queries, because its retention has
+            // ended. Such verifications are hidden from lists first, so the next attempt neither lists nor counts them.
             let deleted = found - items.len();
             if deleted == 0 || attempts == MAX_READS {
                 return Ok(Page { items, request, total_items: total_items.saturating_sub(deleted as u64) });
@@ -472,7 +474,7 @@ impl Verifications {
                             let verification = self.read_after_question(project, id).await?;
                             return Ok(Redeemed { verification, is_replayed: false });
                         }
-                        // Another request has ended the step. The next attempt reads how.
+                        // Another request has ended the step. The next iteration reads the outcome.
                         Err(RedeemError::AlreadyCompleted { .. } | RedeemError::Expired) => {}
                         Err(error) => return Err(error),
                     }
@@ -511,8 +513,8 @@ impl Verifications {
     }
 
     /// Whether a code is the one that was redeemed. Compares the stored hash, because the key that derived a completion
-    /// code may be deleted. If Secure SNA did not match and another method gave the verdict, the redirect code of
-    /// Secure SNA does not count.
+    /// code may have been deleted after its rotation. If Secure SNA did not match and another method gave the verdict,
+    /// the redirect code of Secure SNA does not count.
     fn is_redeemed_code(&self, record: &VerificationRecord, code: &str) -> Result<bool, StoreError> {
         let is_completion_code = record.code_redeemed_at.is_some();
         if !is_completion_code && verdict_method(record).is_some_and(|method| method != Method::SecureSna) {
@@ -562,8 +564,8 @@ impl Verifications {
             match step.state {
                 Lifecycle::Open(_) if step.is_overdue(now) => self.steps.expire(step).await?,
                 Lifecycle::Open(_) => return Ok(Some(Current { record, step: Some(step) })),
-                // The verification was read before the step was concluded. The same transaction has moved it on, so it
-                // is read again.
+                // The step was concluded after the verification was read. The same transaction has moved the
+                // verification on, so it is read again.
                 Lifecycle::Concluded { .. } => {}
             }
         }
@@ -586,7 +588,7 @@ impl Verifications {
 /// A verification, with the open check of its current step.
 struct Current {
     record: VerificationRecord,
-    /// `None`: the verification is concluded, or the operator is asked about SIM changes.
+    /// `None`: the verification is concluded, or the operator is being asked about SIM changes.
     step: Option<AnyCheck>,
 }
 
@@ -616,7 +618,7 @@ fn page_url(context: &Context, verification: CheckId) -> Result<String, StoreErr
     Ok(format!("{}/v/{}", context.settings.base_url, page_token(context, verification)?))
 }
 
-/// Turns a route into an option. `None`: the method cannot be used for this number and project.
+/// Turns the errors that exclude a method for this number and project into `None`. A failed lookup stays an error.
 fn if_eligible<T>(route: Result<T, RouteError>) -> Result<Option<T>, RouteError> {
     match route {
         Ok(route) => Ok(Some(route)),

@@ -1,4 +1,5 @@
-//! The hosted page of a verification. Its token authenticates the end-user, and permits nothing but taking the steps.
+//! The hosted page of a verification. Its token authenticates the end-user, who can take or give up the steps and end
+//! the verification there.
 //!
 //! The token alone is not enough to finish a silent check. The browser that begins a silent check gets a
 //! [`BrowserKey`]. Only this browser can finish the check and gets its code.
@@ -48,8 +49,8 @@ pub struct PageView {
     /// Shown if the brand has no name. `None`: this node does not know the project.
     pub project_name: Option<Name>,
     pub brand: Brand,
-    /// Last digits of the phone number: four while the verification is open, afterwards those that are stored with the
-    /// check.
+    /// Last digits of the phone number: four while the verification is open, afterwards the two that are stored with
+    /// the check. `None`: they were erased.
     #[debug(skip)]
     pub number_ending: Option<String>,
     pub mode: Mode,
@@ -73,7 +74,8 @@ pub enum PageState {
         /// Another browser has just begun the silent check, and this browser waits until this time. `None`: this
         /// browser can begin it.
         waits_until: Option<Timestamp>,
-        /// Hash of the last redirect's `state`. `None`: no redirect has begun, or its `state` is consumed.
+        /// Hash of the last redirect's `state`. Start tokens are bound to it, so that they become invalid when another
+        /// redirect begins. `None`: no redirect has begun, or its `state` is consumed.
         state_hash: Option<TokenHash>,
     },
     /// The device has returned from its operator, and its redirect code is not redeemed yet.
@@ -81,8 +83,8 @@ pub enum PageState {
     Returned {
         /// The redirect code, for the browser that began the redirect. `None`: this is another browser.
         code: Option<String>,
-        /// URL to which that browser returns with the code. `None`: this is another browser, or there is no redirect
-        /// URL.
+        /// The client's redirect URL with the code, to which that browser returns. `None`: this is another browser, or
+        /// there is no redirect URL.
         return_to: Option<String>,
     },
     #[debug("SendSms {{ has_arrived: {has_arrived} }}")]
@@ -99,9 +101,8 @@ pub enum PageState {
     Done {
         matched: bool,
         method: Option<Method>,
-        /// URL to which the browser returns. `None`: there is no redirect URL, or there is no code to return with. That
-        /// is the case after a match by Secure SNA, whose redirect code was already redeemed, and if the completion
-        /// code was already redeemed.
+        /// The client's redirect URL with a code or an error, to which the browser returns. `None`: there is no
+        /// redirect URL, or the code was already redeemed. After a match by Secure SNA, its redirect code always was.
         return_to: Option<String>,
     },
     #[debug("Failed({reason:?})")]
@@ -256,8 +257,8 @@ impl Verifications {
         })
     }
 
-    /// Returns until when a browser with these keys waits for the browser that began a redirect. `None`: the redirect
-    /// is its own, or began longer than [`OPERATOR_ANSWER_TIME`] ago.
+    /// Returns until when a browser with these keys waits for the browser that began the redirect. `None`: it began the
+    /// redirect itself, or the redirect began longer than [`OPERATOR_ANSWER_TIME`] ago.
     fn waits_until(
         &self,
         step: CheckId,
@@ -279,8 +280,8 @@ impl Verifications {
                 let (matched, method) = (verdict.matched() == Some(true), verdict.verification().map(|end| end.method));
                 let return_to = match method {
                     _ if !matched => self.return_to(record, ("error", return_error::NO_MATCH)),
-                    // The redirect code has already released the verdict. A second code would let another tab finish
-                    // too.
+                    // The redirect code was already redeemed for this verdict. A second code would let another tab
+                    // finish too.
                     Some(Method::SecureSna) | None => None,
                     Some(Method::ReverseSms) if record.code_redeemed_at.is_some() => None,
                     Some(Method::ReverseSms) => {
@@ -334,8 +335,8 @@ impl Verifications {
         Ok(Some(BASE64_URL_SAFE_NO_PAD.encode(&self.context.derive_token(&parts)?[..16])))
     }
 
-    /// Returns the key of the browser to which this permit was given. `None`: the permit belongs to none of the keys,
-    /// or is outdated.
+    /// Returns the key for which `permit` was issued by [`silent_start_token`](Self::silent_start_token). `None`: it
+    /// was issued for none of `keys`, or the state of the step has changed since.
     pub fn permitted_browser<'k>(
         &self,
         view: &PageView,
@@ -351,8 +352,8 @@ impl Verifications {
         Ok(None)
     }
 
-    /// Redirects the device to its operator, on behalf of the browser with this key. `None`: the token is wrong, or the
-    /// current step is not Secure SNA.
+    /// Begins the silent check: returns the redirect of the device to its operator. Only the browser with the key
+    /// `browser` in a cookie can finish it. `None`: the page token is wrong, or the current step is not Secure SNA.
     pub async fn begin_silent(
         &self,
         token: &str,

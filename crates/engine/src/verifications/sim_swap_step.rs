@@ -1,5 +1,5 @@
-//! The SIM Swap step of a verification that has matched. A background task asks the operator, so that no request has to
-//! wait.
+//! The SIM Swap step, which follows a match if the client has requested it. A background task asks the operator, so
+//! that the request that ended the step before does not have to wait.
 
 use std::time::Duration;
 
@@ -30,7 +30,8 @@ use crate::{
     },
 };
 
-/// Timeout of the SIM Swap request to the operator. It leaves time for one `slow_down` response of CIBA.
+/// Timeout of the SIM Swap request to the operator. If the connector first polls for a token by CIBA, the time suffices
+/// for one `slow_down` response.
 pub(super) const SIM_SWAP_TIMEOUT: Duration = Duration::from_secs(15);
 /// Deadline of a SIM Swap step. If the node that asks the operator stops, another node ends the step after this time.
 const SIM_SWAP_DEADLINE: SignedDuration = SignedDuration::from_secs(20);
@@ -78,8 +79,8 @@ impl Steps {
         Ok(Some(Advanced { step_was_pending, verification: None }))
     }
 
-    /// Asks the operator in a background task. The caller must not wait for the operator, because it may be the
-    /// operator itself, which is delivering an SMS.
+    /// Asks the operator in a background task. The caller must not wait for the answer, because it may be processing an
+    /// SMS for which the same operator waits for an acknowledgement.
     fn spawn_question(&self, question: SimSwapQuestion) {
         let verification = question.verification;
         let (steps, done) = (self.clone(), self.sim_swap_questions.begin(verification));

@@ -48,8 +48,8 @@ use crate::{
     },
 };
 
-/// Maximum number of random codes to try until one falls into the verification's bucket. It is sixteen times the number
-/// of buckets, so that the search fails once in nine million times.
+/// Maximum number of random codes to try until the hash of one falls into the verification's bucket (database shard).
+/// It is sixteen times the number of buckets, so that the search fails once in nine million times.
 const MAX_CODE_DRAWS: u32 = 65_536;
 
 /// The check of a new step, to be stored.
@@ -59,10 +59,10 @@ pub(super) struct NewStep {
     pub code: Option<CodeHash>,
 }
 
-/// Builds the response to the request that ends a step, encrypted for its idempotency key.
+/// Encrypts the response to the request that ends a step, to be stored under the request's idempotency key.
 pub(super) type SealResponse<'a> = &'a (dyn Fn(&Verification) -> Result<Option<IdempotentResponse>, StoreError> + Sync);
 
-/// A step that ends, before the next move is known.
+/// Everything about the end of a step that is known before it is decided what follows.
 #[derive(Clone)]
 pub(super) struct StepEnding<'a> {
     pub record: &'a VerificationRecord,
@@ -71,7 +71,7 @@ pub(super) struct StepEnding<'a> {
     pub progress: Progress,
     pub at: Timestamp,
     options: AdvanceOptions,
-    /// `None`: the request has no response to store.
+    /// `None`: there is no response to store under an idempotency key.
     seal_response: Option<SealResponse<'a>>,
 }
 
@@ -130,7 +130,7 @@ impl CheckEndHandler for Steps {
         }
     }
 
-    /// Expires a step. A verification stands for its current step, because it has the same deadline.
+    /// Expires a step. If `check` is a verification, expires its current step, which has the same deadline.
     async fn expire(&self, check: AnyCheck) -> Result<(), StoreError> {
         if check.product == Product::Verification {
             return self.expire_current_step(check.id).await;
@@ -254,7 +254,7 @@ impl Steps {
         Ok(advanced.verification)
     }
 
-    /// Describes the current step as ending now.
+    /// Returns the ending of the current step at the current time, with default options.
     pub(super) fn ending<'a>(
         &self,
         record: &'a VerificationRecord,
@@ -266,7 +266,7 @@ impl Steps {
     }
 
     /// Expires the current step of a verification if the step's deadline has passed. Does nothing if another request
-    /// has moved on.
+    /// has moved the verification on meanwhile.
     pub(super) async fn expire_current_step(&self, id: CheckId) -> Result<(), StoreError> {
         let Some(record) = self.store.find_verification(id).await? else { return Ok(()) };
         let now = self.context.now();
@@ -330,7 +330,8 @@ impl Steps {
             .open_step()
             .is_some_and(|(product, _)| (product, method) == (Product::ReverseSms, Method::ReverseSms));
         if is_second_text {
-            // The second SMS belongs to the same attempt as the first one, which was counted already.
+            // The first SMS came from another number, and the end-user may send a second one. It belongs to the same
+            // attempt, which already counts towards the limit of checks for the phone number.
             ending.options.ignores_number_limit = true;
             input.sms = input.sms.map(|sms| self.replace_code(&verification, sms)).transpose()?;
             ending.options.input = Some(input.seal(&self.context, verification.id)?);
@@ -360,8 +361,8 @@ impl Steps {
         Ok(StartOutcome::Started(Box::new(Advanced { step_was_pending, verification: Some(afterwards) })))
     }
 
-    /// Generates another code for a second SMS. The bucket of its hash must be the verification's bucket, so most
-    /// random codes are rejected.
+    /// Generates another code for a second SMS. The hash of the code must be in the verification's bucket (database
+    /// shard), like that of the first code, so most random codes are rejected.
     fn replace_code(&self, verification: &VerificationCheck, sms: SmsInput) -> Result<SmsInput, StoreError> {
         let origin = SmsOrigin::for_checks(verification.mode, verification.project);
         let before = sms.code.as_str();
@@ -379,8 +380,8 @@ impl Steps {
         })
     }
 
-    /// Prepares for the SMS of a step. Caches the check, so that the SMS needs no database query. Simulated end-users
-    /// may send the SMS.
+    /// If the new step expects an SMS, caches its check, so that the SMS is matched without a database query. In a
+    /// sandbox project, the simulated operator may reply with the SMS automatically.
     pub(super) fn on_step_begun(
         &self,
         check: AnyCheck,
@@ -516,7 +517,8 @@ pub(super) fn step_check<V>(
         callback_url: None,
         redirect_url: None,
         created_at,
-        // A check that is stored already concluded only needs an expiry that is later than its conclusion.
+        // Callers set the deadline of an open check. A SIM Swap check is stored already concluded, and only needs an
+        // expiry that is later than its conclusion.
         expires_at: created_at.saturating_add(SignedDuration::from_hours(1)).unwrap_or(Timestamp::MAX),
         state: Lifecycle::Open(OpenState::Accepted),
     }

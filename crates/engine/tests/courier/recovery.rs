@@ -56,7 +56,7 @@ async fn unreadable_callback_is_retried_and_given_up() {
     }
 }
 
-/// The node that takes over continues the attempt numbers.
+/// The node that takes over a callback continues the attempt numbers of the dead node.
 #[tokio::test]
 async fn leases_of_a_dead_node_are_taken_over() {
     let world = World::new().await;

@@ -117,14 +117,15 @@ async fn connector_is_selected_by_network() {
     assert!(device.return_from(ON_OTHER, "other", &other_state).await.unwrap().result.is_ok());
     assert_eq!((world.ours.calls().requests.len(), world.other.calls().responses.len()), (0, 1));
 
-    // The device is on a brand's network, and the number on the host network of the brand. One connector serves both.
+    // The device is on the network of a brand (MVNO), and the number on the brand's host network. One connector serves
+    // both.
     let device = world.create(Product::SecureSna).await;
     let state = expect_state(device.open_url_from(ON_BRAND).await);
     let code = device.return_from(ON_BRAND, "ours", &state).await.unwrap().result.unwrap().0;
     assert_eq!(device.redeem(&code).await.unwrap().network.unwrap().as_str(), "23410", "the number's network");
 }
 
-/// An attacker could pass a redirect URL to a victim, whose device would then return instead of the attacker's.
+/// If any device could return, an attacker could pass a redirect URL to a victim and have the victim's number verified.
 #[tokio::test]
 async fn return_from_another_network_is_rejected() {
     let world = World::new().await;

@@ -38,7 +38,7 @@ const SANDBOX_NUMBER: &str = "+990123456700";
 const SANDBOX_UNKNOWN: &str = "192.0.2.7";
 const CALLBACK_URL: &str = "https://acme.example/verified";
 
-/// Acts as the end-user and the API client of a verification.
+/// A verification, with methods that act as its end-user and its API client.
 struct Walk<'w> {
     world: &'w World,
     mode: Mode,
@@ -266,7 +266,7 @@ async fn expiry_of_a_step_leads_on_and_that_of_the_verification_ends_it() {
         assert_eq!(walk.read().await.check.error_code(), Some(ErrorCode::MethodsExhausted));
         assert_eq!(world.callbacks().await.len(), earlier + 1);
 
-        // Nothing happens until the whole verification has expired.
+        // No request and no sweep follows until the whole verification has expired, so the second method never begins.
         let (walk, created) = Walk::begin(&world, Mode::Live, with_callback()).await;
         world.advance_seconds(700);
         let settle = async || {
@@ -342,7 +342,7 @@ async fn text_of_another_number_is_sent_once_more() {
         let next = again.next_step.unwrap();
         assert!(next.method() == Method::ReverseSms && next != first, "the second text has another code");
         assert_eq!(world.callbacks().await.len(), earlier);
-        // The second step does not accept the SMS of the first one.
+        // The second step expects another code, so it does not accept the SMS of the first step.
         assert_ne!(world.engine.checks.receive(sms).await.unwrap(), SmsOutcome::Concluded);
         assert_eq!(walk.send_sms(second).await, SmsOutcome::Concluded);
         let ended = walk.read().await;
@@ -448,7 +448,7 @@ async fn method_over_the_number_limit_is_left_out() {
         assert_eq!(create().await.unwrap().progress.methods, both);
     }
     world.advance_seconds(10);
-    // Reverse SMS has its own limit of checks per number.
+    // Secure SNA has reached its limit of checks per phone number. Reverse SMS has its own limit.
     for _ in 0..limit.max_checks {
         assert_eq!(create().await.unwrap().progress.methods, [Method::ReverseSms]);
     }
@@ -595,7 +595,7 @@ async fn match_is_followed_by_the_sim_swap_question() {
         let request = CreateVerification { sim_swap_period: Some(60.try_into()), ..with_callback() };
         let (walk, _) = Walk::begin(&world, Mode::Sandbox, request).await;
         let code = walk.obtain_code().await;
-        // The response to the redemption contains the operator's answer.
+        // The response to the redemption contains the operator's answer about SIM changes.
         let verified = walk.redeem(&code).await.unwrap();
         let expected = VerificationVerdict { matched: true, method: Method::SecureSna, no_sim_change };
         assert_eq!(verified.check.verdict(), Some(&expected), "{operator:?}");
@@ -688,7 +688,7 @@ async fn page_shows_each_step_and_returns_with_a_code() {
     let replayed = walk.redeem_or_replay(code).await.unwrap();
     assert!(replayed.is_replayed && replayed.verification.check == redeemed.check);
     assert!(matches!(walk.page().await, PageState::Done { matched: true, return_to: None, .. }));
-    // Some time after the verification has ended, the page no longer exists.
+    // The page exists for 15 minutes after the verification has ended.
     world.advance_seconds(16 * 60);
     assert!(verifications.page(&walk.page_token, &[]).await.unwrap().is_none());
 }

@@ -42,15 +42,15 @@ use crate::operators::{Addresses, OPERATOR, Operator};
 pub const PRODUCTS: [Product; 2] = [Product::SecureSna, Product::Discovery];
 pub const START_TIME: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
-/// Number of the first network, which also supports Reverse SMS.
+/// Phone number on the first network, which also supports Reverse SMS.
 pub const OURS: &str = "+447700900122";
-/// Number of the second network.
+/// Phone number on the second network.
 pub const OTHER: &str = "+447800900122";
-/// Number of a network without a connector.
+/// Phone number on a network without a connector.
 pub const UNCONNECTED: &str = "+447900900122";
-/// Number of a network that supports only Reverse SMS.
+/// Phone number on a network that supports only Reverse SMS.
 pub const SMS_ONLY: &str = "+447600900122";
-/// Number of a network that the project may not use.
+/// Phone number on a network that the live project may not use.
 pub const FORBIDDEN: &str = "+447500900122";
 
 // Addresses of devices, named after the network that they belong to.
@@ -133,7 +133,7 @@ impl World {
         self.create_in(Mode::Live, product, CreateSilent::default()).await
     }
 
-    /// Creates a check. A Secure SNA check without a number gets one of the first network.
+    /// Creates a check. A Secure SNA check without a phone number gets [`OURS`].
     pub async fn create_in(&self, mode: Mode, product: Product, mut request: CreateSilent) -> Device<'_> {
         if product == Product::SecureSna {
             request.phone_number.get_or_insert_with(|| OURS.to_owned());
@@ -290,7 +290,7 @@ fn addresses() -> Addresses {
     Addresses(mobile.into_iter().chain([(address(NOT_MOBILE), IpLocation::NotMobile)]).collect())
 }
 
-/// Creates a live and a sandbox project. The live one may use all networks except 23450.
+/// Creates a live and a sandbox project. The live one may use all networks except 23450, that of [`FORBIDDEN`].
 async fn projects(engine: &Engine) -> [Project; 2] {
     let created = engine.management.create_workspace("Acme".parse().unwrap()).await.unwrap();
     let workspace = created.workspace.id;
@@ -306,8 +306,8 @@ async fn projects(engine: &Engine) -> [Project; 2] {
         let new = NewProject { name: name.parse().unwrap(), mode, configuration, products: products.clone() };
         made.push(engine.management.create_project(&manager, workspace, new, None).await.unwrap().project);
     }
-    // Configures the brand's network while the project's permissions are set, and removes it afterwards. So the project
-    // may use a network that is not configured.
+    // Configures the network of a brand (MVNO) only while the project's permissions are set, and removes it afterwards.
+    // So the project may use a network that is not configured.
     let brand = Network { id: "23411".parse().unwrap(), prefixes: vec![], receivers: vec![], ..networks()[0].clone() };
     let earlier = NetworkDirectory::new([networks(), vec![brand]].concat(), vec![], vec![]).unwrap();
     engine.networks().replace(earlier);

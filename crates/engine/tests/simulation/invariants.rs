@@ -30,7 +30,7 @@ pub struct CallbackAssertion<'a> {
     /// All callbacks of the check that receivers got, in order.
     pub posts: Vec<&'a Post>,
     pub process_run: u32,
-    /// Times at which a lease may have begun, of any callback.
+    /// Times at which the courier may have leased a callback, this one or another.
     pub leased_at: &'a BTreeSet<Timestamp>,
 }
 
@@ -101,7 +101,7 @@ impl CallbackAssertion<'_> {
     }
 }
 
-/// Returns the due time of the attempt after a failed one. `attempt`: the number of the failed one, from 1.
+/// Returns when the next attempt is due after a failed one. `attempt` is the number of the failed one, from 1.
 fn due_after(log: &AttemptLog, attempt: usize) -> Timestamp {
     log.ended_at + SignedDuration::from_secs(RETRY_DELAYS_SECONDS[attempt - 1])
 }

@@ -56,7 +56,7 @@ pub enum ModelVerdict {
 #[derive(Clone, Copy, Debug)]
 pub struct ModelConclusion {
     pub state: Lifecycle<ModelVerdict>,
-    /// When the conclusion was stored. An expired check may be stored later than it was concluded (at its deadline).
+    /// When the conclusion was stored. A check expires at its deadline, but its expiry may be stored later.
     pub recorded_at: Timestamp,
 }
 
@@ -120,8 +120,8 @@ impl ModelCheck {
         }
     }
 
-    /// Returns the conclusion that an SMS with the code from this number must have. `None`: the check is already
-    /// concluded.
+    /// Returns the conclusion that an SMS with the check's code, sent from this number, must cause. `None`: the check
+    /// is already concluded.
     pub fn expected_conclusion_by_sms(&self, from: &Msisdn, now: Timestamp) -> Option<ModelConclusion> {
         self.expected_conclusion(CheckOutcome::Completed(ModelVerdict::Match(*from == self.number)), now)
     }

@@ -61,7 +61,7 @@ impl Template {
             let new = NewProject { name, mode: Mode::Sandbox, configuration, products: vec![] };
             engine.management.create_project(&manager, workspace, new, None).await.unwrap().project
         });
-        // Copies the files while the database is open but idle, so that the copy is consistent.
+        // Copies the files with their WAL while the database is open but idle, so that the copy is consistent.
         let files = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap());
         let files = files.filter(|file| !file.file_name().to_string_lossy().ends_with("-shm"));
         let files = files.map(|file| (file.file_name(), fs::read(file.path()).unwrap())).collect();
@@ -70,7 +70,7 @@ impl Template {
     }
 }
 
-/// Dependencies of a process.
+/// The environment of a simulated server process. It survives when the process is killed.
 #[derive(Clone)]
 pub struct Environment {
     pub clock: Arc<ManualClock>,
@@ -162,7 +162,7 @@ impl Process {
         });
     }
 
-    /// Runs until all that is left to do is to wait for responses of receivers.
+    /// Runs until every callback attempt in flight waits for the response of its receiver.
     pub fn run_until_idle(&self) {
         self.runtime.block_on(async {
             while self.engine.courier().metrics().in_flight != self.receivers.pending_count() {

@@ -127,7 +127,8 @@ impl VerificationScenario {
             self.step();
             self.assert_invariants();
         }
-        // Longer than a verification with its SIM Swap query lasts, and longer than the lease of a callback.
+        // Each round is longer than a verification with its SIM Swap query, and than the lease of a callback. So the
+        // rounds end all verifications and attempts.
         for _ in 0..8 {
             self.clock().advance(SignedDuration::from_secs(700));
             self.perform(&[Action::Sweep, Action::Sweep]);

@@ -38,17 +38,17 @@ use crate::sources::{Addresses, Behavior, ScriptedOperator, ScriptedSource, Unus
 
 pub const START_TIME: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
-/// Number of a network that supports all products.
+/// Phone number on the first network, which supports all products.
 pub const EVERYTHING: &str = "+447700900122";
-/// Number of a network that supports only SIM Swap.
+/// Phone number on the second network, which supports only SIM Swap.
 pub const SIMS_ONLY: &str = "+447800900122";
-/// Number of a network without a connector.
+/// Phone number on a network without a connector.
 pub const UNCONNECTED: &str = "+447900900122";
-/// Number of a network that the project may not use. The network supports all products except Reverse SMS.
+/// Phone number on a network that the project may not use. The network supports all products except Reverse SMS.
 pub const FORBIDDEN: &str = "+447500900122";
-/// Number ported from the first network to the second.
+/// Phone number that was ported from the first network to the second.
 pub const PORTED: &str = "+447700900124";
-/// Number of a brand that uses the first network as its host.
+/// Phone number of a brand (MVNO) that uses the first network as its host.
 pub const OF_BRAND: &str = "+447700900126";
 
 pub const ALL: [Product; 4] = [Product::SecureSna, Product::SimSwap, Product::ReverseSms, Product::Discovery];

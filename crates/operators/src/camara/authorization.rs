@@ -28,7 +28,7 @@ pub struct DiscoveryDocument {
 }
 
 impl AuthorizationServer {
-    /// `None`: the issuer is not a valid URL.
+    /// Returns `None` if the provider is given by an issuer that is not a valid URL.
     pub fn new(provider: &Provider) -> Option<Self> {
         let (url, issuer) = match provider {
             Provider::Endpoints(endpoints) => {
@@ -54,8 +54,9 @@ impl AuthorizationServer {
     }
 }
 
-/// Query parameters that are sent besides the signed request object, although the object contains them too. `state` is
-/// not required; with it, an operator that cannot read the object can still return the device to its check.
+/// Query parameters that are sent in addition to the signed request object, although the object contains them too.
+/// `state` need not be repeated, but with it an operator that cannot read the object can still return the device to its
+/// check.
 const REPEATED_PARAMETERS: [&str; 5] = ["response_type", "client_id", "redirect_uri", "scope", "state"];
 impl Camara {
     /// Builds the URL to which the device is redirected. `None`: signing failed, or there is no authorization endpoint.

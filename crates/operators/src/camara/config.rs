@@ -170,7 +170,7 @@ pub enum Provider {
     Issuer(String),
     /// Discovery at this URL. If an issuer is configured, the document must name the same one.
     Discovery { url: Url, issuer: Option<String> },
-    /// Configured endpoints.
+    /// Endpoints from the configuration, without discovery.
     Endpoints(Box<Endpoints>),
 }
 
@@ -209,7 +209,7 @@ impl Default for Scopes {
     }
 }
 
-/// How purpose and scope are combined.
+/// How purpose and scope are combined in the parameter `scope`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScopeStyle {
     /// `dpv:purpose scope`
@@ -238,7 +238,7 @@ pub struct SimSwapConfig {
     pub flow: SimSwapFlow,
     /// Path of the SIM Swap API under the API root. It contains the API version.
     pub path: String,
-    /// Permitted operations, in order of preference.
+    /// Operations that the operator permits us, in order of preference.
     pub operations: Vec<SimSwapOperation>,
     pub retrieve_date_scope: String,
     pub check_scope: String,
@@ -281,7 +281,7 @@ pub enum SimSwapFlow {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SimSwapOperation {
-    /// Returns the date of the last change.
+    /// Returns the date of the last SIM change.
     RetrieveDate,
     /// Returns whether the SIM changed within a period.
     Check,

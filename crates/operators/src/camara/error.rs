@@ -26,11 +26,11 @@ pub enum ErrorCause<'a> {
     Camara(&'a str),
     /// HTTP status of a response without a known error name.
     Status(u16),
-    /// First digit of the HTTP status, for statuses that have no row of their own.
+    /// First digit of the HTTP status, for statuses that have no row of their own in [`ERROR_TABLE`].
     StatusClass(u16),
     NoResponse(ClientError),
     InvalidResponse(InvalidResponse),
-    /// The operator has no SIM history, or may not disclose it.
+    /// The operator has no SIM history of the number, or may not disclose it.
     NoHistory,
     /// Failure on our side.
     Internal,
@@ -209,7 +209,7 @@ fn find(cause: ErrorCause<'_>) -> Option<&'static ErrorMapping> {
     ERROR_TABLE.iter().find(|row| row.cause == cause)
 }
 
-/// An error with its stage and its row of [`ERROR_TABLE`].
+/// Error of a CAMARA connector: the step in which it occurred, and its row of [`ERROR_TABLE`].
 #[derive(Clone, Copy, Debug)]
 pub struct CamaraError {
     pub stage: Stage,
@@ -246,13 +246,14 @@ impl CamaraError {
         CamaraError { status: Some(status), ..CamaraError::new(stage, row.cause) }
     }
 
-    /// Excludes the error from the breaker, for example because the breaker has counted it for another caller.
+    /// Prevents the breaker from counting the error, for example because it has counted it for another caller that
+    /// shared the request.
     pub fn already_counted(self) -> Self {
         CamaraError { is_counted: true, ..self }
     }
 
-    /// Excludes errors that a device can cause from the breaker. A device can forge the code, and it can change an
-    /// unsigned authorization request.
+    /// Prevents the breaker from counting the error if a device can cause it. A device can forge the authorization
+    /// code, and it can change an authorization request that is not signed.
     pub fn excluding_device_errors(self, request_was_signed: bool) -> Self {
         let concerns_code = matches!(self.row.cause, OAuth("invalid_grant" | "invalid_request"));
         let concerns_request = matches!(
@@ -283,7 +284,7 @@ impl CamaraError {
         self.row.call_outcome == CallOutcome::Success
     }
 
-    /// Returns the cause. It contains no text from the operator.
+    /// Returns the cause. It is safe to log, because it contains no text from the operator.
     pub fn cause(&self) -> ErrorCause<'static> {
         self.row.cause
     }

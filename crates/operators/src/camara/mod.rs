@@ -132,7 +132,7 @@ impl Camara {
             tracing::warn!(connector, stage, ?cause, status, code, "operator request failed");
         }
         let now = self.client.clock.now();
-        // Errors about a subscriber are regular responses.
+        // An error about a subscriber is a regular response of a working operator.
         if error.is_subscriber_error() {
             self.health.record_success(now);
         } else {
@@ -157,16 +157,14 @@ fn correlator_header(check: CheckId) -> Result<HeaderValue, CamaraError> {
     HeaderValue::try_from(check.to_string()).map_err(|_| CamaraError::new(Stage::Api, ErrorCause::Internal))
 }
 
-/// Builds the headers of a CAMARA API request.
 fn api_headers(correlator: HeaderValue, bearer: HeaderValue) -> HeaderMap {
-    // Leaves capacity for headers that are added later.
+    // Leaves capacity for the headers that callers and the HTTP client add.
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(AUTHORIZATION, bearer);
     headers.insert(X_CORRELATOR, correlator);
     headers
 }
 
-/// URLs of the operator's APIs.
 struct ApiUrls {
     verify: Url,
     device_phone_number: Url,
@@ -175,7 +173,7 @@ struct ApiUrls {
 }
 
 impl ApiUrls {
-    /// `None`: a configured path yields no valid URL.
+    /// Returns `None` if a configured path yields no valid URL.
     fn new(config: &CamaraConfig) -> Option<Self> {
         let url = |path: &str, operation: &str| {
             let (root, path) = (config.api_root.as_str().trim_end_matches('/'), path.trim_end_matches('/'));
@@ -190,7 +188,7 @@ impl ApiUrls {
         })
     }
 
-    /// `None`: SIM Swap is not configured.
+    /// Returns `None` if SIM Swap is not configured.
     fn sim_swap(&self, operation: SimSwapOperation) -> Option<&Url> {
         match operation {
             SimSwapOperation::RetrieveDate => self.sim_swap_retrieve_date.as_ref(),

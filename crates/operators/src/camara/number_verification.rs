@@ -73,7 +73,7 @@ impl Camara {
         let tokens = self.redeem_code(code, &pkce, &endpoints).await?;
         match &tokens.id_token {
             Some(token) => self.verify_id_token(token, &pkce, &endpoints).await?,
-            // Without PKCE, only the ID token binds the code to this device.
+            // Without PKCE, only the ID token binds the code to this device, so it is required.
             None if self.config.scopes.openid && !self.config.pkce => {
                 return Err(CamaraError::invalid_response(Stage::IdToken, InvalidResponse::IdToken));
             }
@@ -82,7 +82,7 @@ impl Camara {
         self.query_number(response.operation, response.check, tokens).await
     }
 
-    /// Calls the API with a token, which is valid for one call.
+    /// Calls the Number Verification API with an access token, which is valid for one call.
     async fn query_number(
         &self,
         operation: SilentOperation<'_>,

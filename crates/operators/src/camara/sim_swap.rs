@@ -145,7 +145,7 @@ struct SimSwapBody<'a> {
     max_age: Option<u32>,
 }
 
-/// Guard of a pending query. If the engine drops the query at its deadline, the guard records a timeout.
+/// Guard of a pending query. If the engine drops the query's future at the deadline, the guard records a timeout.
 struct PendingQuery<'a> {
     camara: &'a Camara,
     until: Instant,
@@ -165,7 +165,7 @@ impl Drop for PendingQuery<'_> {
             return;
         }
         if Instant::now() < until {
-            // Cancelled before the deadline, which says nothing about the operator.
+            // The query was cancelled before its deadline, which says nothing about the operator.
             camara.sim_swap_breaker.record_outcome(CallOutcome::Inconclusive, None, camara.client.clock.now());
         } else {
             let timeout = CamaraError::new(Stage::Api, ErrorCause::NoResponse(ClientError::Timeout));
@@ -282,9 +282,9 @@ const FORM_CONTENT_TYPE: &str = "application/x-www-form-urlencoded";
 struct SimSwapAccess {
     /// Value of the `Authorization` header: `Bearer …`.
     bearer: HeaderValue,
-    /// The token identifies the number.
+    /// Whether the token identifies the number. The request must then omit the number.
     identifies_number: bool,
-    /// The token comes from the cache.
+    /// Whether the token is kept in the cache, so that the operator may have revoked it since.
     is_cached: bool,
 }
 
@@ -330,7 +330,7 @@ impl Camara {
                 };
                 Ok(SimSwapAccess { bearer, identifies_number: false, is_cached: true })
             }
-            // Boxed to keep the common future small.
+            // The token requests of this and the next flow are boxed to keep the future of this function small.
             SimSwapFlow::Ciba => {
                 let endpoints = self.authorization_server.endpoints(&self.client).await?;
                 let scope = self.user_scope(&[scope]);
@@ -399,7 +399,7 @@ const CIBA_GRANT_TYPE: &str = "urn:openid:params:grant-type:ciba";
 const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Lower bound for the operator's interval.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Added to the interval after `slow_down`.
+/// Added to the polling interval after each `slow_down`.
 const SLOW_DOWN_INCREMENT: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]
@@ -504,7 +504,8 @@ mod tests {
 
     #[test]
     fn poll_interval_follows_the_operator() {
-        // Interval, errors received, seconds left, and the expected delay after the last error.
+        // The operator's interval, errors received, seconds left, and the expected delay after the last error in
+        // milliseconds.
         for (interval, causes, remaining, expected) in [
             (None, &[PENDING][..], 60, Some(5_000)),
             (Some(2), &[PENDING], 60, Some(2_000)),

@@ -67,7 +67,8 @@ impl Camara {
         pkce: &PkceState,
         endpoints: &Endpoints,
     ) -> Result<(), CamaraError> {
-        // Without a JWKS URL no ID token is requested; an unexpected one is ignored.
+        // The configuration requires a JWKS URL if it requests ID tokens. Without one, an ID token that the operator
+        // sends unasked is ignored.
         let Some(url) = &endpoints.jwks else { return Ok(()) };
         let keys = self.jwks.get(&self.client, url).await?;
         let verified = match keys.verify(token) {

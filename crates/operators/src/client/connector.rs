@@ -193,7 +193,8 @@ pub struct HttpStream {
     usage: ConnectionUsage,
 }
 
-/// Whether a connection has delivered a response. The pool attaches it to responses and errors.
+/// Whether a connection has already delivered a response. hyper's pool attaches this value to responses and errors, so
+/// that [`outbound`](crate::outbound) can tell a reused connection that the peer has closed from a new one that failed.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionUsage(Arc<AtomicBool>);
 
@@ -240,7 +241,8 @@ pub trait Resolver: Send + Sync + fmt::Debug {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// Timeout of a query to one name server. API clients choose the hosts of callback URLs, and thereby the name servers.
+/// Timeout of a query to one name server. It is short, because API clients choose the hosts of callback URLs, and
+/// thereby name servers that may never respond.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of cached names. Each expires by its TTL.
 const CACHE_ENTRIES: u64 = 1_024;
@@ -279,11 +281,11 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// Timeout for resolving one of our own host names.
+/// Timeout for resolving one of this service's own host names, to which no callbacks are sent.
 const OWN_LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long the resolved addresses of our own host names are used.
+/// How long the resolved addresses of this service's own host names are used.
 const OWN_ADDRESSES_TTL: Duration = Duration::from_mins(1);
-/// Time until our own host names are resolved again, if one of them could not be resolved.
+/// Time until this service's own host names are resolved again, if one of them could not be resolved.
 const OWN_LOOKUP_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Checks the addresses of URLs that API clients supply, before a connection is opened (SSRF protection).
@@ -295,7 +297,7 @@ pub struct AddressGuard {
     own_addresses: Mutex<OwnAddresses>,
 }
 
-/// Addresses of our own host names.
+/// Addresses of this service's own host names. Callbacks to them are blocked.
 struct OwnAddresses {
     /// Each name with its last known addresses, which stay in use if resolving the name again fails. `None`: the name
     /// has never been resolved.
@@ -304,7 +306,7 @@ struct OwnAddresses {
     addresses: Arc<[IpAddr]>,
     /// Whether the addresses of every name are known.
     is_complete: bool,
-    /// `None` before the first resolution.
+    /// When the names are resolved again. `None` before the first resolution.
     refresh_at: Option<Instant>,
 }
 
@@ -356,7 +358,7 @@ impl AddressGuard {
         if self.policy.permits_name(name) { Ok(()) } else { Err(TransportError::BlockedAddress) }
     }
 
-    /// Returns the permitted addresses among a host's addresses, at least one.
+    /// Returns the permitted addresses among a host's addresses, or an error if there are none.
     pub async fn permitted_addresses(
         &self,
         host: &Host,
@@ -367,7 +369,7 @@ impl AddressGuard {
         if matches!(host, Host::Domain(name) if self.policy.allows_host(name)) {
             return Ok(addresses);
         }
-        // Any name may resolve to this service's own addresses.
+        // Any name may resolve to this service's own addresses, so addresses are compared, and not only names.
         let (own_addresses, is_complete) = self.own_addresses(resolver).await;
         addresses.retain(|address| self.policy.permits_endpoint(*address, port, &own_addresses));
         if addresses.is_empty() {
@@ -411,7 +413,7 @@ pub struct ClientCertificate {
     pub key: PathBuf,
 }
 
-/// Clock for certificate validity.
+/// Clock by which rustls checks the validity periods of certificates.
 #[derive(Clone, derive_more::Debug)]
 #[debug("CertificateClock")]
 pub struct CertificateClock(pub Arc<dyn Clock>);

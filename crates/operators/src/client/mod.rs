@@ -28,13 +28,14 @@ use url::{Position, Url};
 pub use connector::{CertificateClock, ClientCertificate, Resolver, SystemResolver, TlsConfigError};
 use connector::{Connector, ConnectorSettings, load_system_roots, tls_client_config};
 
-/// Maximum size of a response body.
+/// Maximum size of a response body. A larger one is an error.
 pub const MAX_BODY_BYTES: usize = 64 * 1_024;
 /// Gateway statuses that are worth a retry.
 const TRANSIENT_STATUSES: [u16; 3] = [502, 503, 504];
 /// Maximum size of a response's head. hyper limits the number of header fields to 100.
 const MAX_HEAD_BYTES: usize = 16 * 1_024;
-/// Maximum number of idle connections to an origin: as many as are used concurrently.
+/// Maximum number of idle connections to an origin. It exceeds the usual number of concurrent requests, so that the
+/// next burst reuses the connections of the last one.
 pub(crate) const MAX_IDLE_PER_ORIGIN: usize = 256;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 const USER_AGENT_VALUE: HeaderValue = HeaderValue::from_static(concat!("Ringtrue/", env!("CARGO_PKG_VERSION")));
@@ -174,7 +175,7 @@ fn build_request(
 /// Sends HTTP/1.1 requests, and keeps idle connections by origin.
 pub(crate) type ConnectionPool = legacy::Client<Connector, Full<Bytes>>;
 
-/// Creates a connection pool. If it keeps no idle connections, every request opens a new one.
+/// Creates a connection pool. If `max_idle_per_origin` is zero, every request opens a new connection.
 pub(crate) fn connection_pool(connector: Connector, max_idle_per_origin: usize) -> ConnectionPool {
     legacy::Client::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())

@@ -97,7 +97,7 @@ impl Cipher {
         Ok(Cipher::Aes256Gcm(GcmKey(key.with_length(32)?)))
     }
 
-    /// Creates the cipher that Magma's gateways use.
+    /// Creates the cipher that the gateways of the Magma mobile core use.
     pub fn aes256_cbc_hmac_md5(key: CipherKey, signing: CipherKey) -> Result<Self, CipherKeyError> {
         Cipher::cbc(key.with_length(32)?, Iv::Sent, Integrity::HmacMd5(signing))
     }

@@ -66,7 +66,8 @@ pub struct HeaderEnrichmentConfig {
     pub encoding: Encoding,
     pub cipher: Cipher,
     pub format: ValueFormat,
-    /// Values that the operator sends instead of an unknown number. One repeated digit always counts as such a value.
+    /// Values that the operator sends instead of an unknown number. A value of one repeated digit always counts as a
+    /// placeholder.
     pub placeholders: Vec<String>,
 }
 
@@ -124,7 +125,7 @@ impl HeaderEnrichmentConfig {
         Ok(())
     }
 
-    /// Decodes, decrypts and parses a value.
+    /// Decodes, decrypts and parses the value of an enrichment header or cookie.
     fn parse_number(&self, value: &[u8]) -> Result<Msisdn, EnrichmentError> {
         if self.is_placeholder(value) {
             return Err(EnrichmentError::Placeholder);
@@ -157,7 +158,7 @@ pub struct HeaderEnrichment {
     health: HealthRecorder,
 }
 
-/// Why a request does not identify a device.
+/// Why an enriched request does not identify the subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EnrichmentError {
     #[error("the connection is not from the operator's addresses")]

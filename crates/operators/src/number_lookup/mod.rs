@@ -83,7 +83,7 @@ fn is_zero_plmn(plmn: &str) -> bool {
     plmn.trim().bytes().take(3).all(|digit| digit == b'0')
 }
 
-/// Failed lookup.
+/// Error of a failed lookup, with its effect on the circuit breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SourceError {
     kind: LookupError,
@@ -100,14 +100,15 @@ impl SourceError {
         SourceError { kind, outcome, status: None, retry_after: None }
     }
 
-    /// Returns the same error for another caller; the breaker has already counted it.
+    /// Returns the error for another caller that waited for the same request. The breaker does not count it again.
     fn already_counted(self) -> Self {
         SourceError { outcome: CallOutcome::Inconclusive, retry_after: None, ..self }
     }
 
     /// Creates the error of a lookup that got a response.
     fn from_response(kind: LookupError) -> Self {
-        // A refusal may concern one number; an invalid response concerns all numbers.
+        // A refusal may concern only this number, so the breaker does not count it as a failure. An invalid response
+        // concerns all numbers.
         let outcome =
             if kind == LookupError::InvalidResponse { CallOutcome::Failure } else { CallOutcome::Inconclusive };
         SourceError::new(kind, outcome)
@@ -234,7 +235,7 @@ impl LookupClient {
         if response.status != 200 && !accepted_statuses.contains(&response.status) {
             return Err(self.status_error(&response));
         }
-        // Other statuses may come without a body.
+        // Responses with an accepted status other than 200 may have no JSON body.
         let json = serde_json::from_slice(&response.body);
         let json =
             if response.status == 200 { json.map_err(|_| invalid_response())? } else { json.unwrap_or_default() };
@@ -281,7 +282,6 @@ fn scalar_text(value: Option<&Value>) -> Option<String> {
     }
 }
 
-/// Appends a path to a base URL.
 fn join_path(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));

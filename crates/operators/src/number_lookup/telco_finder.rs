@@ -114,7 +114,7 @@ pub enum TelcoFinderConfigError {
     NoOperators,
 }
 
-/// Open Gateway lookup source.
+/// Lookup source that queries Open Gateway's Telco Finder or Network Id API.
 #[derive(derive_more::Debug)]
 #[debug("TelcoFinder({})", config.name)]
 pub struct TelcoFinder {
@@ -203,7 +203,8 @@ impl TelcoFinder {
         })
     }
 
-    /// Fetches a new token and retries once after a 401: the cached token may have been revoked.
+    /// Sends a request with the cached access token. After a 401 it fetches a new token and retries once, because the
+    /// cached one may have been revoked.
     async fn send_authorized(&self, path: &str, body: &Value) -> Result<LookupResponse, SourceError> {
         let token = self.access_token().await?;
         let mut request = LookupRequest::post_json(join_path(&self.config.root, path), body);

@@ -113,7 +113,7 @@ struct CacheEntry<T> {
     url: Url,
     result: Result<Arc<T>, OAuthError>,
     expires_at: Timestamp,
-    /// Whether the last refresh failed. No new attempt begins before `expires_at`.
+    /// Whether the last refresh failed. If so, no new attempt begins before `expires_at`.
     refresh_failed: bool,
 }
 

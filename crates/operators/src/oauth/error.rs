@@ -7,7 +7,7 @@ use strum::IntoStaticStr;
 
 use crate::client::ClientError;
 
-/// Step of the exchange in which an error occurred.
+/// Step of an OAuth flow in which an error occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Stage {
@@ -99,7 +99,7 @@ pub(crate) fn find_error_name(text: &str) -> Option<&'static str> {
 pub(crate) struct OAuthError {
     pub stage: Stage,
     pub cause: OAuthCause,
-    /// Another caller has already received this error, so that it must not be counted again.
+    /// Whether another caller has already received this error. If so, the circuit breaker must not count it again.
     pub is_shared: bool,
 }
 

@@ -44,14 +44,14 @@ impl TokenResponseBody {
         self.token_type.eq_ignore_ascii_case("bearer")
     }
 
-    /// `None`: the access token is not valid in a header.
+    /// Returns `None` if the access token is not valid in a header.
     pub fn into_tokens(self) -> Option<TokenResponse> {
         let TokenResponseBody { access_token, id_token, expires_in, .. } = self;
         Some(TokenResponse { bearer: bearer_header(&access_token)?, id_token, expires_in })
     }
 }
 
-/// Parses a token response.
+/// Parses a token response, which must contain a bearer token.
 pub(crate) fn parse_tokens(json: &[u8]) -> Result<TokenResponse, OAuthError> {
     let invalid_response = |reason| OAuthError::invalid_response(Stage::Token, reason);
     let body: TokenResponseBody = serde_json::from_slice(json).map_err(|_| invalid_response(InvalidResponse::Body))?;
@@ -72,7 +72,7 @@ pub(crate) fn deserialize_seconds<'de, D: Deserializer<'de>>(deserializer: D) ->
 
 pub(crate) enum TokenError<E> {
     FetchFailed(E),
-    /// A concurrent fetch failed; that task has reported the error already.
+    /// A fetch by another task failed. That task has already reported the error, so it must not be counted again.
     SharedFetchFailed(E),
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct TokenCache<E> {
 
 struct State<E> {
     cached: Option<CachedToken>,
-    /// Number of finished fetches.
+    /// Number of finished fetches. By it, a waiting task detects that another task has fetched meanwhile.
     fetches: u64,
     /// Error of the last fetch, if it failed.
     last_error: Option<E>,
@@ -140,7 +140,7 @@ impl<E: Clone> TokenCache<E> {
         }
     }
 
-    /// Removes a token that the server rejected, unless it was replaced meanwhile.
+    /// Removes a token that the server rejected, unless the cache already holds another one.
     pub fn invalidate(&self, rejected: &HeaderValue) {
         let mut state = self.state.lock();
         if state.cached.as_ref().is_some_and(|cached| cached.token == *rejected) {
@@ -226,7 +226,7 @@ mod tests {
         let (one, other) = tokio::join!(cache.get_or_fetch(&clock, fetch()), cache.get_or_fetch(&clock, fetch()));
         assert!(matches!(one, Err(TokenError::FetchFailed("no"))));
         assert!(matches!(other, Err(TokenError::SharedFetchFailed("no"))));
-        // Later calls fetch again, and only once.
+        // The error is not cached. Two concurrent calls fetch again, but only once.
         let (one, other) = tokio::join!(cache.get_or_fetch(&clock, fetch()), cache.get_or_fetch(&clock, fetch()));
         assert!(one.is_ok() && other.is_ok());
         assert_eq!(fetched.load(Ordering::Relaxed), 2);

@@ -73,7 +73,8 @@ pub(super) async fn maintain_bind(shared: &SharedState, number: usize) {
         if matches!(failure, LinkFailure::LeaseLost) {
             continue;
         }
-        // Releases the lease, so that another node can try during the delay.
+        // If no other bind of this node needs the lease, this releases it, so that another node can try during the
+        // delay.
         drop(lease);
         let was_bound = matches!(failure, LinkFailure::Lost(_) | LinkFailure::Unbound);
         if was_bound && started_at.elapsed() >= *reconnect_max {
@@ -82,7 +83,8 @@ pub(super) async fn maintain_bind(shared: &SharedState, number: usize) {
         let jitter = u16::from_ne_bytes(entropy.bytes());
         let delay = if failure.is_persistent() { backoff.longest_delay(jitter) } else { backoff.next_delay(jitter) };
         log_failure(name, number, &failure, delay, backoff.failures());
-        // Started before the failure is published: tests advance the clock when they see the failure.
+        // The timer starts before the failure is published, because tests advance the paused clock as soon as they see
+        // the failure.
         let delay = sleep(delay);
         bind_status.record_failure(failure.to_string(), failure.is_credentials_rejected());
         if context.stop.run_until_cancelled(delay).await.is_none() {
@@ -135,7 +137,7 @@ async fn lease_lost(lease: Option<&LeaseUser<'_>>) {
     }
 }
 
-/// A bound session.
+/// A bound session over plain TCP or TLS.
 enum Connection {
     Plain(Session<TcpStream>, Link),
     Tls(Box<Session<TlsStream<TcpStream>>>, Link),
@@ -188,7 +190,7 @@ async fn run_session<S: AsyncRead + AsyncWrite + Unpin>(
     let handler = BindHandler(context);
     let unbind_on_stop = async {
         context.stop.cancelled().await;
-        // Pending deliveries are answered first, then the SMSC responds to the unbind.
+        // The timeout covers both steps: pending deliveries are answered, and the SMSC responds to the unbind.
         let unbind_timeout = context.config.answer_timeout + context.config.response_timeout;
         let _ = timeout(unbind_timeout, link.unbind()).await;
     };

@@ -158,7 +158,7 @@ impl BindHandler<'_> {
 }
 
 impl InboundContext {
-    /// Passes a complete SMS to the inbox.
+    /// Passes a complete SMS to the inbox, and returns the status for the SMSC.
     async fn deliver_to_inbox(&self, envelope: Envelope, text: String, data_coding: DataCoding) -> CommandStatus {
         let coding = data_coding.text_coding(self.config.default_alphabet);
         if coding == TextCoding::Other && !text.contains(|character: char| character.is_ascii_alphanumeric()) {
@@ -183,7 +183,8 @@ impl InboundContext {
         }
     }
 
-    /// Reports the first part of an SMS to the inbox. A failure has no effect on the check's result.
+    /// Reports the first part of an SMS to the inbox, which marks the checks that expect it as pending. A failure has
+    /// no effect on the results of checks.
     async fn report_partial(&self, envelope: Envelope, until: Instant) {
         let Envelope { origin, from, to } = envelope;
         let connector = Arc::clone(&self.config.name);

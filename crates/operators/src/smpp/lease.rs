@@ -52,7 +52,7 @@ pub(super) struct BindLease {
     users: watch::Sender<usize>,
 }
 
-/// Returns the name of a connector's lease.
+/// Returns the name of a connector's lease in the database.
 pub fn lease_name(connector: &str) -> String {
     format!("smpp:{connector}")
 }
@@ -68,9 +68,8 @@ impl Drop for LeaseUser<'_> {
 }
 
 impl LeaseUser<'_> {
-    /// Waits until this node holds the lease.
     pub(super) async fn wait_until_held(&self) {
-        // The sender is never dropped while `self` lives.
+        // Waiting fails only if the sender is dropped, and `self` keeps it alive.
         let is_held = |state: &LeaseState| matches!(state, LeaseState::Held { until } if Instant::now() < *until);
         let _ = self.0.state.subscribe().wait_for(is_held).await;
     }
@@ -129,7 +128,7 @@ impl BindLease {
             }
             tokio::select! {
                 () = sleep(RENEWAL_INTERVAL) => {}
-                // The first user wants the lease, or the last one is gone.
+                // The first bind needs the lease, or the last one no longer does.
                 _ = users.wait_for(|users| (*users > 0) != wanted) => {}
                 // The number of binds has changed. Renewing the lease reports it to the other nodes.
                 _ = binds_changed.changed() => {}
@@ -151,7 +150,7 @@ impl BindLease {
                 }
             }
             Ok(_) => self.lose("another node holds it"),
-            // A lease that was held so far stays valid until it expires.
+            // If the renewal fails, the lease stays valid until it expires.
             Err(_) => {
                 let held = *self.state.borrow();
                 if matches!(held, LeaseState::Held { until } if until <= Instant::now()) {
@@ -179,7 +178,7 @@ impl BindLease {
         }
         match with_timeout(self.store.release_lease(&self.name, self.node)).await {
             Ok(()) => tracing::info!(lease.name = self.name, "lease released"),
-            // The lease then expires by itself.
+            // A lease that is not released expires by itself.
             Err(error) => tracing::debug!(lease.name = self.name, %error, "failed to release the lease"),
         }
     }

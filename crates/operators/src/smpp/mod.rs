@@ -74,7 +74,7 @@ pub struct SmppConfig {
     pub default_alphabet: DefaultAlphabet,
     /// Number of binds; at least one.
     pub binds: usize,
-    /// Only one node of the deployment binds at a time.
+    /// Whether only one node of the deployment binds at a time.
     pub is_exclusive: bool,
     /// Messages processed concurrently per bind; at least one.
     pub window: usize,
@@ -94,7 +94,7 @@ pub struct SmppConfig {
 }
 
 impl SmppConfig {
-    /// Uses defaults that suit most SMSCs.
+    /// Creates a configuration with defaults that suit most SMSCs.
     pub fn new(name: impl Into<Arc<str>>, host: impl Into<String>, port: u16, receivers: Vec<Msisdn>) -> Self {
         Self {
             name: name.into(),
@@ -236,7 +236,7 @@ pub struct SmppDependencies {
     pub counters: Arc<SmppCounters>,
 }
 
-/// Receives SMS from a SMSC and passes them to the inbox. Dropping it stops it;
+/// Receives SMS from an SMSC and passes them to the inbox. Dropping the connector stops it.
 /// [`shutdown`](Self::shutdown) also waits for its tasks.
 ///
 /// It reports the availability of its receivers to [`Networks`]. After a permanent removal, the owner calls

@@ -29,7 +29,8 @@ pub struct SmppStatus {
     /// Number of binds on another node that holds the lease of an exclusive connector. `None`: no other node is known
     /// to hold it.
     pub other_node_binds: Option<usize>,
-    /// When the connector last changed between no bind and at least one. Counts the binds of whichever node binds.
+    /// When the connector last changed between no bind and at least one. If the connector is exclusive, a bind of
+    /// another node counts too.
     pub since: Timestamp,
     /// Whether the receivers are in service. Stays true for the grace period after the last bind is lost.
     pub receivers_available: bool,
@@ -54,7 +55,7 @@ pub(super) struct State {
     status: SmppStatus,
     /// `since` on the monotonic clock.
     changed_at: Instant,
-    /// The SMSC rejected our credentials. The receivers are then out of service without a grace period.
+    /// Whether the SMSC rejected our credentials. The receivers are then out of service without a grace period.
     credentials_rejected: bool,
 }
 
@@ -97,7 +98,7 @@ impl BindStatus {
 
     pub(super) async fn wait_until(&self, mut predicate: impl FnMut(&SmppStatus) -> bool) -> SmppStatus {
         let mut changes = self.state.subscribe();
-        // The sender is never dropped while `self` lives.
+        // Waiting fails only if the sender is dropped, and `self` keeps it alive.
         changes
             .wait_for(|state| predicate(&state.status))
             .await
@@ -199,7 +200,7 @@ pub enum SmppOutcome {
     OtherReceiver,
     /// Dropped: unsupported coding.
     Unreadable,
-    /// A part was stored and acknowledged; the part that completes its SMS counts by the outcome of the SMS.
+    /// A part was stored and acknowledged. The part that completes an SMS counts under the outcome of the SMS instead.
     #[strum(serialize = "part_taken")]
     PartAcknowledged,
     /// An SMS expired before all parts arrived.

@@ -90,7 +90,7 @@ pub enum WebhookConfigError {
 pub struct ValidatedWebhookConfig(pub(super) WebhookConfig);
 
 impl WebhookConfig {
-    /// Rejects configurations that would accept anyone, or no one.
+    /// Rejects configurations that would accept requests from anyone, or could accept none.
     pub fn validate(self) -> Result<ValidatedWebhookConfig, WebhookConfigError> {
         self.check().map(|()| ValidatedWebhookConfig(self))
     }

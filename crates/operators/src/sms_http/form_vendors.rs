@@ -58,7 +58,7 @@ impl WebhookVendor for Twilio {
 
     fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
         let fields = request.fields()?;
-        // Status reports of outbound messages arrive at the same kind of URL.
+        // Twilio posts status reports of outbound messages in the same format. They contain no inbound SMS.
         if fields.text("SmsStatus").or(fields.text("MessageStatus")).is_some_and(|status| status != "received") {
             return Ok(vec![]);
         }
@@ -240,7 +240,7 @@ impl WebhookVendor for Vonage {
 }
 
 fn parse_messages_api(json: Value) -> Result<Vec<VendorMessage>, MalformedRequest> {
-    // Status reports of outbound messages.
+    // Status reports of outbound messages contain no inbound SMS.
     if json.get("status").is_some() {
         return Ok(vec![]);
     }
@@ -258,7 +258,7 @@ fn parse_messages_api(json: Value) -> Result<Vec<VendorMessage>, MalformedReques
 }
 
 fn parse_sms_api(fields: &Fields<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
-    // Status reports of outbound messages.
+    // Status reports of outbound messages contain no inbound SMS.
     if fields.text("status").is_some() && fields.text("type").is_none() {
         return Ok(vec![]);
     }

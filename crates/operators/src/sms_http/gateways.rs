@@ -21,9 +21,9 @@ use super::{
 /// post-url = "https://…/{path secret}?id=%I"    and    send-sender = true
 /// ```
 ///
-/// Set `max-messages = 0`. Set `http-request-retry` above its default of 0, because Kannel otherwise drops a message
-/// after one failure. Requests are unsigned. Malformed requests are acknowledged and counted: Kannel would resend them
-/// unchanged.
+/// Set `max-messages = 0`, so that Kannel sends no reply. Set `http-request-retry` above its default of 0, because
+/// Kannel otherwise drops a message after one failure. Requests are unsigned. Malformed requests are acknowledged and
+/// counted, because Kannel would resend them unchanged.
 ///
 /// Kannel joins the parts of concatenated messages unless configured otherwise. In that case requests with parts carry
 /// `udh`.
@@ -97,8 +97,8 @@ fn parse_charset(content_type: &str) -> Option<&str> {
 
 /// Jasmin: a GET or a form, from its `httpccm` connector.
 ///
-/// Requests are unsigned. Jasmin accepts only one acknowledgement and resends after any other response, so malformed
-/// requests are acknowledged too, and counted. Jasmin joins the parts of concatenated messages.
+/// Requests are unsigned. Jasmin resends after every response but `ACK/Jasmin`, so malformed requests are acknowledged
+/// too, and counted. Jasmin joins the parts of concatenated messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Jasmin;
 

@@ -111,7 +111,7 @@ impl WebhookVendor for Sinch {
         let is_binary = match json.get("type").and_then(|kind| kind.as_str()) {
             Some("mo_text") => false,
             Some("mo_binary") => true,
-            // Delivery reports and media.
+            // Delivery reports and media messages are ignored.
             Some(_) => return Ok(vec![]),
             None => return Err(MalformedRequest),
         };
@@ -126,7 +126,7 @@ impl WebhookVendor for Sinch {
     }
 }
 
-/// Whether a message has this direction. A message without one has the direction that its event implies.
+/// Whether a message has this direction. A message without `direction` does, because its event type implies it.
 fn has_direction(message: &Value, expected: &str) -> bool {
     message.get("direction").is_none_or(|direction| direction == expected)
 }
@@ -143,7 +143,7 @@ pub struct Telnyx {
     pub public_key: Option<TelnyxKey>,
 }
 
-/// Public key of the account, from Mission Control.
+/// Public key of the account, as Telnyx's portal shows it.
 #[derive(Clone, Copy, PartialEq, Eq, derive_more::Debug)]
 #[debug("TelnyxKey")]
 pub struct TelnyxKey([u8; 32]);

@@ -90,7 +90,7 @@ pub struct Webhook {
     reassembly: Arc<dyn Reassembly>,
     clock: Arc<dyn Clock>,
     counters: WebhookCounters,
-    /// Keys of acknowledged messages.
+    /// Keys of acknowledged messages, by which messages that the vendor resends are recognised.
     processed: Mutex<ReplayCache<()>>,
     /// Nonces of acknowledged requests, with the digests of those requests.
     nonces: Mutex<ReplayCache<Digest>>,
@@ -105,7 +105,7 @@ struct VerifiedRequest {
 }
 
 impl Webhook {
-    /// Creates a webhook. Rejects configurations that would accept anyone, or no one.
+    /// Creates a webhook. Rejects configurations that would accept requests from anyone, or could accept none.
     pub fn new(
         config: WebhookConfig,
         inbox: Arc<dyn Inbox>,
@@ -262,7 +262,7 @@ impl Webhook {
             Ok(PartOutcome::Complete(sms)) => self.deliver_complete(&sms, from, to, now).await,
             Ok(PartOutcome::Stored { first }) => {
                 if first {
-                    // The first part is only a hint, so errors are ignored.
+                    // The first part only marks the checks that expect it as pending, so errors are ignored.
                     let (origin, connector) = (SmsOrigin::Operator, Arc::clone(&self.config.name));
                     let partial = PartialSms { origin, connector, from, to, received_at: now };
                     let _ = self.inbox.receive_partial(partial).await;
@@ -289,7 +289,8 @@ impl Webhook {
         SmsAddress { text, kind: message.kind, country: self.config.country }.to_msisdn()
     }
 
-    /// Records an outcome and returns the response for a request with this outcome alone.
+    /// Records the outcome of a request or of one of its messages. Returns the response to a request that has this
+    /// outcome only.
     fn respond(&self, outcome: WebhookOutcome) -> WebhookResponse {
         self.counters.increment(outcome);
         match outcome.error_message() {

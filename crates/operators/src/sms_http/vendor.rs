@@ -307,7 +307,7 @@ impl<'a> Fields<'a> {
 /// Decodes `+` and `%XX`. `None`: invalid escape.
 pub(super) fn decode_percent(escaped: &[u8]) -> Option<Cow<'_, [u8]>> {
     let is_escape = |rest: &[u8]| rest.get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-    // `percent_decode` accepts invalid escapes.
+    // Invalid escapes are rejected here, because `percent_decode` accepts them.
     if !escaped.split(|byte| *byte == b'%').skip(1).all(is_escape) {
         return None;
     }

@@ -68,7 +68,7 @@ async fn subscriber_errors_do_not_open_the_breaker() {
         }
         assert_eq!(fixture.camara.breaker_state(), BreakerState::Closed, "round {round}");
     }
-    // A device can send any code.
+    // A device can send a forged code, so rejected codes do not open the breaker.
     fixture.operator.respond(TOKEN, Json(400, json!({ "error": "invalid_grant" })));
     for _ in 0..4 {
         assert_eq!(fixture.verify().await, Err(ErrorCode::MnoResponseError));

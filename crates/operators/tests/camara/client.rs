@@ -92,7 +92,7 @@ async fn sent_request_is_not_retried() {
     let (operator, client) = (FakeOperator::start().await, short_timeout_client());
     operator.respond_in_order(VERIFY, vec![Json(200, json!({})), ScriptedResponse::HangUp, Json(200, json!({}))]);
     assert!(get(&client, &operator.url(VERIFY)).await.is_ok());
-    // The server receives the next request on the pooled connection, and then closes it.
+    // The server receives the next request on the pooled connection, and then closes the connection.
     assert_eq!(get(&client, &operator.url(VERIFY)).await.err(), Some(ClientError::Lost));
     assert_eq!(operator.requests().len(), 2);
     assert!(get(&client, &operator.url(VERIFY)).await.is_ok());
@@ -100,7 +100,7 @@ async fn sent_request_is_not_retried() {
 
 #[tokio::test]
 async fn invalid_urls_are_rejected() {
-    // Much shorter than the total timeout, so that the result does not depend on timing.
+    // The connect timeout is much shorter than the total timeout, so that it reliably ends the last case.
     let settings = ClientSettings { connect_timeout: Duration::from_millis(200), ..ClientSettings::default() };
     let client = Client::with_resolver(&settings, Arc::new(Names)).unwrap();
     for (url, expected) in [
@@ -114,7 +114,7 @@ async fn invalid_urls_are_rejected() {
     }
 }
 
-/// A certificate authority, with its files.
+/// A certificate authority, with a folder for the files of its certificates.
 struct Authority {
     folder: tempfile::TempDir,
     issuer: Issuer<'static, KeyPair>,

@@ -226,7 +226,7 @@ async fn token_endpoint_errors() {
         )
         .await;
     }
-    // Gateways may send CAMARA errors.
+    // A gateway in front of the token endpoint may send errors in CAMARA's format.
     assert_error(
         &client,
         TOKEN,

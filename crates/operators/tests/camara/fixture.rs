@@ -110,7 +110,7 @@ impl Fixture {
         self.camara.complete_authorization(response).await
     }
 
-    /// Runs a complete check with a code.
+    /// Runs a check from the redirect to the result. The device returns with a code.
     pub async fn run_check(&self, operation: SilentOperation<'_>) -> Result<SilentResult, ErrorCode> {
         let redirect = self.begin(operation).await?;
         self.complete(operation, &redirect, &[("state", STATE), ("code", "code-of-the-device")]).await

@@ -215,7 +215,7 @@ async fn missing_jwks_is_an_error() {
 
 #[tokio::test]
 async fn id_token_is_required_without_pkce() {
-    // Rejected by the configuration before any redirect.
+    // The fourth combination, neither `openid` nor PKCE, is already rejected by the configuration.
     for (openid, pkce, is_enough) in [(true, true, true), (true, false, false), (false, true, true)] {
         let fixture = Fixture::with(|config, _| (config.scopes.openid, config.pkce) = (openid, pkce)).await;
         assert_eq!(fixture.verify().await.is_ok(), is_enough, "openid: {openid}, PKCE: {pkce}");

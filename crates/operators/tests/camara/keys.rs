@@ -5,7 +5,7 @@ use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256};
 use ringtrue_operators::camara::{Algorithm, SigningKey};
 use serde_json::{Value, json};
 
-/// A key pair with a published public key.
+/// A key pair, whose public key tests publish as a JWK.
 pub struct Key {
     pub algorithm: Algorithm,
     pub id: &'static str,
@@ -55,7 +55,7 @@ impl Key {
         let key = DecodingKey::from_jwk(&serde_json::from_value(self.jwk()).unwrap()).unwrap();
         let mut validation = Validation::new(self.algorithm);
         validation.set_audience(&[audience]);
-        // The tests use a manual clock.
+        // The token's times are those of the manual clock, so its expiry is not checked.
         validation.validate_exp = false;
         let read = decode(token, &key, &validation).unwrap();
         assert_eq!(read.header.kid.as_deref(), Some(self.id));

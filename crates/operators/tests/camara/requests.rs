@@ -65,7 +65,7 @@ async fn api_path_and_hashed_number_are_configurable() {
     let path = "/camara/number-verification/v031/verify";
     fixture.operator.respond(path, Json(200, json!({ "devicePhoneNumberVerified": true })));
     assert_eq!(fixture.verify().await, Ok(SilentResult::Match(true)));
-    // printf %s +447700900123 | sha256sum
+    // Made by `printf %s +447700900123 | sha256sum`.
     let digest = "a8acc3a90a7b4e4dc65e93db9240ed26523050ef754d63b75b5161de76781436";
     assert_eq!(fixture.operator.requests_to(path)[0].text(), format!(r#"{{"hashedPhoneNumber":"{digest}"}}"#));
 }
@@ -215,7 +215,7 @@ async fn code_is_redeemed_with_the_code_verifier() {
     let challenge = base64::prelude::BASE64_URL_SAFE_NO_PAD.encode(challenge);
     assert_eq!(query_parameters(&redirect)["code_challenge"], challenge);
 
-    // Without PKCE an ID token is required, and there is none.
+    // Without PKCE an ID token is required. The operator sends none, so the check fails after the token request.
     let without = Fixture::with(|config, _| config.pkce = false).await;
     let redirect = without.begin(SilentOperation::VerifyNumber(&number())).await.unwrap();
     assert!(!query_parameters(&redirect).contains_key("code_challenge"));

@@ -75,7 +75,7 @@ async fn api_errors() {
     for (status, name, expected) in CAMARA {
         for (path, operation) in OPERATION_PATHS {
             let expected = match *name {
-                // Out of range, and no other operation is configured.
+                // After this error the connector tries another operation, but none is configured.
                 "OUT_OF_RANGE" => "mno_no_data_available",
                 // `NotMobileIp` is replaced, because SIM Swap involves no device.
                 "USER_NOT_AUTHENTICATED_BY_MOBILE_NETWORK" => "mno_response_error",
@@ -164,7 +164,7 @@ async fn polling_ends_before_the_deadline() {
         (json!(0), vec![pending(), pending(), token_response.clone()], true),
         (json!("1"), vec![pending(), token_response.clone()], true),
         (json!(1), vec![pending(), not_yet("slow_down"), token_response.clone()], true),
-        // The default of five seconds, and five seconds more.
+        // The interval is the default of five seconds, increased by five seconds.
         (json!(null), vec![not_yet("slow_down"), token_response.clone()], true),
         (json!(30), vec![pending(), token_response.clone()], false),
         (json!(10), vec![not_yet("slow_down"), token_response.clone()], false),

@@ -15,7 +15,8 @@ fn encrypted(encoding: Encoding, cipher: Cipher) -> HeaderEnrichmentConfig {
     HeaderEnrichmentConfig { encoding, cipher, ..config() }
 }
 
-/// Returns the configuration for Magma's gateways: signature, initialisation vector, and the number padded with spaces.
+/// Returns the configuration for gateways of the Magma mobile core: a value consists of the signature, the
+/// initialisation vector, and the number padded with spaces.
 fn magma() -> HeaderEnrichmentConfig {
     encrypted(Encoding::Hex, Cipher::aes256_cbc_hmac_md5(key(0, 32), key(32, 32)).unwrap())
 }

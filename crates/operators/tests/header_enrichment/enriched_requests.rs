@@ -49,10 +49,10 @@ fn only_operator_addresses_are_trusted() {
         (config(), at(DEVICE, "::ffff:192.0.2.7", DEVICE), found_number.clone()),
         (config(), at("::ffff:192.0.2.7", DEVICE, DEVICE), found_number.clone()),
         (config(), at("198.51.100.7", "198.51.100.7", "198.51.100.7"), untrusted.clone()),
-        // An untrusted peer with a forwarded address.
+        // The peer is no trusted proxy, so the device address that it forwards does not count.
         (config(), at(DEVICE, "198.51.100.7", DEVICE), untrusted.clone()),
         (behind_a_proxy(), at(DEVICE, "198.51.100.7", DEVICE), untrusted.clone()),
-        // A trusted proxy.
+        // If the peer is a trusted proxy, the device address that it forwards counts.
         (behind_a_proxy(), at(DEVICE, "10.0.0.1", DEVICE), found_number.clone()),
         (behind_a_proxy(), at("198.51.100.7", "10.0.0.1", "198.51.100.7"), untrusted.clone()),
         (config(), at(DEVICE, "10.0.0.1", DEVICE), untrusted),
@@ -76,7 +76,7 @@ fn device_address_must_not_change() {
     assert_eq!(at("198.51.100.7", DEVICE).found_number(config()), Err(ErrorCode::IpMismatch));
     assert_eq!(at("2001:db8::1", DEVICE).found_number(config()), Err(ErrorCode::IpMismatch));
     assert_eq!(at("2001:db8:0:1::1", "2001:db8:0:2::1").found_number(config()), Err(ErrorCode::IpMismatch));
-    // A subscriber has a whole /64 in IPv6.
+    // In IPv6 a subscriber has a whole /64, so a device may change its address within it.
     assert_eq!(at("2001:db8:0:1::1", "2001:db8:0:1::2").found_number(config()).as_deref(), Ok(NUMBER));
 }
 
@@ -86,7 +86,7 @@ fn late_requests_are_rejected() {
     assert_eq!(elapsed(SignedDuration::ZERO).as_deref(), Ok(NUMBER));
     assert_eq!(elapsed(SignedDuration::from_secs(30)).as_deref(), Ok(NUMBER));
     assert_eq!(elapsed(SignedDuration::from_millis(30_001)), Err(ErrorCode::MnoTimeout));
-    // Clocks of two nodes may differ.
+    // The node that receives the request may be another one, whose clock is behind.
     assert_eq!(elapsed(SignedDuration::from_secs(-1)).as_deref(), Ok(NUMBER));
 }
 
@@ -107,7 +107,7 @@ fn exactly_one_header_with_a_value_is_required() {
     ] {
         assert_eq!(RoundTrip::with(&headers).found_number(config()), expected, "{headers:?}");
     }
-    // A cookie instead of the header, and both.
+    // The number may be in a cookie instead, but not in both.
     let either = || HeaderEnrichmentConfig {
         msisdn_location: MsisdnLocation {
             cookie: Some("User-Identity-Forward-msisdn".to_owned()),

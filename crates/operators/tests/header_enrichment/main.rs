@@ -41,7 +41,7 @@ fn config() -> HeaderEnrichmentConfig {
     }
 }
 
-/// A redirected device and its enriched request. The default one is valid.
+/// A redirected device and its enriched request. `with` creates one from a trusted address and in time.
 struct RoundTrip {
     from: &'static str,
     peer: &'static str,

@@ -1,4 +1,5 @@
-//! MaxMind's test databases, in the folder `MAXMIND_TEST_DATA`; and small ones in the MaxMind DB File Format 2.0.
+//! IP routing with MaxMind's test databases, in the folder that `MAXMIND_TEST_DATA` names, and an encoder for small
+//! databases in the MaxMind DB File Format 2.0.
 
 use std::{
     io::{Write, stderr},
@@ -13,7 +14,7 @@ use super::*;
 #[expect(clippy::disallowed_methods, reason = "optional test data")]
 fn maxmind_test_databases_are_read() {
     let Some(folder) = std::env::var_os("MAXMIND_TEST_DATA").map(PathBuf::from) else {
-        // `eprintln!` output of passing tests is hidden.
+        // The test harness would hide the output of `eprintln!`.
         writeln!(stderr(), "skipped: MAXMIND_TEST_DATA does not name the folder of MaxMind's test databases").unwrap();
         return;
     };
@@ -96,7 +97,7 @@ impl Default for Tree {
 
 impl Tree {
     fn insert(&mut self, range: IpNet, data: usize) {
-        // IPv4 addresses use the lowest bits.
+        // The tree is for IPv6. IPv4 addresses are its lowest 32 bits.
         let (bits, length) = match range.network() {
             IpAddr::V4(address) => (u128::from(address.to_bits()), 96 + range.prefix_len()),
             IpAddr::V6(address) => (address.to_bits(), range.prefix_len()),
@@ -141,7 +142,7 @@ fn encode(value: &Value, into: &mut Vec<u8>) {
             into.push(control(5, 2));
             into.extend(number.to_be_bytes());
         }
-        // Types above 7 take an extra byte.
+        // Types above 7 are written in an extra byte.
         Value::EmptyList => into.extend([control(0, 0), 11 - 7]),
         Value::Long(number) => {
             into.extend([control(0, 8), 9 - 7]);

@@ -104,10 +104,10 @@ fn provider_record_formats_are_parsed() {
         (tel, r"!^.*$!tel:+44;mcc=23x;mnc=10!", Err(LookupError::InvalidResponse)),
         (tel, r"!^.*$!tel:+44;mccmnc=9999!", Err(LookupError::InvalidResponse)),
         (sip, r"!^.*$!sip:+44@ims.mnc9.mcc999.3gppnetwork.org!", Err(LookupError::InvalidResponse)),
-        // No network.
+        // Empty or zero codes name no network.
         (tel, r"!^.*$!tel:+44;mcc=;mnc=!", NO_DATA),
         (tel, r"!^.*$!tel:+44;mcc=000;mnc=00!", NO_DATA),
-        // Another service, another number, or malformed.
+        // Records of another service or for another number, and malformed records.
         ("E2U+email:mailto", r"!^.*$!mailto:a@example.com!", NO_DATA),
         ("E2U+web:http", r"!^.*$!http://example.com/;mcc=234;mnc=10!", NO_DATA),
         (tel, r"!^\+49(.*)$!tel:\1;mcc=234;mnc=10!", NO_DATA),
@@ -132,7 +132,7 @@ fn missing_data_follows_the_configuration() {
     assert_eq!(evaluate(&authority, NO_SUCH_NAME, &[]), no_subscriber);
     let unknown = r"!^.*$!sip:+44@unknown;gsm_error_code=1!";
     assert_eq!(respond_with(&authority, "E2U+SIP", unknown), Ok(LookupResult::NoSubscriber));
-    // NOERROR without records: the name exists.
+    // NOERROR without records means that the name exists, so the number may have a subscriber.
     assert_eq!(evaluate(&authority, NO_ERROR, &[]), EnumDecision::Final(NO_DATA));
 }
 
@@ -181,7 +181,7 @@ fn first_record_with_a_network_wins() {
 #[test]
 fn malformed_record_does_not_affect_others() {
     let good = record(35, &naptr(TEL));
-    // An alias with an uncompressed name; later records belong to that name.
+    // A CNAME record with an uncompressed name, to which later records belong.
     let alias = record(5, b"\x05other\x04arpa\0");
     let of_alias = [b"\x05OTHER\x04arpa\0", &good[2..]].concat();
     let of_other_name = [b"\x05third\x04arpa\0", &good[2..]].concat();

@@ -176,7 +176,7 @@ async fn many_forged_replies_switch_to_tcp() {
 #[tokio::test]
 async fn case_mismatch_is_accepted_over_tcp_only() {
     let lower_casing = FakeNameServer::start(|query, _| vec![with_lower_case(answer(query, NO_ERROR, &[TEL]))]).await;
-    // Random case gives all lower-case letters with a probability of 2^-26.
+    // The suffix is long, so that the random case almost never (2^-26) gives all lower-case letters.
     let suffix = "numbers.of.a.careless.example".to_owned();
     let mixing = EnumConfig { suffix, ..config(&[lower_casing.port]) };
     assert_eq!(source(mixing.clone()).resolve(&number()).await, network("23410"));
@@ -199,7 +199,7 @@ async fn server_without_edns_is_retried() {
     assert_eq!(source(config(&[broken.port])).resolve(&number()).await, Err(LookupError::Refused));
 }
 
-/// Resolver with one name.
+/// Resolver with one name that has an address, and one that has none.
 #[derive(Debug)]
 struct Names;
 
@@ -228,7 +228,7 @@ async fn server_name_is_resolved() {
     assert_eq!(resolve_via("unknown.example.com").await, Err(LookupError::Unreachable));
 }
 
-/// Resolver without names that counts its calls.
+/// Resolver that fails for every name, and counts its calls.
 #[derive(Debug, Default)]
 struct Nameless(AtomicUsize);
 
@@ -259,7 +259,7 @@ async fn next_lookup_starts_with_another_server() {
     assert_eq!(source_with_lost_server.resolve(&number()).await, network("23410"));
     assert_eq!(names.0.load(Ordering::Relaxed), 1, "the unreachable server is not tried first again");
 
-    // The first lookup is dropped before its timeout.
+    // The first lookup is dropped while it waits for the first server, so the next one starts with the other server.
     let slow = FakeNameServer::start(|query, _| vec![answer(query, NO_SUCH_NAME, &[])]).await;
     let source = source(config(&[slow.port, other.port]));
     assert_eq!(source.resolve(&number()).now_or_never(), None);

@@ -12,7 +12,7 @@ pub use ringtrue_test_support::http_server::{
     ANY_PATH, ReceivedRequest, ScriptedResponse, ScriptedServer as FakeVendor,
 };
 
-/// Time of the manual clock.
+/// Time of the manual clock, in Unix seconds.
 pub const NOW_SECS: i64 = 1_794_700_000;
 
 /// Creates a JSON response, whose body may be malformed.

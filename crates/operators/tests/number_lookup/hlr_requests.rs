@@ -83,7 +83,7 @@ async fn vonage_request_carries_an_application_token() {
     let key =
         DecodingKey::from_rsa_raw_components(n.big_endian_without_leading_zero(), e.big_endian_without_leading_zero());
     let mut validation = Validation::new(jsonwebtoken::Algorithm::RS256);
-    // The tests use a manual clock.
+    // The token's times are those of the manual clock, so its expiry is not checked.
     validation.validate_exp = false;
     let token = request.header("authorization").strip_prefix("Bearer ").unwrap().to_owned();
     let claims = decode::<Value>(&token, &key, &validation).unwrap().claims;

@@ -178,7 +178,7 @@ async fn generic_responses_are_parsed() {
     };
     let cases = [
         (response_with(value!("234"), value!("10"), value!(0)), network("23410")),
-        // A number has no leading zeros, so its network must be a configured one.
+        // A JSON number has lost its leading zeros, so the completed code must be that of a configured network.
         (response_with(value!(262), value!(2), value!("0")), network("26202")),
         (response_with(value!(262), value!(7), value!("0")), INVALID_RESPONSE),
         (response_with(value!(262), value!("2"), value!("0")), INVALID_RESPONSE),

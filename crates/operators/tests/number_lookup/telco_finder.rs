@@ -223,7 +223,7 @@ async fn client_authenticates_with_a_signed_assertion() {
         assert_eq!(form["scope"], "telcofinder");
         assert_eq!(form["client_assertion_type"], "urn:ietf:params:oauth:client-assertion-type:jwt-bearer");
         let mut validation = Validation::new(jsonwebtoken::Algorithm::ES256);
-        // The tests use a manual clock.
+        // The token's times are those of the manual clock, so its expiry is not checked.
         validation.validate_exp = false;
         let expected = match audience {
             Audience::Endpoint => fixture.vendor.url(TOKEN).to_string(),

@@ -56,7 +56,7 @@ async fn internal_addresses_are_never_connected() {
     for host in INTERNAL_HOSTS {
         for scheme in ["http", "https"] {
             let url = format!("{scheme}://{host}:{}/", v4.port);
-            // A stored URL may have been accepted under another policy.
+            // A URL that was stored under another policy may have such a host. It is then blocked when it is opened.
             if CallbackUrl::from_stored(&url).is_ok() {
                 assert_eq!(post(&strict, &url).await, Err(TransportError::BlockedAddress), "{url}");
             }
@@ -84,7 +84,7 @@ async fn only_permitted_addresses_are_tried() {
     let forbidden =
         TestServer::start(&format!("127.0.0.2:{}", peer.port), |stream, _| async move { drop(stream) }).await;
     let script = ScriptedResolver::of(&[&["127.0.0.2", "10.0.0.1", "127.0.0.3", "127.0.0.1"]]);
-    // 127.0.0.3 refuses the connection, so the next one is tried.
+    // 127.0.0.3 refuses the connection, so the client tries the next permitted address.
     let client = Outbound::with_resolver(allowing(&["127.0.0.1/32", "127.0.0.3/32"]), script).unwrap();
     let url = format!("http://receiver.example:{}/", peer.port);
     assert_eq!(post(&client, &url).await.unwrap().status, 200);
@@ -129,7 +129,7 @@ async fn allowed_hosts_are_trusted_and_own_hosts_are_blocked() {
     let settings = OutboundSettings { addresses, ..OutboundSettings::default() };
     let client = Outbound::with_resolver(settings, ScriptedResolver::of(&[&["127.0.0.1"]])).unwrap();
     let url = |name: &str| format!("http://{name}:{}/", peer.port);
-    // For allowed hosts, own addresses are not checked.
+    // An allowed host is permitted whatever address it resolves to.
     assert_eq!(client.post(callback_request(&url("trusted.example"))).await.unwrap().status, 200);
     assert_eq!(post(&client, &url("other.example")).await, Err(TransportError::BlockedAddress));
 
@@ -305,7 +305,7 @@ async fn callbacks_are_refused_while_an_own_name_was_never_resolved() {
         for host in ["c.example", "1.1.1.1", "a.example", "8.8.8.8"] {
             assert_eq!(guarded(&client, host).await, Err(TransportError::OwnAddressUnknown), "{host} {is_hanging}");
         }
-        // The name with this address was resolved.
+        // This host has the address of our other name, which was resolved.
         assert_eq!(guarded(&client, "b.example").await, Err(TransportError::BlockedAddress));
         assert_eq!(guarded(&client, "10.0.0.1").await, Err(TransportError::BlockedAddress));
 

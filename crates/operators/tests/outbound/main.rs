@@ -1,4 +1,4 @@
-//! The guarded client against real sockets: requests, responses, errors and blocked addresses.
+//! The client for callback URLs against real sockets: requests, responses, errors and blocked addresses.
 
 #![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 

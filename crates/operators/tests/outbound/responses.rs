@@ -70,7 +70,7 @@ async fn connections_are_reused() {
 
 #[tokio::test]
 async fn closed_pooled_connection_is_replaced() {
-    // Closes after each response without `connection: close`.
+    // The peer closes the connection after each response, without announcing it by `connection: close`.
     let peer = TestServer::start("127.0.0.1:0", |mut stream, _| async move {
         ReceivedRequest::read(&mut stream, &mut vec![]).await;
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;

@@ -52,7 +52,7 @@ async fn simulated_sms_belongs_to_its_project() {
     let [one, two] = [1_u128, 2].map(|id| QueueAccount { id, group: 7 });
     let sms = |text: &str, behaviour| Sms::new(HANDSET, SERVICE, text).with_faults(behaviour);
     let whole = || sms("VERIFY 4F7K2Q", FaultScript::new());
-    // References wrap after 256 SMS, so two SMS from one number share a reference.
+    // References have eight bits. The last SMS below therefore has the same one as this first part of another project.
     let first_part = |text: &str| sms(text, FaultScript::new().split_into(2).without_part(2));
     let origin = |account: QueueAccount| SmsOrigin::Sandbox(ProjectId::from_octets(account.id.to_be_bytes()));
 
@@ -143,7 +143,7 @@ async fn unsupported_coding_is_acknowledged() {
     assert_eq!(octets.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
     assert_eq!(sandbox.fixture.count(SmppOutcome::Unreadable), 1);
     assert!(sandbox.fixture.inbox.texts().is_empty());
-    // Such codings are ASCII-compatible, and codes are ASCII.
+    // Unsupported codings are mostly ASCII-compatible, so that a code in the text is still readable.
     sandbox.send("жVERIFY 4F7K2Q", korean.encoded_in(Alphabet::Octets)).wait_for_outcome().await;
     assert!(sandbox.fixture.inbox.texts()[0].ends_with("VERIFY 4F7K2Q"));
 }

@@ -119,7 +119,7 @@ async fn isolated_node_unbinds_before_another_binds() {
     assert_received(&smsc, &second, "hello").await;
 }
 
-/// A short outage of the database changes nothing.
+/// An outage of the database that is shorter than the lease changes nothing.
 #[tokio::test(start_paused = true)]
 async fn short_outage_of_the_database_keeps_the_bind() {
     let smsc = one_bind_smsc().await;

@@ -64,7 +64,7 @@ async fn wrong_password_is_reported_immediately_and_retried_slowly() {
     let message = status.last_error.unwrap().message;
     assert!(message.contains("ESME_RINVPASWD") && !message.contains("guessed"), "{message}");
     assert!(!format!("{connector:?}").contains("guessed"));
-    // The maximum delay, less jitter.
+    // The connector retries after the maximum delay of 60 seconds, which jitter shortens by at most half.
     advance(29 * SECOND).await;
     assert_eq!(connector.status().binds_up, 0);
     advance(31 * SECOND).await;

@@ -161,7 +161,7 @@ async fn references_of_different_widths_are_different() {
     assert_eq!(one.texts(), ["five six", "seven eight"]);
 }
 
-/// As SMPP 3.4, 5.3.2.32, specifies.
+/// SMPP 3.4, 5.3.2.32, specifies this precedence.
 #[tokio::test(start_paused = true)]
 async fn payload_takes_precedence_over_short_message() {
     let TwoNodes { one, .. } = TwoNodes::start().await;

@@ -1,4 +1,4 @@
-//! The CAMARA APIs Number Verification 2.1 and SIM Swap 2.1.
+//! The CAMARA APIs of the simulated operator: Number Verification 2.1 and SIM Swap 2.1.
 
 use http::{HeaderName, HeaderValue, StatusCode, header::WWW_AUTHENTICATE};
 use jiff::Timestamp;
@@ -311,7 +311,7 @@ pub(super) enum CamaraError {
     Internal,
     Unavailable,
     Timeout,
-    /// An injected fault sets the status.
+    /// Error with the status that a simulated fault of the endpoint requests.
     Simulated(StatusCode),
 }
 

@@ -1,4 +1,4 @@
-//! Registered OAuth clients and their scopes.
+//! OAuth clients that are registered with the simulated operator, and their scopes.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! HTTP endpoints of the operator, the faults of their responses, and their recorded requests.
+//! HTTP endpoints of the simulated operator, the faults that they simulate, and the record of their requests.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -110,7 +110,7 @@ impl FaultTable {
         self.0.lock().clear();
     }
 
-    /// Returns the fault of the next response, and counts it down.
+    /// Returns the fault for the next response, and decrements the number of responses that it still affects.
     pub(super) fn take_next(&self, endpoint: Endpoint) -> EndpointFault {
         let mut faults = self.0.lock();
         match faults.get_mut(&endpoint) {
@@ -123,17 +123,17 @@ impl FaultTable {
     }
 }
 
-/// A handled request.
+/// A request that the simulated operator has handled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedRequest {
     pub endpoint: Endpoint,
-    /// `None` if a fault closed the connection.
+    /// `None` if a simulated fault closed the connection.
     pub status: Option<StatusCode>,
     /// `x-correlator` of the request.
     pub correlator: Option<String>,
 }
 
-/// Recorded requests, for tests and for display.
+/// Counts and recent requests of the simulated operator, for tests.
 #[derive(Debug)]
 pub(super) struct RequestObserver {
     capacity: usize,

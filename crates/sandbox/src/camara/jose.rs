@@ -15,11 +15,11 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-/// Signing algorithms of clients.
+/// Algorithms with which clients may sign.
 pub(super) const CLIENT_SIGNING_ALGORITHMS: [Algorithm; 4] =
     [Algorithm::ES256, Algorithm::RS256, Algorithm::PS256, Algorithm::EdDSA];
 
-/// Length of an uncompressed point: `0x04` and both coordinates.
+/// Length of an uncompressed point on P-256: `0x04` and both coordinates.
 const P256_POINT_OCTETS: usize = 65;
 
 pub(super) type Claims = Map<String, Value>;
@@ -98,7 +98,7 @@ impl<'a> Jws<'a> {
     }
 }
 
-/// ES256 key of the operator, generated at start.
+/// ES256 key for ID tokens. The operator generates its key at start.
 #[derive(derive_more::Debug)]
 #[debug("SigningKey({:?})", header.kid)]
 pub(super) struct SigningKey {
@@ -118,7 +118,7 @@ impl SigningKey {
         Ok(Self { key, header: Header { kid: Some(kid), ..Header::new(Algorithm::ES256) }, jwk })
     }
 
-    /// Takes the `kid` of another key, so that the signatures of this key are invalid for the other.
+    /// Takes the `kid` of another key. Clients then verify this key's signatures with the other key, and reject them.
     pub(super) fn with_kid_of(self, other: &Self) -> Self {
         Self { header: other.header.clone(), ..self }
     }

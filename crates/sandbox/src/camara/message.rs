@@ -1,4 +1,4 @@
-//! Requests, responses and OAuth errors of the endpoints.
+//! Requests, responses and OAuth errors of the simulated operator's endpoints.
 
 use std::collections::{BTreeMap, btree_map::Entry};
 

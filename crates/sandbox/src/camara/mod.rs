@@ -70,7 +70,8 @@ pub struct OperatorConfig {
     pub clock: Clock,
     /// Maximum number of connections. Further ones are closed immediately.
     pub max_connections: usize,
-    /// Key that encrypts codes and tokens. Operators with the same key accept each other's. `None`: a random key.
+    /// Key that encrypts codes and tokens. Operators with the same key accept each other's codes and tokens. `None`: a
+    /// random key.
     pub seal_key: Option<[u8; 32]>,
     /// Maximum number of stored entries of each kind (used codes, used tokens, requests).
     pub max_records: usize,
@@ -145,17 +146,17 @@ impl Operator {
     /// Swaps the SIM of a number now. Numbers that simulate an error keep doing so.
     pub fn swap_sim(&self, number: &PhoneNumber) {
         let now = self.state.now();
-        // After this time the swap no longer makes a difference.
+        // By then the swap is as old as the first SIM was at the start, so it no longer makes a difference.
         let until = now + FIRST_SIM_AGE_SECONDS;
         self.state.store().sim_swaps.insert(now, number.as_str(), until, now);
     }
 
-    /// Sets the fault of all responses of an endpoint.
+    /// Simulates a fault in all responses of an endpoint, until it is replaced or cleared.
     pub fn set_fault(&self, endpoint: Endpoint, fault: EndpointFault) {
         self.state.faults.set(endpoint, fault, None);
     }
 
-    /// Sets the fault of the next `times` responses of an endpoint.
+    /// Simulates a fault in the next `times` responses of an endpoint.
     pub fn set_fault_for_next(&self, times: u32, endpoint: Endpoint, fault: EndpointFault) {
         self.state.faults.set(endpoint, fault, Some(times));
     }
@@ -235,7 +236,7 @@ impl OperatorState {
         }
     }
 
-    /// Returns the issuer for responses, which a fault can make wrong.
+    /// Returns the issuer for responses, which is wrong if a simulated fault requires it.
     fn stated_issuer(&self, fault: &EndpointFault) -> &str {
         if fault.wrong_issuer { "https://someone-else.invalid" } else { &self.issuer }
     }

@@ -1,4 +1,5 @@
-//! HTTP server: reads whole requests, routes them to endpoints, and sends responses with their faults.
+//! HTTP server of the simulated operator: reads whole requests, routes them to endpoints, and simulates faults in the
+//! responses if a test has set any.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,7 +30,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_BODY_BYTES: usize = 64 * 1024;
 const MAX_HEAD_BYTES: usize = 32 * 1024;
 
-/// Error that makes hyper close the connection.
+/// Error that makes hyper close the connection, as a simulated fault requires.
 #[derive(Debug, Error)]
 #[error("connection closed by a fault")]
 struct CloseConnection;
@@ -143,7 +144,7 @@ fn dispatch(state: &OperatorState, endpoint: Endpoint, request: &Request, fault:
     }
 }
 
-/// Builds the error response that a fault simulates.
+/// Builds the error response of a simulated fault, in the format of the endpoint.
 fn simulated_error(endpoint: Endpoint, request: &Request, status: StatusCode) -> HttpResponse {
     if endpoint.is_api() {
         api::error_response(request, &api::CamaraError::Simulated(status))

@@ -31,7 +31,7 @@ impl FromStr for PhoneNumber {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recognition {
     Recognised,
-    /// Recognised as a different device.
+    /// The network recognises a different device, so that the number does not match.
     OtherDevice,
     /// Recognised, but the service is not available for the subscription.
     NotApplicable,
@@ -45,7 +45,7 @@ pub(super) enum Recognition {
 pub(super) enum SimHistory {
     NeverChanged,
     ChangedRecently,
-    /// Changes before the monitored period are not recorded.
+    /// No change in the monitored period. Earlier changes are not recorded.
     NotMonitored {
         monitored_days: i64,
     },

@@ -66,7 +66,7 @@ pub(super) struct BackchannelRequest {
     pub expires_at: i64,
 }
 
-/// Store of the operator. `Debug` hides numbers, codes and tokens.
+/// In-memory store of the simulated operator. `Debug` hides numbers, codes and tokens.
 #[derive(derive_more::Debug)]
 #[debug("OperatorStore")]
 pub(super) struct OperatorStore {

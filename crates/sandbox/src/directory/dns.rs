@@ -1,4 +1,4 @@
-//! ENUM over DNS, on UDP and TCP.
+//! DNS server of the simulated directory, which answers ENUM queries over UDP and TCP.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -119,8 +119,9 @@ async fn serve_connection(mut stream: TcpStream, state: &DirectoryState) -> io::
 }
 
 impl DirectoryState {
-    /// Returns the response and its delay. `None`: there is no response. Responses and incomplete headers get none, to
-    /// avoid loops between servers.
+    /// Returns the response and its delay. `None`: the message gets no response, because a simulated fault suppresses
+    /// it, or because the message is itself a response or has no complete header. Responses to those could cause loops
+    /// between servers.
     fn respond(&self, message: &[u8], transport: Transport) -> Option<(Vec<u8>, Duration)> {
         let header = Header::read(&mut BinDecoder::new(message)).ok()?;
         if header.metadata.message_type == MessageType::Response {
@@ -209,7 +210,7 @@ pub(super) struct Zone {
 }
 
 impl Zone {
-    /// `None`: the suffix is not a DNS name, or too long for ENUM names below it.
+    /// Returns `None` if the suffix is not a DNS name, or too long for ENUM names below it.
     pub(super) fn new(config: &DirectoryConfig) -> Option<Self> {
         const MAX_SUFFIX_BYTES: usize = 220;
         let suffix = config.suffix.trim_matches('.');
@@ -238,7 +239,7 @@ impl Zone {
             // A negative response has the SOA of the zone (RFC 2308).
             None => response.add_authority(soa_record(name.trim_to(zone_labels))),
         };
-        // Empty non-terminal names exist (RFC 8020).
+        // A name without records exists if there are names below it (RFC 8020).
         let exists = labels.is_empty() || digits.is_some_and(|digits| subscribers.has_prefix(&digits));
         with_code(response, if exists { ResponseCode::NoError } else { ResponseCode::NXDomain })
     }

@@ -1,4 +1,4 @@
-//! HLR lookups over HTTP.
+//! HTTP server of the simulated directory, for HLR lookups.
 
 use std::{convert::Infallible, future::pending, sync::Arc, time::Duration};
 
@@ -130,7 +130,7 @@ fn json_text_response(status: StatusCode, body: String) -> HlrResponse {
     let mut response = Response::new(Full::from(body));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    // The response is personal data.
+    // Responses contain personal data, so they must not be cached.
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

@@ -131,7 +131,7 @@ impl Directory {
         self.hlr_address.map(|address| format!("http://{address}{}", hlr::HLR_PATH))
     }
 
-    /// Replaces the fault of ENUM or of the HLR.
+    /// Simulates a fault of ENUM or of the HLR, in place of its previous one.
     pub fn set_fault(&self, fault: DirectoryFault) {
         let mut faults = self.state.faults.lock();
         match fault {
@@ -151,7 +151,7 @@ impl Directory {
     /// Waits until the predicate accepts the counts.
     pub async fn wait_until(&self, mut predicate: impl FnMut(&DirectoryCounts) -> bool) -> DirectoryCounts {
         let mut changes = self.state.counts.subscribe();
-        // The sender is never dropped.
+        // Waiting fails only if the sender is dropped, and `self` keeps it alive.
         changes.wait_for(|counts| predicate(counts)).await.map_or_else(|_| self.counts(), |counts| *counts)
     }
 
@@ -169,14 +169,14 @@ impl Drop for Directory {
     }
 }
 
-/// A fault, active until replaced or cleared.
+/// A simulated fault. It is active until it is replaced or cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirectoryFault {
     Enum(EnumFault),
     Hlr(HlrFault),
 }
 
-/// Faults of ENUM responses.
+/// Faults that the DNS server can simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EnumFault {
     /// UDP responses are truncated; TCP works.
@@ -188,7 +188,7 @@ pub enum EnumFault {
     Delayed(Duration),
 }
 
-/// Faults of HLR responses.
+/// Faults that the HLR can simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HlrFault {
     InternalError,
@@ -198,7 +198,7 @@ pub enum HlrFault {
     },
     /// The request gets no response.
     Hang,
-    /// The body is garbage of the same length.
+    /// The body is garbage of the same length as the regular one.
     GarbledBody,
 }
 
@@ -208,7 +208,7 @@ struct ActiveFaults {
     hlr_fault: Option<HlrFault>,
 }
 
-/// Request counts.
+/// Numbers of requests that the directory has received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectoryCounts {
     /// DNS queries over UDP.

@@ -125,7 +125,7 @@ impl SubscriberTable {
         self.0.get(digits)
     }
 
-    /// Whether a number begins with these digits.
+    /// Whether the number of any subscriber begins with these digits.
     pub(super) fn has_prefix(&self, digits: &str) -> bool {
         self.0.range(digits.to_owned()..).next().is_some_and(|(number, _)| number.starts_with(digits))
     }

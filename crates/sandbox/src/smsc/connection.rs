@@ -1,4 +1,4 @@
-//! Connections of ESMEs: accepts them, handles the bind and runs the session.
+//! Connections of ESMEs, the clients of the SMSC: accepts them, handles the bind and runs the session.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -29,7 +29,8 @@ pub(super) async fn listen(listener: TcpListener, state: Arc<SmscState>, tasks: 
             }
         };
         let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
-            // Closed immediately instead of waiting in the backlog, so that the peer notices.
+            // The connection is closed immediately, so that the peer notices the limit instead of waiting in the
+            // backlog.
             state.observer.count(|counts| counts.connections_rejected += 1);
             continue;
         };

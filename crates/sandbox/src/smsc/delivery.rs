@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{FaultScript, SmscObserver, message_encoding::OutboundMessage};
 
-/// Outcome of an SMS.
+/// Outcome of the delivery of an SMS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryOutcome {
     /// The receiver accepted all messages.
@@ -112,7 +112,8 @@ impl Delivery<'_> {
                 AttemptResult::Rejected(status) => return Err(DeliveryOutcome::Rejected(status)),
                 AttemptResult::Failed(failure) => failure,
             };
-            // Started before the failure is counted, so that a test that then advances the clock also advances this.
+            // The timer starts before the failure is counted, because tests advance the paused clock as soon as they
+            // see the count.
             let pause = sleep(self.retry_policy.delay);
             self.observer.count(|counts| counts.failed_attempts += 1);
             tracing::debug!(
@@ -164,7 +165,7 @@ enum AttemptResult {
     Failed(AttemptFailure),
 }
 
-/// A bind that receives messages.
+/// A bind of an ESME that receives messages.
 #[derive(Clone, Debug)]
 pub(super) struct ReceiverBind {
     pub(super) link: Link,
@@ -199,12 +200,13 @@ impl Binds {
     pub(super) async fn next_receiver(&self) -> ReceiverBind {
         let mut changes = self.receivers.subscribe();
         let Ok(receivers) = changes.wait_for(|receivers| receivers.iter().any(ReceiverBind::is_connected)).await else {
-            // The sender is never dropped.
+            // Waiting fails only if the sender is dropped, and `self` keeps it alive.
             return pending().await;
         };
         let connected: Vec<_> = receivers.iter().filter(|receiver| receiver.is_connected()).collect();
         let next_index = self.next_index.fetch_add(1, Ordering::Relaxed);
-        // A connection may be dropped on another thread after `wait_for`.
+        // Another thread may have dropped all connections after `wait_for`. Sending over any of them then fails and is
+        // retried.
         match connected.get(next_index % connected.len().max(1)) {
             Some(receiver) => ReceiverBind::clone(receiver),
             None => receivers[next_index % receivers.len()].clone(),

@@ -1,4 +1,4 @@
-//! Encodes an SMS into messages, with its scripted faults.
+//! Encodes an SMS into SMPP messages, with its scripted faults.
 
 use bytes::BytesMut;
 use fastrand::Rng;
@@ -12,12 +12,12 @@ use ringtrue_smpp::{
 
 use super::{ConcatenationMode, FaultScript, SendError, Sms, sms::PartOrder};
 
-/// `message_state` DELIVERED.
+/// Value of the TLV `message_state` for a delivered message.
 const MESSAGE_STATE_DELIVERED: u8 = 2;
 
 const ESM_CLASS_DELIVERY_RECEIPT: u8 = 0x04;
 
-/// An encoded message.
+/// A message for an ESME.
 #[derive(Clone, Debug)]
 pub(super) enum OutboundMessage {
     DeliverSm(ShortMessage),
@@ -86,7 +86,7 @@ fn receipt_text(id: &str, text: &str) -> String {
     format!("id:{id} sub:001 dlvrd:001 {dates} stat:DELIVRD err:000 text:{text}")
 }
 
-/// Text of one or several messages.
+/// Text of an SMS, in one message or split into several.
 enum TextParts {
     Single(Vec<u8>),
     Multiple(Vec<Vec<u8>>),
@@ -134,9 +134,9 @@ fn number_parts(parts: TextParts, reference: ConcatenationReference) -> Result<V
 struct MessageTemplate<'a> {
     source: Address,
     destination: Address,
-    /// Message id in the delivery receipt.
+    /// Message id of a delivery receipt. `None`: the messages are an ordinary SMS.
     receipt: Option<String>,
-    /// TLV with the account of the handset.
+    /// Tag and value of the TLV that names the account of the sending handset.
     account: Option<(TlvTag, u128)>,
     faults: &'a FaultScript,
 }

@@ -244,7 +244,7 @@ pub struct SmscCounts {
     pub binds_rejected: u64,
     /// Connections closed because of the limit.
     pub connections_rejected: u64,
-    /// SMS without an outcome.
+    /// SMS whose delivery has not ended yet.
     pub queued: usize,
     /// SMS accepted by a receiver.
     pub delivered: u64,
@@ -291,7 +291,7 @@ impl SmscObserver {
     /// Waits until the predicate accepts the counts.
     pub async fn wait_until(&self, mut predicate: impl FnMut(&SmscCounts) -> bool) -> SmscCounts {
         let mut changes = self.counts.subscribe();
-        // The sender is never dropped.
+        // Waiting fails only if the sender is dropped, and `self` keeps it alive.
         changes.wait_for(|counts| predicate(counts)).await.map_or_else(|_| self.counts(), |counts| *counts)
     }
 

@@ -1,7 +1,7 @@
 //! Bounded queue of SMS, with shares for accounts and groups.
 //!
-//! Handsets belong to accounts, and accounts to groups. An account can neither fill the queue nor block the
-//! connections: its SMS delay only each other.
+//! Handsets belong to accounts, and accounts to groups. In the service, an account is a project, and its group is the
+//! workspace. An account can neither fill the queue nor block the connections: its SMS delay only each other.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -97,7 +97,7 @@ pub(super) struct QueueSlot {
 impl QueueSlot {
     /// Waits until the account may deliver another SMS. `None`: an SMS without an account needs no permit.
     pub(super) async fn delivery_permit(&self) -> Option<SemaphorePermit<'_>> {
-        // The semaphore is never closed.
+        // `acquire` fails only if the semaphore is closed, which never happens.
         self.deliveries.as_ref()?.acquire().await.ok()
     }
 }

@@ -83,7 +83,8 @@ pub struct Sms {
     #[debug("{} characters", text.chars().count())]
     pub text: String,
     pub faults: FaultScript,
-    /// Owner of the handset.
+    /// Account that owns the sending handset, with its share of the queue. `None`: only the queue's total limit
+    /// applies.
     pub account: Option<QueueAccount>,
 }
 
@@ -143,7 +144,7 @@ pub(super) enum PartOrder {
     Shuffled,
 }
 
-/// Faults of one SMS. All can be combined; the default has none.
+/// Faults to simulate in the delivery of one SMS. All can be combined. The default has none.
 #[expect(clippy::struct_excessive_bools, reason = "independent faults")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Setters)]
 #[setters(strip_option)]

@@ -27,7 +27,7 @@ impl Fixture {
 
 #[tokio::test]
 async fn every_success_scenario() {
-    // Each scenario has the hours since the SIM swap, or `None` without a swap.
+    // Each scenario: its name, hours since the SIM swap (`None`: no swap), request body and expected result.
     let mut scenarios = vec![
         ("check_sim_swap_1_generic_success_scenario", None, json!({}), false),
         ("check_sim_swap_2_valid_sim_swap_no_max_age", Some(240), json!({}), true),
@@ -96,7 +96,7 @@ async fn max_age_is_validated() {
     for (age, expected) in [
         (json!(1), None),
         (json!(2400), None),
-        // check_sim_swap_400.1_invalid_max_age and 400.2_invalid_max_age_value
+        // The next two are the scenarios check_sim_swap_400.1_invalid_max_age and 400.2_invalid_max_age_value.
         (json!("240"), Some("INVALID_ARGUMENT")),
         (json!(100_000), Some("OUT_OF_RANGE")),
         (json!(0), Some("OUT_OF_RANGE")),

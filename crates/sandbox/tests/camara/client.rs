@@ -88,7 +88,7 @@ impl Signer {
     pub fn rsa(algorithm: Algorithm) -> Self {
         let key = RsaKeyPair::generate(KeySize::Rsa2048).unwrap();
         let wrapped: aws_lc_rs::encoding::Pkcs8V1Der<'_> = key.as_der().unwrap();
-        // The PKCS #8 prefix of a 2048-bit key has 26 octets.
+        // `EncodingKey` expects PKCS #1, which follows the PKCS #8 prefix of 26 octets.
         Self::new(EncodingKey::from_rsa_der(&wrapped.as_ref()[26..]), algorithm)
     }
 

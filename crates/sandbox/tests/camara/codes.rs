@@ -17,7 +17,7 @@ impl Fixture {
         let mut validation = Validation::new(Algorithm::ES256);
         validation.set_audience(&[audience]);
         validation.set_issuer(&[self.operator.issuer()]);
-        // The operator uses a test clock.
+        // The token's times are those of the test clock, so its expiry is not checked.
         validation.validate_exp = false;
         let token = issued.json()["id_token"].as_str().unwrap().to_owned();
         decode(&token, &DecodingKey::from_jwk(&key).unwrap(), &validation).unwrap().claims
@@ -141,7 +141,7 @@ async fn reused_code_revokes_its_token() {
     let check = || fixture.call_with_token(Endpoint::CheckSimSwap, Some(&token), "{}");
     assert_eq!(check().await.status, 200);
     assert_eq!(check().await.status, 200);
-    // The code has expired by now.
+    // A second use of the code revokes the token, even after the code has expired.
     fixture.advance(600);
     assert_eq!(fixture.redeem(&code).await.error(), (400, "invalid_grant".into()));
     assert_eq!(check().await.error(), (401, "UNAUTHENTICATED".into()));

@@ -40,7 +40,7 @@ const CLIENT: &str = "client";
 const SECRET: &str = "a secret & more";
 const REDIRECT_URI: &str = "https://client.example/back?from=operator";
 const VERIFIER: &str = "a-code-verifier-of-at-least-forty-three-characters";
-/// Made by `printf … | openssl sha256 -binary | basenc --base64url`.
+/// PKCE challenge of `VERIFIER`, made by `printf … | openssl sha256 -binary | basenc --base64url`.
 const CHALLENGE: &str = "bLRYBPalK1NsU4_TD3JrHRmfVjgoduNjiXgeScRbcr8";
 const VERIFY: &str = "openid dpv:FraudPreventionAndDetection number-verification:verify";
 const SHARE: &str = "openid dpv:FraudPreventionAndDetection number-verification:device-phone-number:read";

@@ -89,9 +89,9 @@ async fn client_credentials_have_no_device() {
 
 const TWO_LEGGED: &str = "dpv:FraudPreventionAndDetection number-verification:verify";
 const ANOTHER: &str = "+990123456702";
-/// Made by `printf +990123456700 | sha256sum`.
+/// SHA-256 of `EVEN`, made by `printf +990123456700 | sha256sum`.
 const HASH: &str = "e25e038e9f15e4fd6ef1829cda084f7b420f29e1d587d37492a471f652ab694b";
-/// Made by `printf +990123456702 | sha256sum`.
+/// SHA-256 of `ANOTHER`, made by `printf +990123456702 | sha256sum`.
 const ANOTHER_HASH: &str = "2e462d154a15df89e4b955a306e3ebe42b1bed4c81fe6295d3157bdd0c64654d";
 
 #[derive(Clone, Copy)]

@@ -56,7 +56,7 @@ pub struct DnsResponse {
 }
 
 impl DnsResponse {
-    /// Creates an authoritative response without NAPTR records.
+    /// Creates an authoritative response without NAPTR records, but with the SOA record of the zone.
     pub fn no_records(code: u8) -> Self {
         DnsResponse { code, is_authoritative: true, is_truncated: false, records: vec![], others: vec![6] }
     }

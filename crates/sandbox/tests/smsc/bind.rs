@@ -65,7 +65,7 @@ async fn binds_are_rejected_while_set() {
     fixture.smsc.set_refuse_binds(true);
     let rejected = fixture.try_bind(BindMode::Receiver, "sandbox", "sandbox").await;
     assert_eq!(status(&rejected), Some(CommandStatus::BIND_FAILED));
-    // Existing binds stay.
+    // Existing binds still receive messages.
     fixture.send("hello", FaultScript::new());
     assert_eq!(text(&before.accept().await), "hello");
     fixture.smsc.set_refuse_binds(false);

@@ -94,7 +94,7 @@ async fn short_text_can_be_split() {
             assert_eq!(reassemble(&requests).as_deref(), Some("hello"));
         }
     }
-    // The number of parts is increased if necessary.
+    // A text that does not fit into the requested number of parts is split into more.
     let long = "€".repeat(300);
     fixture.send(&long, FaultScript::new().split_into(2));
     assert_eq!(reassemble(&esme.accept_all(4).await), Some(long));

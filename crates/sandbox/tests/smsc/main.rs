@@ -1,7 +1,7 @@
 //! Tests of the simulated SMSC over loopback sockets, with our SMPP session as the receiver.
 //!
-//! Only the test advances the clock. Tokio's paused clock alone would auto-advance while all tasks wait for a socket,
-//! so it is held.
+//! Only the test advances the clock. Tokio's paused clock alone would advance by itself while all tasks wait for a
+//! socket, which [`HeldClock`] prevents.
 
 #![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 
@@ -36,7 +36,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HANDSET: &str = "+990700900001";
 const SERVICE: &str = "+990700900999";
 
-/// Prevents auto-advance of the clock by a running blocking task.
+/// Keeps a blocking task running, because Tokio's paused clock does not advance by itself meanwhile.
 ///
 /// The task ends after a while, so that a test that hangs runs into its timeouts and fails.
 struct HeldClock {

@@ -129,7 +129,7 @@ pub(super) struct RestoredArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct BackupArguments {
-    /// New file
+    /// Path of the copy. The file must not exist yet
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 }
@@ -189,7 +189,7 @@ pub(super) enum ConfigAction {
 
 #[derive(Debug, Args)]
 pub(super) struct InitArguments {
-    /// Directory of `ringtrue.toml` and `master.key`, which will belong to its owner
+    /// Directory for `ringtrue.toml` and `master.key`; the owner of the directory will own both files
     #[arg(value_name = "DIR", default_value = DEFAULT_CONFIG_DIR)]
     pub dir: PathBuf,
 }
@@ -198,7 +198,7 @@ pub(super) struct InitArguments {
 pub(super) enum WorkspaceAction {
     /// Create a workspace and print its first credential; the secret is shown only once
     Create {
-        /// 1 to 100 characters.
+        /// Name of the workspace, 1 to 100 characters
         name: Name,
     },
     /// List all workspaces, newest first
@@ -218,23 +218,23 @@ pub(super) struct LimitArguments {
     /// Create a check or submit a code: requests per second, or `default` for the deployment's limit
     #[arg(long, group = "limits", value_name = "N")]
     pub create: Option<Limit>,
-    /// Read checks
+    /// Read checks: requests per second, or `default`
     #[arg(long, group = "limits", value_name = "N")]
     pub read: Option<Limit>,
-    /// Check eligibility
+    /// Check eligibility: requests per second, or `default`
     #[arg(long, group = "limits", value_name = "N")]
     pub eligibility: Option<Limit>,
-    /// Management API
+    /// Use the Management API: requests per second, or `default`
     #[arg(long, group = "limits", value_name = "N")]
     pub management: Option<Limit>,
-    /// Token and revoke requests, per client
+    /// Request or revoke tokens: requests per second and client, or `default`
     #[arg(long, group = "limits", value_name = "N")]
     pub token: Option<Limit>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Limit {
-    /// Use the limit of the deployment.
+    /// Remove the workspace's own limit, so that the deployment's limit applies.
     Default,
     PerSecond(u32),
 }
@@ -283,8 +283,8 @@ pub(super) enum CredentialsAction {
 #[derive(Debug, Subcommand)]
 pub(super) enum ConsoleAction {
     /// Create an access link: a single-use link to set a password, valid for a day (administrator, or account that
-    /// needs a new password), or an invitation, valid for a week (member). With `--data` only: the sign-in link of
-    /// `ringtrue dev`, valid for an hour.
+    /// needs a new password), or an invitation, valid for a week (member). With `--data` and no email: the sign-in link
+    /// of `ringtrue dev`, valid for an hour.
     Link(LinkArguments),
     /// Disable an account, and revoke its sessions and links
     Disable(AccountArguments),
@@ -356,7 +356,7 @@ pub(super) enum KeysAction {
     /// Replace a disclosed hash key. Ends sessions, links and open checks; you can no longer find earlier numbers. Stop
     /// all servers first.
     ResetHashKey {
-        /// Do it without asking
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },

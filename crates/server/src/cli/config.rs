@@ -100,7 +100,7 @@ fn inherit_owner(file: &File, dir: &Path) -> io::Result<()> {
         return Ok(());
     }
     match fchown(file, Some(dir.uid()), Some(dir.gid())) {
-        // Only root may change the owner of a file. Files of other users keep their owner.
+        // Only root may change the owner of a file. If another user runs `config init`, the file stays theirs.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         result => result,
     }

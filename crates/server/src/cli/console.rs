@@ -64,8 +64,8 @@ async fn change_account(
 async fn create_link(context: &CommandContext, arguments: &LinkArguments) -> Result<(), CliError> {
     let LinkArguments { admin, member, account, deployment, .. } = arguments;
     if admin.as_ref().or(member.as_ref()).or(account.as_ref()).is_none() && deployment.data.is_none() {
-        // Checked before the configuration is read: users of `ringtrue dev` have none, and would get an error about
-        // that.
+        // Checked before the database is opened: without `--data`, users of `ringtrue dev` would get an error about a
+        // missing master key or database instead.
         return Err(no_recipient());
     }
     let (link, url) = with_engine(context, &arguments.deployment, async |engine, base_url| {
@@ -83,7 +83,8 @@ async fn create_link(context: &CommandContext, arguments: &LinkArguments) -> Res
     Ok(())
 }
 
-/// Runs `work` with an engine over the selected database, and with the base URL of that deployment.
+/// Runs `work` with an engine over the database of `--data`, or else over the configured one, and with the base URL of
+/// that deployment.
 async fn with_engine<T>(
     context: &CommandContext,
     deployment: &DataDirArguments,

@@ -86,7 +86,8 @@ impl CommandContext {
         };
         let engine = Engine::start(parts, wiring::engine_settings(config, base_url, OwnEndpoints::default())).await?;
         let done = work(&engine).await;
-        // The engine has registered this process as a node, which would take a share of the rate limits.
+        // Starting the engine has registered this process as a node. A registered node takes a share of the rate limits
+        // from the servers.
         engine.node.deregister_node().await;
         done
     }

@@ -85,7 +85,6 @@ pub(super) async fn distribute(context: &CommandContext) -> Result<(), CliError>
     Ok(())
 }
 
-/// Erases the stored data of a phone number.
 pub(super) async fn erase_number(context: &CommandContext, arguments: &EraseArguments) -> Result<(), CliError> {
     // The error must not contain the number: it may be a real number with a typing error.
     let number = Msisdn::parse(&arguments.number.read()?, Mode::Sandbox).map_err(|error| {
@@ -121,7 +120,7 @@ pub(super) async fn erase_number(context: &CommandContext, arguments: &EraseArgu
 pub(super) async fn restored(context: &CommandContext, arguments: &RestoredArguments) -> Result<(), CliError> {
     let config = context.config()?;
     let store = open_store(&config).await?;
-    // Must be read before this command sends a heartbeat, which would change it.
+    // Must be read before the engine starts, because the engine's first heartbeat overwrites this time.
     let last_heartbeat = store.database_time(SystemClock.now()).await?.latest_recorded;
     if arguments.reset_clock {
         store.reset_latest_time().await?;

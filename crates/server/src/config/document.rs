@@ -94,7 +94,7 @@ impl Display for ConfigErrors {
 
 impl std::error::Error for ConfigErrors {}
 
-/// Maximum number of reported errors. To find each further error, the configuration is read once more.
+/// Maximum number of reported errors. The whole configuration is read again to find each further error.
 const MAX_ERRORS: usize = 50;
 /// Maximum number of settings that are read to find all errors. Limits the time for a large configuration.
 const MAX_READ_SETTINGS: usize = 1_000_000;
@@ -197,7 +197,7 @@ impl<'e> ConfigDocument<'e> {
             let suggestion = match (self.kind_of(&key), &value) {
                 (KeyKind::Setting, value) if !value.is_table() => None,
                 (KeyKind::Section, Value::Table(_)) => None,
-                // Another error names the members of this table.
+                // The unknown members of this table are reported instead of the table.
                 (_, Value::Table(members)) if !members.is_empty() => continue,
                 (KeyKind::Section, _) => Some(Some(format!("a section, [{key}]"))),
                 _ => Some(self.suggest_key(&key)),

@@ -72,7 +72,7 @@ pub struct Config {
     pub openid_connect: Option<Box<OpenIdConnectSection>>,
     pub sandbox: SandboxSection,
     pub number_lookup: NumberLookupSection,
-    /// Configured networks. A connector serves every receiver in them.
+    /// Configured networks. Loading has checked that a connector serves every receiver in them.
     pub networks: NetworkDirectory,
     /// Mapping of device addresses to networks. Loading the configuration does not read its files.
     pub ip_routing: IpRoutingConfig,

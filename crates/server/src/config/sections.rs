@@ -226,8 +226,8 @@ fn read_callbacks(section: &Section<'_>) -> Result<CallbacksSection, ConfigError
     })
 }
 
-/// Reads the limits of callback delivery. Destinations that have not responded yet may use a quarter of the slots; slow
-/// and failing ones may use another quarter. One destination may use a quarter of the queue.
+/// Reads the limits of callback delivery. A quarter of the concurrent deliveries may go to destinations that have not
+/// responded yet, and another quarter to slow and failing ones. One destination may use a quarter of the queue.
 fn read_courier_limits(section: &Section<'_>) -> Result<courier::CourierLimits, ConfigError> {
     let concurrency = section.get("concurrency", integer(4..=100_000))?;
     let concurrency_per_destination = section.get("concurrency_per_destination", integer(1..=100_000))?;

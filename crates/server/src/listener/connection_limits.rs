@@ -111,9 +111,9 @@ impl ConnectionLimits {
         ConnectionLimits(Arc::new(Shared { max, table: Mutex::default() }))
     }
 
-    /// Admits a connection, or returns `None`. At a limit, it first evicts another connection. If the address is at its
-    /// limit, that is the address's oldest connection that never had a complete request. If the total is reached, it is
-    /// any connection that has no completely received request in progress.
+    /// Admits a connection, or returns `None`. If the address is at its limit, first evicts the address's oldest
+    /// connection that never had a complete request. If the total limit is reached, first evicts any connection that
+    /// has no completely received request in progress.
     pub fn admit(&self, address: IpAddr, counter: &ActivityCounter) -> Option<(ConnectionPermit, CloseSignal)> {
         let mut table = self.0.table.lock();
         if table.is_closed || !self.0.make_room_for(&mut table, address) {
@@ -174,7 +174,7 @@ impl Shared {
 }
 
 impl ConnectionTable {
-    /// Counts a connection under the [`ip_bucket`] of its address.
+    /// Counts a connection under the [`ip_bucket`] of its address, which groups the addresses of one subscriber.
     fn register(&mut self, id: u64, address: IpAddr) -> IpAddr {
         let address = ip_bucket(address);
         self.by_address.entry(address).or_default().insert(id);
@@ -461,7 +461,8 @@ mod tests {
             tokio::time::advance(Duration::from_secs(1)).await;
         }
         let mut newer = vec![];
-        // The connection that is evicted last is within its grace period.
+        // Connection 2 has stalled, connection 1 is idle, connection 3 is within its grace period, and connection 0 is
+        // busy.
         for evicted in [2, 1, 3] {
             let newest = limits.admit(format!("198.51.100.{evicted}").parse().unwrap(), &busy());
             newer.push(newest.expect("a permit"));

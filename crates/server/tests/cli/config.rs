@@ -48,7 +48,7 @@ fn config_check_reports_the_same_errors_as_serve() {
     }
 }
 
-/// The check does not contact the database.
+/// `config check` finds a missing certificate file without contacting the database.
 #[test]
 fn database_certificates_are_checked() {
     let deployment = Deployment::new();
@@ -100,7 +100,7 @@ fn initial_configuration_starts_a_server() {
     deployment.run("migrate --config etc/ringtrue.toml").expect_code(0);
     deployment.run("workspaces create Acme --config etc/ringtrue.toml").expect_code(0);
     let mut doctor = deployment.command("doctor --config etc/ringtrue.toml");
-    // The ports of the defaults may be in use.
+    // The default ports may be in use on this machine.
     doctor.envs([("RINGTRUE_HTTP__LISTEN", "127.0.0.1:0"), ("RINGTRUE_METRICS__LISTEN", "off")]);
     let text = run(doctor.env("RINGTRUE_HTTP__MAX_CONNECTIONS", "100")).expect_code(0).text();
     assert!(text.contains("✓ master key: ") && text.contains("\nAll checks passed, with warnings"), "{text}");
@@ -113,7 +113,7 @@ fn initial_configuration_has_valid_examples() {
     let certificate = rcgen::generate_simple_self_signed(["verify.example.com".to_owned()]).unwrap();
     deployment.write("etc/chain.pem", &certificate.cert.pem(), 0o644);
     deployment.write("etc/key.pem", &certificate.signing_key.serialize_pem(), 0o600);
-    // Comments begin with a space, settings do not.
+    // In the initial configuration, `# ` starts a comment, and `#` without a space a setting that is commented out.
     let uncomment = |line: &str| match line.strip_prefix('#') {
         Some(setting) if !setting.starts_with(' ') => format!("{setting}\n"),
         _ => format!("{line}\n"),

@@ -77,7 +77,7 @@ fn console_links_work_with_a_data_directory() {
     server.stop();
 }
 
-/// Runs commands in a shell.
+/// Runs commands in a shell, and returns their standard output.
 fn run_in_shell(commands: &[&str]) -> String {
     let shell = Command::new("sh").args(["-c", &commands.join("\n")]).output().expect("a shell runs");
     String::from_utf8(shell.stdout).expect("the output is UTF-8")
@@ -144,7 +144,7 @@ fn banner_is_short_and_has_no_secrets() {
     let folder = folder();
     let server = RunningCommand::start(&mut dev(folder.path(), "127.0.0.1:0"));
     let lines = server.lines_until("Ctrl+C");
-    // An empty line follows.
+    // With the empty line that follows, the banner has 12 lines at most.
     assert!(lines.len() < 12, "{lines:#?}");
     let text = lines.join("\n");
     let dev = read_dev_json(folder.path());
@@ -224,7 +224,7 @@ fn commands_of_the_page_run_a_check_with_callback() {
     assert!(secrets(&dev).iter().all(|secret| !page.0.contains(secret)));
     assert!(page.commands("listen").ends_with("/data"), "{}", page.commands("listen"));
 
-    // The default port may be in use.
+    // The default port of `listen` may be in use.
     let mut listen = ringtrue(folder.path());
     let receiver = RunningCommand::start(listen.args(["listen", "--data", "data", "--listen", "127.0.0.1:0"]));
     let url = receiver.wait_for("callback_url").split_whitespace().last().unwrap().to_owned();

@@ -112,7 +112,7 @@ fn low_limit_of_open_files_is_reported() {
     let deployment = Deployment::migrated();
     for (limit, code, line) in [
         ("ulimit -n 512", 1, "✗ open files: 512 allowed, but `http.max_connections` may need 1072\n"),
-        // A service manager can raise a soft limit.
+        // A soft limit is only a warning, because a service manager can raise it.
         ("ulimit -S -n 512", 0, "! open files: 512 allowed, but `http.max_connections` may need 1072 in this shell\n"),
     ] {
         let mut shell = Command::new("sh");

@@ -186,7 +186,7 @@ fn project(base_url: &str, workspace: &Value, mode: &str) -> String {
 fn project_permissions_are_a_gate() {
     let deployment = Deployment::migrated();
     let workspace = deployment.run("workspace create Acme --output json").json();
-    // Allowed networks must be configured; connectors are not needed.
+    // Projects can only allow configured networks. The server needs no connectors for that.
     deployment.configure("[networks.23410]\nname = \"O2\"\ncountry = \"GB\"");
     let (server, base_url) = deployment.serve();
     let [live, sandbox] = ["live", "sandbox"].map(|mode| project(&base_url, &workspace, mode));

@@ -111,7 +111,7 @@ impl RunningCommand {
     /// Waits for the process to exit.
     #[track_caller]
     pub fn wait_for_exit(&mut self) -> ExitStatus {
-        // The channel closes with the process.
+        // The channel closes when the process exits.
         let deadline = Instant::now() + TIMEOUT;
         while self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok() {}
         assert!(Instant::now() < deadline, "the process does not exit");

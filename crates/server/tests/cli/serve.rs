@@ -46,7 +46,7 @@ fn running_server_picks_up_changes_by_commands() {
     while published() != 3 {
         assert!(rotated.elapsed() < TIMEOUT, "the server does not pick up the change");
     }
-    // Changes become visible in order: the key is newer than the workspace.
+    // Changes become visible in order: once the server knows the new key, it also knows the workspace created before.
     assert_eq!(token(&base_url, &created, "management"), 200);
     server.stop();
 }

@@ -48,7 +48,7 @@ impl Exports {
     }
 }
 
-/// Forwards one export before acknowledging it.
+/// Reads one export and passes its bytes to `forward` before acknowledging it.
 fn collect<E>(listener: &TcpListener, forward: impl FnOnce(Vec<u8>) -> Result<(), E>) -> Result<(), E> {
     let (mut stream, _) = listener.accept().unwrap();
     let mut bytes = vec![];

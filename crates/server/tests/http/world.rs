@@ -55,7 +55,7 @@ enum TimeSource {
     /// The test advances the time and sends heartbeats when it needs them. Periodic heartbeats would share rate limits
     /// between nodes at unpredictable moments of the test's time.
     Manual(Arc<ManualClock>),
-    /// The database, whose time is sampled with periodic heartbeats. The machine has this clock.
+    /// The node samples the database time with periodic heartbeats. The contained clock is that of its machine.
     Database(Arc<dyn Clock>),
 }
 

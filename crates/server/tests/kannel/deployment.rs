@@ -17,9 +17,9 @@ use tempfile::TempDir;
 
 use super::gateway::Ports;
 
-/// Receiver number.
+/// Number to which users send their SMS.
 pub const RECEIVER: &str = "+447700900001";
-/// As in the manual.
+/// URL in the Kannel example of the manual (docs/connectors.md).
 pub const PUBLIC_URL: &str = "http://10.0.0.5:8081/southbound/sms/kannel";
 pub const PATH_SECRET: &str = "jgk9TQ2HcV0-1bXn_e7Lw4Rz";
 
@@ -28,11 +28,11 @@ const CHECKS: &str = "/v1/number-verification/reverse-sms-checks";
 pub struct Deployment {
     folder: TempDir,
     master: String,
-    /// Id and credential printed by the command line.
+    /// Id and credential of the workspace, as the command line printed them.
     workspace: Value,
 }
 
-/// A live project that may use the network.
+/// Token of a live project that may use the network.
 pub struct Project {
     token: String,
 }
@@ -127,7 +127,7 @@ impl Node {
     pub async fn completed(&self, project: &Project, id: &str) {
         let request = Request::get(&format!("{CHECKS}/{id}")).bearer(&project.token);
         poll_until("the check is completed", async || {
-            // The result is unknown while the database recovers.
+            // Requests may fail while the database recovers.
             let check = self.0.send(request.clone()).await;
             check.status == 200 && check.json()["status"] == "COMPLETED"
         })
@@ -135,7 +135,7 @@ impl Node {
         assert_eq!(self.0.send(request).await.json()["match"], true);
     }
 
-    /// Requests of Kannel with this outcome, from the metrics.
+    /// Returns the number of Kannel's requests with this outcome, from the metrics.
     pub async fn inbound(&self, outcome: &str) -> u64 {
         let metrics =
             http_client::send(self.0.ready["metrics"].as_str().unwrap().parse().unwrap(), &Request::get("/metrics"))
@@ -147,7 +147,7 @@ impl Node {
         line.rsplit(' ').next().unwrap().parse().unwrap()
     }
 
-    /// SIGKILL.
+    /// Drops the process, which kills it with SIGKILL.
     pub fn kill(self) {
         drop(self);
     }

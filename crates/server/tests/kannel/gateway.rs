@@ -22,7 +22,7 @@ const FAKESMSC: &str = "/usr/lib/kannel/test/fakesmsc";
 
 const MANUAL: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/connectors.md"));
 
-/// Ports outside the ephemeral range, so that they stay free.
+/// Free ports outside the range of ephemeral ports, so that no other program takes them before Kannel listens.
 pub struct Ports {
     pub ingress: u16,
     admin: u16,
@@ -36,7 +36,7 @@ impl Ports {
         let mut held = vec![];
         while held.len() < 4 {
             let port = 10_000 + u16::from_be_bytes((&entropy as &dyn Entropy).bytes()) % 20_000;
-            // Kannel listens on all addresses.
+            // The port must be free on all addresses, because Kannel listens on all of them.
             held.extend(TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)));
         }
         let port = |index: usize| held[index].local_addr().unwrap().port();
@@ -50,7 +50,7 @@ pub enum WebhookMethod {
     Post,
 }
 
-/// Stopped on drop, with its files removed.
+/// Running Kannel. Dropping it stops its processes and removes its files.
 pub struct Kannel {
     smsc: u16,
     folder: TempDir,
@@ -59,7 +59,7 @@ pub struct Kannel {
 }
 
 impl Kannel {
-    /// Starts both processes and waits until they are connected.
+    /// Starts `bearerbox` and `smsbox`, and waits until they are connected.
     pub async fn start(ports: &Ports, method: WebhookMethod) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let settings = folder.path().join("kannel.conf");
@@ -78,7 +78,7 @@ impl Kannel {
         Kannel { smsc: ports.smsc, folder, _smsbox: smsbox, _bearerbox: bearerbox }
     }
 
-    /// Sends an SMS from a phone. The guard stops the simulated SMSC.
+    /// Sends an SMS from a phone through a simulated SMSC, which stops when the returned process is dropped.
     pub fn text(&self, from: &str, to: &str, body: &str) -> Process {
         let digits = |number: &str| number.trim_start_matches('+').to_owned();
         let message = format!("{} {} text {body}", digits(from), digits(to));
@@ -87,7 +87,8 @@ impl Kannel {
         Process::start(Command::new(FAKESMSC).args(arguments))
     }
 
-    /// Whether `smsbox` failed to deliver this and retries. Only with GET, as it logs the URL with the code.
+    /// Returns whether `smsbox` failed to deliver this SMS to us and retries. Works with GET only, because its log then
+    /// contains the URL with the code.
     pub fn retries(&self, body: &str) -> bool {
         let code = body.rsplit(' ').next().unwrap();
         let log = fs::read(self.folder.path().join("smsbox.log")).unwrap_or_default();
@@ -95,7 +96,7 @@ impl Kannel {
     }
 }
 
-/// The configuration of the manual, completed with the gateway's own settings.
+/// Returns the configuration of the manual, completed with the gateway's own settings.
 fn configuration(ports: &Ports, method: &WebhookMethod, folder: &Path) -> String {
     let Ports { ingress, admin, smsbox, smsc } = ports;
     let folder = folder.display();
@@ -131,7 +132,7 @@ fn configuration(ports: &Ports, method: &WebhookMethod, folder: &Path) -> String
     )
 }
 
-/// The code block of this name in the manual.
+/// Returns the code block of this name in the manual.
 fn block(name: &str) -> String {
     let (_, rest) = MANUAL.split_once(&format!("```ini {name}\n")).unwrap_or_else(|| panic!("no block {name}"));
     rest.split_once("```").expect("a fence").0.to_owned()

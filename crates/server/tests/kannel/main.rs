@@ -1,7 +1,7 @@
 //! A real Kannel in front of the real binary: `fakesmsc` sends, `bearerbox` accepts, `smsbox` calls our ingress.
 //!
-//! Kannel is configured according to docs/connectors.md. If we are down or respond with 503, it must retry, so that
-//! checks conclude without a second SMS.
+//! Kannel is configured according to docs/connectors.md. If the service is down or responds with 503, Kannel must
+//! retry, so that checks conclude without a second SMS.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests panic on failure")]
 

@@ -260,7 +260,7 @@ impl Writers {
         self.0.spawn(writing);
     }
 
-    /// Waits for this many responses.
+    /// Waits for this many responses. Fails if a writer stops before.
     pub async fn get(&mut self, responses: &ResponseCounter, expected: usize) {
         tokio::select! {
             biased;

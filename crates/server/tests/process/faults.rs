@@ -166,7 +166,7 @@ async fn create_checks_during(postgres: &OwnPostgres, inject_fault: impl AsyncFn
     let recovered = timeout(RECOVERY_TIMEOUT, poll_until("the service recovers", is_back)).await;
     assert!(recovered.is_ok(), "the service does not recover");
     writing.written.wait_for_count(writing.written.so_far() + CHECKS_BEFORE_AND_AFTER).await;
-    // Does not wait for pending requests.
+    // Aborts the writers without waiting for their requests in progress.
     writers.shutdown().await;
 
     assert_all_exist(&server, &writing).await;

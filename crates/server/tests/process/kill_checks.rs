@@ -4,8 +4,8 @@
 //! The process is killed at a random time, or when one of its threads makes the n-th system call of a kind: write,
 //! sync, send or receive.
 //!
-//! A round does not wait until the leases of the killed process expire. At the end, all checks must be concluded and
-//! all callbacks must have arrived.
+//! A round does not wait until the killed process's leases on callbacks expire. Only at the end must all checks be
+//! concluded and all callbacks have arrived.
 
 use std::{
     collections::BTreeMap,
@@ -30,7 +30,8 @@ use crate::{
     receiver::Receiver,
 };
 
-/// Number of rounds with a random kill on each store, in addition to those at system calls. `KILL_ROUNDS` sets more.
+/// Number of rounds with a random kill on each store, in addition to those at system calls. The environment variable
+/// `KILL_ROUNDS` overrides it.
 const ROUNDS: usize = 25;
 /// System calls at which the process is killed: within a transaction, between commit and sync, before it sends a
 /// response or callback, and before it processes received data.

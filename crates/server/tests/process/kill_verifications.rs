@@ -27,7 +27,7 @@ use crate::{
 };
 
 const VERIFICATIONS: &str = "/v1/verifications";
-/// Number of rounds on each store. `KILL_ROUNDS` sets more.
+/// Number of rounds on each store. The environment variable `KILL_ROUNDS` overrides it.
 const ROUNDS: usize = 10;
 const WRITERS: usize = 8;
 /// Approximate number of responses in each round.

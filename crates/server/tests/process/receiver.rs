@@ -19,7 +19,7 @@ use tokio::{
 /// A received callback of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedCallback {
-    /// Round of the process that sent the callback.
+    /// Round of the test in which the process that sent the callback ran.
     pub round: usize,
     pub attempt: u32,
     pub body: Vec<u8>,
@@ -79,7 +79,7 @@ impl Receiver {
         format!("http://{}/callbacks", self.address)
     }
 
-    /// Accepts callbacks, but delays the responses.
+    /// Accepts callbacks, but delays the responses until [`release`](Self::release).
     pub fn hold(&self) {
         self.is_holding.send_replace(true);
     }

@@ -73,7 +73,7 @@ impl Cluster {
 async fn silent_check_spans_three_processes() {
     let database = Database::postgres().await;
     let cluster = Cluster::start(&database).await;
-    // Three starts for each product, so that each step happens on each node.
+    // Each product runs three times, from another first node each time, so that each step happens on each node.
     for (scope, path, body, verdict) in [
         ("secure_sna", "secure-sna-checks", json!({"phone_number": NUMBER}), ("match", json!(true))),
         ("discovery", "discovery-checks", json!({}), ("phone_number", json!(NUMBER))),

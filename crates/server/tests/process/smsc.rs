@@ -91,7 +91,7 @@ impl PendingCheck {
     }
 }
 
-/// Reads the value of a metric with these labels from a node.
+/// Reads a metric from a node. `name` includes the labels.
 pub async fn metric(server: &ServerProcess, name: &str) -> Option<f64> {
     let address = server.ready["metrics"].as_str().expect("a metrics listener").parse().unwrap();
     let text = http_client::send(address, &Request::get("/metrics")).await.assert(200).text();

@@ -97,7 +97,7 @@ async fn stop_under_load(mut server: ServerProcess, writer: &Arc<Writer>, receiv
 /// Returns the checks whose callbacks can be claimed now.
 async fn due_callbacks(database: &Database) -> BTreeSet<String> {
     let now = SystemClock.now();
-    // With an empty lease.
+    // The lease ends at once, so that this query keeps no callback from the next process.
     let due = database.open().await.lease_due_callbacks(now, now, u32::MAX, &[]).await.unwrap();
     due.into_iter().map(|callback| callback.check.to_string()).collect()
 }
@@ -120,7 +120,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Returns `None` if the service is gone.
+    /// Creates a check and, for three of four, sends its SMS. Returns `None` if the service is gone.
     async fn step(&self, address: SocketAddr) -> Option<()> {
         let turn = self.numbers.fetch_add(1, Ordering::SeqCst);
         let number = format!("+9901{turn:06}00");

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{esm_class::EsmClass, text::DataCoding};
 
-/// Direction of messages on a bind.
+/// Direction of messages on a bind, as seen by the ESME.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BindMode {
     Receiver,

@@ -94,7 +94,7 @@ impl Pdu {
         Self { sequence, body: Body::Response(Response { status, body }) }
     }
 
-    /// Decodes the body of a frame.
+    /// Decodes the body of a frame that [`next_frame`] returned.
     pub fn decode(header: Header, body: &[u8]) -> Result<Self, DecodeError> {
         let Header { command, sequence, .. } = header;
         let body = decode_body(header, body).map_err(|reason| DecodeError { command, sequence, reason })?;

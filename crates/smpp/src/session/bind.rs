@@ -14,7 +14,7 @@ use crate::pdu::{
     ResponseBody,
 };
 
-/// Bind failure.
+/// Why a bind failed.
 #[derive(Debug, Error)]
 pub enum BindError {
     #[error("peer rejected the bind with {0}")]
@@ -31,7 +31,7 @@ pub enum BindError {
     Session(#[from] SessionError),
 }
 
-/// A received bind request without a response yet.
+/// A received bind request that has not been answered yet.
 #[derive(Debug)]
 #[must_use = "the peer waits for a bind response"]
 pub struct PendingBind {
@@ -55,7 +55,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         timeout(self.config.bind_timeout, self.wait_for_bind_request()).await.unwrap_or(Err(BindError::TimedOut))
     }
 
-    /// Accepts the bind.
+    /// Accepts the bind with this response.
     pub async fn accept_bind(&mut self, pending: PendingBind, body: BindResponseBody) -> Result<(), BindError> {
         self.send_response(pending.sequence, CommandStatus::OK, ResponseBody::Bind(pending.mode, body)).await
     }

@@ -1,9 +1,9 @@
 //! SMPP sessions: requests and responses in both directions over one stream.
 //!
 //! [`Session::new`] returns a [`Session`] and a [`Link`] for any stream. A session first binds ([`Session::bind`]) or
-//! waits for a bind ([`Session::wait_for_bind`]). The future of [`Session::run`] then does all the work: it passes
+//! waits for a bind ([`Session::wait_for_bind`]). The future of [`Session::run`] then does all the work. It passes
 //! message requests of the peer to a [`RequestHandler`], several at a time, and sends the responses in the order of
-//! completion; it sends the requests of the [`Link`] and matches their responses; it sends `enquire_link` to an idle
+//! completion. It sends the requests of the [`Link`] and matches their responses. It sends `enquire_link` to an idle
 //! peer. Malformed PDUs do not end the session, except those with an invalid `command_length`.
 //!
 //! Memory is bounded. Reading pauses while `handler_window` message requests are in the handler and the peer has sent
@@ -36,7 +36,7 @@ use crate::{
     },
 };
 
-/// Limits and timeouts.
+/// Limits and timeouts of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionConfig {
     /// Maximum length of a received PDU.
@@ -323,11 +323,11 @@ impl Link {
     }
 
     /// Unbinds gracefully: responds to received requests and waits for pending responses first. Requests that wait for
-    /// the window fail. Returns when the session has ended for any reason.
+    /// room in the request window fail. Returns when the session has ended for any reason.
     pub async fn unbind(&self) {
         let (waiter, ended) = oneshot::channel();
         if self.unbinds.send(waiter).await.is_ok() {
-            // The session drops the sender when it ends.
+            // The session never sends a value. It drops the sender when it ends, which ends this wait.
             let _ = ended.await;
         }
     }

@@ -214,7 +214,8 @@ impl<'a, A: RequestHandler, S: AsyncWrite> SessionState<'a, A, S> {
         self.enquire_link.record_activity(Instant::now());
     }
 
-    /// Processes one PDU. Queues a message request for the handler.
+    /// Processes one PDU, and queues it for the handler if it is a message request. Returns how the session ends, if
+    /// the PDU ends it.
     fn on_pdu(&mut self, header: Header, body: &[u8]) -> Option<SessionEnd> {
         let Pdu { sequence, body } = match Pdu::decode(header, body) {
             Ok(pdu) => pdu,
@@ -339,7 +340,7 @@ impl<'a, A: RequestHandler, S: AsyncWrite> SessionState<'a, A, S> {
         }
     }
 
-    /// Returns the earliest deadline.
+    /// Returns the earliest deadline of our requests, `enquire_link` and unbind.
     fn next_deadline(&self) -> Option<Instant> {
         let unbinding = match self.phase {
             Phase::Unbinding { deadline, .. } => Some(deadline),

@@ -83,9 +83,9 @@ impl DataCoding {
             },
             0x01 => TextCoding::Ascii,
             0x03 => TextCoding::Latin1,
-            // 0x10 to 0x1B are reserved, but SMSCs pass them through from GSM: message class and alphabet.
-            // 0xF0 to 0xFF are the same in SMPP.
-            // 0xC0 to 0xEF are message waiting indications: discard, store, store in UCS-2.
+            // 0x10 to 0x1B are reserved in SMPP, but SMSCs pass them through from GSM, where they give class and
+            // alphabet. 0xC0 to 0xEF are message waiting indications: discard, store, and store in UCS-2. 0xF0 to 0xFF
+            // give class and alphabet, as in GSM.
             0x10..=0x13 | 0xC0..=0xDF | 0xF0..=0xF3 | 0xF8..=0xFB => TextCoding::Gsm,
             0x02 | 0x04 | 0x14..=0x17 | 0xF4..=0xF7 | 0xFC..=0xFF => TextCoding::Octets,
             0x08 | 0x18..=0x1B | 0xE0..=0xEF => TextCoding::Ucs2,

@@ -174,7 +174,7 @@ fn known_deviations_are_tolerated() {
             "80000004 00000000 00000001 6162",
             ResponseBody::SubmitSm(MessageResponseBody { message_id: "ab".into(), tlvs: Tlvs::default() }),
         ),
-        // Octets after an operation without a body.
+        // Octets follow an operation that has no body.
         ("80000015 00000000 00000001 00", ResponseBody::EnquireLink),
     ];
     for (hex, response) in tolerated {

@@ -160,7 +160,7 @@ fn parts_with_different_codings_are_decoded_separately() {
         short_message: octets.to_vec(),
         ..ShortMessage::default()
     };
-    // Splits a surrogate pair, then continues in another coding.
+    // The first two parts split a surrogate pair, and the third one has another coding.
     let messages = [
         message(DataCoding::UCS2, b"\xd8\x3d"),
         message(DataCoding::UCS2, b"\xde\x00"),

@@ -89,7 +89,7 @@ async fn smsc_rejects_then_accepts_a_bind() {
         peer.request(1, Request::SubmitSm(message("early"))).await;
         peer.expect_response(1, CommandStatus::INCORRECT_BIND_STATUS, ResponseBody::empty_for(CommandId::SUBMIT_SM))
             .await;
-        // `query_sm`, then a truncated bind.
+        // An unsupported request (`query_sm`), then a truncated bind request.
         peer.send_octets(b"\0\0\0\x10\0\0\0\x03\0\0\0\0\0\0\0\x02").await;
         peer.expect_response(2, CommandStatus::INVALID_COMMAND_ID, ResponseBody::GenericNack).await;
         peer.send_octets(b"\0\0\0\x12\0\0\0\x01\0\0\0\0\0\0\0\x03a\0").await;

@@ -49,7 +49,7 @@ async fn every_operation_gets_its_response() {
         .expect_response(3, CommandStatus::ALREADY_BOUND, ResponseBody::empty_for(CommandId::BIND_RECEIVER))
         .await;
 
-    // These two have no response.
+    // `alert_notification` and `outbind` have no response.
     fixture.peer.request(4, Request::AlertNotification(AlertNotification::default())).await;
     fixture.peer.request(5, Request::Outbind(Outbind::default())).await;
     assert_eq!(fixture.events.recv().await, Some(SessionAnomaly::AlertNotification(AlertNotification::default())));

@@ -14,7 +14,7 @@ async fn unbind_waits_for_handlers() {
     let received = fixture.next_request().await;
     let peer_side = async {
         fixture.peer.expect_silence_for(SECOND).await;
-        // New requests get a temporary error.
+        // While the handler is busy before the unbind, new requests get a temporary error.
         fixture.peer.deliver(2).await;
         fixture.peer.expect_deliver_response(2, CommandStatus::RECEIVER_TEMPORARY_ERROR).await;
         received.respond(CommandStatus::OK);
@@ -39,7 +39,7 @@ async fn unbind_waits_for_pending_requests() {
         fixture.peer.expect_silence_for(SECOND).await;
         fixture.peer.respond(1, CommandStatus::OK, ResponseBody::empty_for(CommandId::SUBMIT_SM)).await;
         fixture.peer.expect(Pdu::request(2, Request::Unbind)).await;
-        // Closing the connection counts as the response.
+        // Closing the connection counts as the response to the unbind.
         drop(fixture.peer);
     };
     let unbind = async {
@@ -101,7 +101,7 @@ async fn lost_connection_fails_pending_requests() {
         drop(fixture.peer);
     };
     assert_eq!(tokio::join!(waiting, lose).0, Err(RequestError::Closed));
-    // Running handlers are completed.
+    // The session waits for the running handler before it ends.
     assert!(fixture.session.try_join_next().is_none());
     received.respond(CommandStatus::OK);
     let ended = fixture.session.join_next().await.unwrap().unwrap();

@@ -39,8 +39,8 @@ impl BatchedOperation for IdempotencyClaim {
     }
 }
 
-/// Claims the free keys. Keys that others have claimed stay locked until the commit, so that the next statement reads
-/// the same rows as this one.
+/// Claims the keys that are free. Keys that other requests have claimed stay locked until the commit, so that the next
+/// statement reads the same rows as this one.
 fn insert_claims<'a>(claims: &[&'a IdempotencyClaim]) -> BatchStatement<'a> {
     BatchStatement::new(
         "insert into idempotency_keys as held

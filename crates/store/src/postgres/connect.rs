@@ -303,8 +303,8 @@ pub(super) fn error_origin(error: &Error) -> ErrorOrigin {
     if is_temporary { ErrorOrigin::Server } else { ErrorOrigin::Statement }
 }
 
-/// Whether a concurrent transaction caused the error, so that a retry may succeed. Includes unsupported features: if a
-/// table was distributed concurrently, plans of earlier sessions do not support it.
+/// Whether a concurrent transaction caused the error, so that a retry may succeed. Includes `feature_not_supported`: a
+/// session reports it if Citus has distributed a table since the session began. A retry in a new session succeeds.
 pub(super) fn is_conflict(error: &Error) -> bool {
     const CONFLICTS: [SqlState; 3] =
         [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::FEATURE_NOT_SUPPORTED];

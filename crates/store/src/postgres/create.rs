@@ -94,7 +94,8 @@ fn store_responses<'a>(responses: &[&'a IdempotentResponse]) -> BatchStatement<'
     .column(responses, |response| &response.sealed_response[..])
 }
 
-/// Clears the responses of requests over the limit, because these requests have created nothing.
+/// Clears the responses that were stored for requests over the number limit, because these requests have created
+/// nothing.
 fn clear_responses<'a>(responses: &[&'a IdempotentResponse]) -> BatchStatement<'a> {
     BatchStatement::new(
         "update idempotency_keys held set response = null
@@ -107,7 +108,7 @@ fn clear_responses<'a>(responses: &[&'a IdempotentResponse]) -> BatchStatement<'
     .column(responses, |response| response.claim_id)
 }
 
-/// Key of a limit: number hash, project and product.
+/// Key of a number limit: number hash, project and product.
 type LimitKey = ([u8; 32], Uuid, &'static str);
 
 fn limit_of(new: &InsertCheck) -> Option<(LimitKey, NumberLimit)> {
@@ -115,7 +116,8 @@ fn limit_of(new: &InsertCheck) -> Option<(LimitKey, NumberLimit)> {
     Some(((claimed.hash.0, new.check.project.0, new.check.product.into_str()), limit))
 }
 
-/// The numbers in a batch. Each has the limit and the creation time of the first check with this number.
+/// The phone numbers of a batch for which checks are limited. Each has the limit and the creation time of the first
+/// check with this number.
 struct LimitedNumbers {
     limits: BTreeMap<LimitKey, (NumberLimit, i64)>,
     are_distinct: bool,
@@ -183,11 +185,11 @@ impl LimitedNumbers {
     }
 }
 
-/// Creation times of the checks for each limit, in ascending order.
+/// Creation times of recent checks for each number limit, in ascending order.
 type Times = BTreeMap<LimitKey, Vec<i64>>;
 
-/// Stores the responses, and applies the limits in the order of the batch. Returns the outcomes, and the creation times
-/// that have changed.
+/// Locks the numbers, stores the responses to idempotent requests, and applies the limits in the order of the batch.
+/// Returns the outcomes, and the creation times that have changed.
 async fn apply_limits(
     batch: &[&InsertCheck],
     numbers: &LimitedNumbers,
@@ -196,7 +198,8 @@ async fn apply_limits(
 ) -> Result<(Vec<CreateCheckOutcome>, Times), BatchError> {
     let rows = tx.run(&[numbers.lock(), store_responses(responses)]).await?;
     let [locked, stored] = rows.as_slice() else { return Err(BatchError::wrong_results()) };
-    // A request has lost its claim, because it took longer than its lease. The batch is split to isolate it.
+    // Fewer rows than responses: a request has lost its claim, because it took longer than its lease. The error splits
+    // the batch, to isolate this request.
     if stored.len() < responses.len() {
         return Err(BatchError::Rows(claim_lost_error()));
     }

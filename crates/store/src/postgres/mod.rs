@@ -10,7 +10,7 @@
 //! | batches: settle, claim | 1 each |
 //! | lists | 2 |
 //! | searches | `store.searches`, 1 by default |
-//! | reads and writes that keep the node alive while tenants use up the pool | 1 each |
+//! | reads and writes of the node itself, such as heartbeats, which tenants must not delay | 1 each |
 //! | notifications of other nodes ([`ChangeListener`]) | 1 |
 //!
 //! Connections are opened on first use, and replaced when they break. Every wait for the server has a timeout.
@@ -317,7 +317,8 @@ impl Database for Postgres {
 mod tests {
     use super::*;
 
-    /// If the number changes, update it in the documentation of [`StoreOptions`], of this module and of operations.
+    /// If the number changes, update it in the documentation of [`StoreOptions`], in that of this module, and in
+    /// `docs/scaling.md`.
     #[test]
     fn a_node_opens_24_connections_by_default() {
         let batches = InsertCheck::CONNECTIONS

@@ -74,7 +74,7 @@ fn begin_redirect(operation: &RedirectOperation) -> Option<&BeginRedirect> {
     }
 }
 
-/// Locks the checks before their redirect sessions. Conclusions use the same order; another one could deadlock.
+/// Locks the checks before their redirect sessions, as conclusions do. Another order could deadlock with them.
 ///
 /// An update that sets a column to its own value locks the row and returns its current values.
 fn lock_checks(redirects: &[&BeginRedirect]) -> BatchStatement<'static> {
@@ -112,8 +112,9 @@ fn select_by_state(operations: &[&RedirectOperation]) -> BatchStatement<'static>
     .with(states)
 }
 
-/// Changes the sessions whose condition holds, and returns their ids. A `state` can be consumed if it is the current
-/// one. A redirect can begin, and a verdict can be stored, while there is no verdict. A concluded check has no session.
+/// Applies each operation whose condition holds, and returns the ids of the changed sessions. A `state` is consumed
+/// only if it is the current one of its session. A redirect begins, and a verdict is stored, only if the session has no
+/// verdict yet. Concluded checks have no session.
 fn update_sessions<'a>(operations: &[&'a RedirectOperation]) -> BatchStatement<'a> {
     BatchStatement::new(
         "update redirect_sessions held

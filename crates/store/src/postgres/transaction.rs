@@ -52,7 +52,8 @@ impl<'c> PostgresTx<'c> {
         self.transaction.rollback().await.map_err(|error| store_error(&error))
     }
 
-    /// Reduces the timeout of the next statement to the remaining time, once a tenth of the time limit has passed.
+    /// Reduces the timeout of the next statement to the remaining time. Skips this round trip during the first tenth of
+    /// the time limit.
     async fn limit_statement(&self) -> Result<(), tokio_postgres::Error> {
         let Some(Deadline { at, limit }) = self.deadline else { return Ok(()) };
         let left = at.saturating_duration_since(Instant::now());

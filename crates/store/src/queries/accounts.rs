@@ -128,7 +128,8 @@ impl<D: Database> AccountStore for SqlStore<D> {
         let (event, signer) = (audit.clone(), self.signer()?);
         self.change_control_plane(work!(|tx, _| {
             lock_account(tx, &*signer, account).await?;
-            // Sets `signed_in_at` for an account with a password, so that it still counts as used without the password.
+            // Housekeeping deletes accounts without `signed_in_at` as unused. An account whose password is removed here
+            // gets one, so that it is kept.
             let update = "update accounts set is_admin = $1, admin_by_claim = $2, password_hash = null,
                             second_factor_seed = null, signed_in_at =
                             case when password_hash is null then signed_in_at else coalesce(signed_in_at, $3) end
@@ -410,7 +411,8 @@ impl<D: Database> AccountStore for SqlStore<D> {
 }
 
 impl<D: Database> SqlStore<D> {
-    /// Reads an account record, followed by its signed columns. An altered account counts as missing.
+    /// Reads an account record, followed by the columns that its MAC covers. An account whose row was altered outside
+    /// Ringtrue counts as missing.
     fn verified_account(&self, row: Option<Row>) -> Result<Option<AccountRecord>, StoreError> {
         let Some(row) = row else { return Ok(None) };
         let mut row = row.reader("accounts");
@@ -428,7 +430,8 @@ async fn insert_account(tx: &mut dyn Tx, account: &Account) -> Result<bool, Stor
     tx.exists(insert, values).await
 }
 
-/// Reads an account with its memberships. An altered account counts as missing, and altered memberships are omitted.
+/// Reads an account with its memberships. If the row of the account was altered outside Ringtrue, it counts as missing.
+/// Altered memberships are omitted.
 async fn read_access(
     tx: &mut dyn Tx,
     signer: &dyn RowSigner,
@@ -458,8 +461,8 @@ async fn is_linked_to_another(tx: &mut dyn Tx, access: &AccountAccess) -> Result
     tx.exists(select, values![identity.hash, access.account.id]).await
 }
 
-/// Replaces the identity and the access rights of an account. Deletes the invitations for which it no longer has the
-/// rights.
+/// Replaces the identity and the access rights of an account. Deletes invitations that the account has created, if it
+/// no longer has the right to create them.
 async fn update_access(
     tx: &mut dyn Tx,
     signer: &dyn RowSigner,

@@ -58,7 +58,7 @@ const FIRST_LATENCY_COLUMN: usize = 9;
 const ROWS_PER_STATEMENT: usize = 200;
 /// Maximum number of rows that one housekeeping transaction rolls up or deletes.
 const MAX_ROWS_PER_TRANSACTION: i64 = 1_000;
-/// Completion time that stands for checks that are not completed.
+/// Stands for the completion time of checks that are not completed.
 const NOT_COMPLETED: i64 = -1;
 
 /// Key of an activity row. Rows are written in the order of their keys, so that nodes cannot deadlock.
@@ -219,7 +219,8 @@ async fn upsert_counts(tx: &mut dyn Tx, counts: BTreeMap<ActivityKey, ActivityCo
     Ok(())
 }
 
-/// Deletes old rows of minutes, and returns their counts. Concurrent calls get different rows.
+/// Deletes old per-minute rows, and returns their counts. Each row is returned to one caller only, even if calls are
+/// concurrent.
 async fn delete_minutes(tx: &mut dyn Tx, before: Timestamp) -> Result<Vec<(ActivityKey, ActivityCounts)>, StoreError> {
     let sql = format!(
         "delete from activity where (project_id, start_at, minutes, product, network_id) in

@@ -58,7 +58,7 @@ impl<D: Database> AuditStore for SqlStore<D> {
             let filter = AuditFilter { action: Some(event.action), actor: Some(event.actor.clone()) };
             conditions.add_filter(&filter);
             match cap.scope {
-                // Locks the account, so that concurrent events of an account wait for each other and count each other.
+                // Locks the account, so that the events that it causes concurrently are counted one after the other.
                 AuditCapScope::Actor => {
                     if let (_, _, Some(account)) = row_mapping::actor_columns(&event.actor) {
                         tx.run("update accounts set email = email where id = $1", values![account]).await?;

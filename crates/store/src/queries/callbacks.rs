@@ -218,7 +218,8 @@ impl<D: Database> SqlStore<D> {
     }
 }
 
-/// Selects callbacks `c` with their last attempt `a`. `failed_attempts` does not count a successful attempt.
+/// Selects callbacks `c` with their last attempt `a`. `failed_attempts` does not count a successful attempt, so the
+/// last attempt of a delivered callback has the next number.
 fn select_listed<D: Database>() -> String {
     format!(
         "select c.check_id, c.product, c.url, c.body is null, c.state, c.due_at, c.resends,
@@ -346,7 +347,7 @@ async fn resend(
                    where check_id = $3 and state <> 'waiting' and body is not null and resends < $4
                   returning check_id";
     if !tx.exists(update, values![due_at, attempts, check, i64::from(MAX_RESENDS)]).await? {
-        // A concurrent resend was faster.
+        // A concurrent request has queued a resend first.
         return Ok(TransactionEnd::Rollback(TenantLookup::Found(ResendOutcome::StillWaiting)));
     }
     idempotency::store_response(tx, response).await?;

@@ -33,7 +33,8 @@ use crate::{
     time_span::{DAY_MILLIS, HOUR_MILLIS, Span},
 };
 
-/// Budget of a list: one for each row that is tested, and one for each comparison. Takes about two milliseconds.
+/// Budget of a list: each tested row costs one, plus one for each comparison in the filter. Spending the whole budget
+/// takes about two milliseconds.
 const LIST_BUDGET: u64 = 8_000;
 
 /// Maximum number of checks that a page skips by `offset`. To skip more, a page first looks up the id at which it
@@ -101,7 +102,7 @@ impl CheckList {
         budget: &mut Budget,
     ) -> Result<Option<Page<AnyCheck>>, StoreError> {
         let page = self.page;
-        // Newest first: partial hour, hours, days, hours, partial hour.
+        // The parts are newest first: a partial hour, whole hours, whole days, whole hours, a partial hour.
         let (mut segments, mut total) = (VecDeque::new(), 0);
         for part in span.parts() {
             if !part.is_whole_hours && !self.spend_budget(tx, budget, part.span).await? {
@@ -138,12 +139,14 @@ impl CheckList {
         Ok(Some(Page { items, request: page, total_items: total }))
     }
 
-    /// Wraps a statement. One with a filter is not kept prepared, because there are too many different filters.
+    /// Decides whether the connection keeps the prepared statement. It does not if there is a filter, because there are
+    /// too many different filters.
     fn statement(&self, sql: String) -> Sql {
         if self.filter.remainder.is_none() { Sql::Cached(sql.into()) } else { Sql::Composed(sql) }
     }
 
-    /// Tests every check of the span once. Each statement continues where the previous one ended.
+    /// Reads a page, and the total, by testing every check of the span once. Each statement continues where the
+    /// previous one ended.
     async fn scan(&self, tx: &mut dyn Tx, span: Span) -> Result<Page<AnyCheck>, StoreError> {
         let page = self.page;
         let (first, mut end) = (span.first_id(), span.end_id());

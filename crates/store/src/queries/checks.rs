@@ -43,7 +43,7 @@ use crate::{
 #[async_trait]
 impl<D: Database> CheckStore for SqlStore<D> {
     async fn create_check(&self, new: NewCheck) -> Result<CreateCheckOutcome, StoreError> {
-        // Lists find the hour of a check from its id.
+        // Lists select checks of a time span by the time in their ids.
         if id_millis(new.check.id.0) != Some(new.check.created_at.as_millisecond()) {
             return Err(StoreError::Refused("the id of a check must contain its creation time".to_owned()));
         }
@@ -226,7 +226,7 @@ impl<D: Database> RedirectSessionStore for SqlStore<D> {
 }
 
 impl<D: Database> SqlStore<D> {
-    /// Reads checks after their deadline. The first two values are the time and the limit.
+    /// Reads checks after their deadline that also fulfil `condition`. The first two values are the time and the limit.
     async fn read_overdue_checks(&self, condition: &str, values: &[Value]) -> Result<Vec<AnyCheck>, StoreError> {
         let sql = format!(
             concat!(
@@ -279,7 +279,8 @@ async fn mark_pending<D: Database>(
             verifications.extend(verification);
         }
     }
-    // Updated after their steps, in the same order as when a verification advances.
+    // The verifications are updated after their steps, in the same order as when a verification advances. Another order
+    // could deadlock.
     for verification in verifications {
         pending.extend(mark_verification_pending::<D>(tx, verification, at).await?);
     }

@@ -24,8 +24,8 @@ use crate::{
 /// Time limit of a ping. Short, because readiness probes are repeated.
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Added to the generation when a restored database is accepted. Exceeds the number of heartbeats that any node can
-/// have seen.
+/// Added to the generation when an administrator accepts a restored database. Exceeds the number of heartbeats that any
+/// node can have seen, so no node detects a rollback again.
 const GENERATIONS_PER_RESTORE: i64 = 1_000_000_000;
 
 /// Records a heartbeat. Locks the row that serialises heartbeats, records the time, and compares the database with the

@@ -186,7 +186,8 @@ impl<D: Database> MemberStore for SqlStore<D> {
             if before.is_some_and(|before| before.manual == Some(role)) {
                 return Ok(TransactionEnd::Rollback(MemberChangeOutcome::Changed));
             }
-            // If the membership was altered, `before` is `None`, and its claim is dropped.
+            // If the row was altered outside Ringtrue, `before` is `None`, and the role that an OpenID claim granted is
+            // dropped.
             let claimed = before.and_then(|before| before.claimed);
             let after = MembershipGrants { workspace, manual: Some(role), claimed };
             store_grants(tx, &*signer, account, after).await?;
@@ -301,7 +302,7 @@ async fn may_invite(tx: &mut dyn Tx, account: AccountId, workspace: WorkspaceId)
     tx.exists(select, values![account, workspace, Role::Owner.into_str()]).await
 }
 
-/// Finds an invitation. `None`: it has expired, was altered, or does not exist.
+/// Finds an invitation that can be accepted. `None`: it has expired, was altered outside Ringtrue, or does not exist.
 async fn pending_invitation(
     tx: &mut dyn Tx,
     signer: &dyn RowSigner,

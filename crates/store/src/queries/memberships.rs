@@ -20,7 +20,7 @@ macro_rules! grants_columns {
 }
 pub(super) use grants_columns;
 
-/// Reads the memberships of an account. Omits altered ones.
+/// Reads the memberships of an account. Omits those whose row was altered outside Ringtrue.
 pub(super) async fn read_grants(
     tx: &mut dyn Tx,
     signer: &dyn RowSigner,
@@ -33,7 +33,7 @@ pub(super) async fn read_grants(
     verified.filter_map(Result::transpose).collect()
 }
 
-/// Reads `row_mac` and the grants of a membership. `None`: the row was altered.
+/// Reads `row_mac` and the grants of a membership. `None`: the row was altered outside Ringtrue.
 fn verified_grants(
     row: Row,
     signer: &dyn RowSigner,
@@ -46,8 +46,8 @@ fn verified_grants(
     Ok(is_valid.then_some(grants))
 }
 
-/// Reads the grants of a membership, and the column `role`. A row without a claim has no `manual_role`: its `role` is
-/// the manual one.
+/// Reads the grants of a membership, and the column `role`. If no OpenID claim grants a role, `manual_role` is null,
+/// and `role` is the manual one.
 pub(super) fn grants_from_reader(row: &mut RowReader) -> Result<(MembershipGrants, Role), StoreError> {
     grants_or_null(row)?.ok_or_else(|| row.corrupt("workspace_id", "null"))
 }

@@ -144,7 +144,7 @@ impl<D: Database> SqlStore<D> {
         Ok(self.read(sql, values).await?.into_iter().next())
     }
 
-    /// Waits for the turn of `owner`, and reads a list.
+    /// Waits until the workspace of `owner` may read a list, and reads it.
     async fn read_list<T: Send + 'static>(
         &self,
         owner: impl Into<ListOwner>,
@@ -159,7 +159,8 @@ impl<D: Database> SqlStore<D> {
         self.database.read_list(turn, work).await
     }
 
-    /// Returns the workspace of a project. A project that does not exist gets its own id as workspace.
+    /// Returns the workspace of a project. A project that does not exist gets its own id as workspace, so that its
+    /// lists have a queue too.
     async fn workspace_of(&self, project: ProjectId) -> Result<WorkspaceId, StoreError> {
         if let Some(workspace) = self.workspaces.get(&project) {
             return Ok(workspace);

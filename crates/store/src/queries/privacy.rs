@@ -25,7 +25,8 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
             if let Some(delete) = D::DELETE_NUMBER_LIMITS_SQL {
                 tx.run(delete, values![number]).await?;
             }
-            // Inserted first, so that checks that conclude concurrently are erased later.
+            // Inserted before the selects: if a check is still open for them and concludes afterwards, housekeeping
+            // erases it.
             let insert = "insert into erasures (check_id)
                           select id from checks where number_hash = $1 order by id
                           on conflict do nothing";
@@ -112,8 +113,8 @@ const IDS_PER_STATEMENT: usize = 500;
 enum WaitingCallbackPolicy {
     /// Erases waiting callbacks and stops their delivery.
     GiveUp,
-    /// Keeps waiting callbacks and their URLs, until they are settled or old. The check keeps the last digits of its
-    /// number, to mark that its erasure is incomplete.
+    /// Keeps waiting callbacks and their URLs, until they are settled or the retention period ends. The check keeps the
+    /// last digits of its number, to mark that its erasure is incomplete.
     Keep,
 }
 

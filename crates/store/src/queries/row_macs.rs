@@ -48,7 +48,7 @@ impl SignedRow {
         signer.is_valid(&self.fields, self.mac)
     }
 
-    /// As [`is_valid`](Self::is_valid). Also logs an error if the row is invalid.
+    /// As [`is_valid`](Self::is_valid), but also logs an error if the row was altered outside Ringtrue.
     pub(super) fn grants_rights(&self, signer: &dyn RowSigner) -> Result<bool, StoreError> {
         let is_valid = self.is_valid(signer)?;
         if !is_valid {

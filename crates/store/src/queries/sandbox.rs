@@ -1,4 +1,4 @@
-//! Stores the state of the simulated operator.
+//! Stores the SIM swaps of simulated numbers in sandbox projects.
 
 use async_trait::async_trait;
 use jiff::Timestamp;

@@ -426,8 +426,8 @@ pub(super) async fn use_second_factor(tx: &mut dyn Tx, used: SecondFactorUse) ->
     tx.exists(update, values![value, account, seed.0.as_slice()]).await
 }
 
-/// Records a successful login: resets the counts of its accounts, and subtracts its attempts from the counts of its
-/// addresses.
+/// Records a successful login. A login with a second factor has two attempts, one for each factor. Resets the counts of
+/// the accounts, and subtracts the attempts from the counts of the addresses.
 pub(super) async fn record_success(tx: &mut dyn Tx, attempts: &[LoginAttempt]) -> Result<(), StoreError> {
     // Sorted, so that concurrent transactions lock the rows in the same order.
     let mut taken_back: BTreeMap<LoginThrottleKey, i64> = BTreeMap::new();
@@ -448,8 +448,8 @@ pub(super) async fn record_success(tx: &mut dyn Tx, attempts: &[LoginAttempt]) -
     Ok(())
 }
 
-/// Deletes expired entries, and the oldest entries above the maximum, up to a limit. Returns the number of deleted
-/// rows.
+/// Deletes expired entries of the login throttle, and the oldest ones above the maximum, up to a limit. Returns the
+/// number of deleted rows.
 pub(super) async fn delete_expired_throttles(tx: &mut dyn Tx, now: Timestamp) -> Result<usize, StoreError> {
     let expired_before = now.saturating_sub(RESET_AFTER).unwrap_or(Timestamp::MIN);
     let delete = "delete from login_throttle where key_hash in
@@ -466,15 +466,15 @@ pub(super) async fn delete_expired_throttles(tx: &mut dyn Tx, now: Timestamp) ->
     Ok(expired.len() + surplus.len())
 }
 
-/// Returns the two keys of an attempt. They are sorted, so that concurrent transactions lock the rows in the same
-/// order.
+/// Returns the two throttle keys of a login attempt, each with its number of free attempts. They are sorted, so that
+/// concurrent transactions lock the rows in the same order.
 fn sorted_keys(attempt: LoginAttempt) -> [(LoginThrottleKey, u32); 2] {
     let mut keys = [(attempt.account, FREE_ATTEMPTS_PER_ACCOUNT), (attempt.address, FREE_ATTEMPTS_PER_ADDRESS)];
     keys.sort_unstable();
     keys
 }
 
-/// Returns the entry of a key, and locks it until the end of the transaction.
+/// Returns the throttle entry of a key, and locks it until the end of the transaction.
 async fn lock_entry(tx: &mut dyn Tx, key: LoginThrottleKey, now: Timestamp) -> Result<FailedLogins, StoreError> {
     let insert = "insert into login_throttle (key_hash, failed_attempts, last_attempt_at) values ($1, 0, $2)
                   on conflict (key_hash) do update set failed_attempts = login_throttle.failed_attempts

@@ -265,7 +265,7 @@ impl<D: Database> ProjectStore for SqlStore<D> {
     }
 }
 
-/// Returns the column for a filter field.
+/// Returns the column of `projects` for a filter field.
 fn project_column(field: &str) -> Option<&'static str> {
     Some(match field {
         "project_id" => "id",
@@ -513,9 +513,8 @@ async fn count_live(tx: &mut dyn Tx, owner: CredentialOwner, now: Timestamp) -> 
     tx.number(sql, &values).await
 }
 
-/// Whether a credential can be used, and is the last one of its workspace that can. Other credentials that are about to
-/// retire do not count. The caller holds the lock on the control-plane version, so no other deletion runs at the same
-/// time.
+/// Whether a credential is the last usable one of its workspace. Other credentials that are about to retire do not
+/// count. The caller holds the lock on the control-plane version, so no other deletion runs at the same time.
 async fn is_last_of_workspace(
     tx: &mut dyn Tx,
     owner: CredentialOwner,

@@ -35,7 +35,7 @@ use crate::{
     row::{Row, Value, values},
 };
 
-/// Maximum number of verifications that one statement reads.
+/// Maximum number of verifications whose page versions one statement reads.
 const MAX_MARKS: usize = 200;
 
 #[async_trait]
@@ -277,7 +277,7 @@ async fn keep_code<D: Database>(
 }
 
 /// Concludes an open check, and writes the rows that belong to it. Returns whether the check was pending. `None`: the
-/// check is already concluded, or has a verdict that must be kept.
+/// check is already concluded, or `unless_verdict` is set and its redirect session has a verdict.
 async fn conclude<D: Database>(
     tx: &mut dyn Tx,
     conclude: ConcludeCheck,
@@ -325,7 +325,8 @@ async fn conclude<D: Database>(
         tx.query(insert.into(), values).await?;
     }
     if conclusion.product.facts().is_silent {
-        // If a verdict is being stored concurrently, the delete waits for it and then finds it.
+        // If a verdict is being stored concurrently, the delete waits for that transaction, and then keeps the session
+        // with the verdict.
         let condition = if unless_verdict { "and code_hash is null" } else { "" };
         let delete = format!("delete from redirect_sessions where check_id = $1 {condition} {in_bucket}");
         tx.query(delete.into(), values![id]).await?;
@@ -395,7 +396,8 @@ async fn open_redirect_session<D: Database>(
     session: &NewRedirectSession,
 ) -> Result<TransactionEnd<Option<OpenedSession>>, StoreError> {
     let NewRedirectSession { verification, step, input, at } = session;
-    // Locks the check. Its conclusion locks it too, before it deletes the session.
+    // Locks the check, as its conclusion does before it deletes the session. No session is therefore inserted for a
+    // concluded check.
     let lock = format!(
         "update checks set status = status where id = $1 and status in ('ACCEPTED', 'PENDING') {} returning id",
         in_bucket::<D>("", *step)
@@ -461,7 +463,7 @@ async fn is_over_limit<D: Database>(
         return Ok(!ignores_limit);
     }
     if D::DELETE_NUMBER_LIMITS_SQL.is_none() {
-        // Needs no separate count, because the inserted row counts.
+        // The limit counts rows of `checks`, so the inserted row counts without a further write.
         if ignores_limit {
             return Ok(false);
         }

@@ -23,7 +23,7 @@ pub(super) trait QueuedJob: Send {
 
 pub(super) trait QueuedWriteOp: QueuedJob {
     fn run(&mut self, tx: &mut BatchTransaction<'_>) -> Effect;
-    /// Replaces the result by an error, because the op ran but its deferred writes failed.
+    /// Replaces the result by an error, if the op succeeded but its deferred writes failed.
     fn fail(&mut self, error: StoreError);
 }
 
@@ -153,6 +153,6 @@ fn send_reply<T>(reply: Reply<T>, batch: &Result<(), String>, result: Option<Res
         (Ok(()), Some(result)) => result,
         (Ok(()), None) => Err(StoreError::Refused("the write panicked".to_owned())),
     };
-    // The caller may have dropped its future.
+    // Sending fails if the caller no longer waits.
     drop(reply.send(result));
 }

@@ -154,7 +154,7 @@ mod tests {
         }
 
         fn complete(self: Box<Self>, batch: &Result<(), String>) {
-            // The receiver may be dropped.
+            // Sending fails if the test no longer waits.
             let _ = self.0.send(batch.clone());
         }
     }

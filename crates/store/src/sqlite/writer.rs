@@ -128,7 +128,7 @@ struct Batch {
 }
 
 impl Batch {
-    /// Drops the jobs whose callers no longer wait.
+    /// Builds a batch without the jobs whose callers no longer wait.
     fn of_awaited(collected: Vec<WriterJob>) -> Self {
         let mut batch = Batch { ops: Vec::with_capacity(collected.len()), closures: Vec::new() };
         for job in collected {

@@ -26,7 +26,7 @@ const BUCKETED_TABLES: [(&str, &str); 6] = [
     ("verifications", "check_id"),
 ];
 
-/// Holds the transaction open. It is rolled back if the connection closes before the commit.
+/// The tables of a database, in an open transaction. It is rolled back if the connection closes before the commit.
 pub(super) struct PostgresTables {
     client: Client,
     runtime: Handle,
@@ -149,7 +149,7 @@ impl Tables for PostgresTables {
 
     fn commit(&mut self) -> Result<(), StoreError> {
         self.execute("commit")?;
-        // The planner still has the statistics of empty tables.
+        // Updates the statistics, because the planner still has those of empty tables.
         self.execute("analyze")
     }
 }

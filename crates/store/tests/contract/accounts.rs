@@ -138,7 +138,7 @@ async fn members(store: &dyn Store, workspace: WorkspaceId) -> Vec<(Account, Rol
     store.list_members(workspace, sample::first_100()).await.unwrap().items
 }
 
-/// Sets a password through a link.
+/// Sets a password through a one-time link. Returns the token of the session that this begins.
 pub async fn password_set(store: &dyn Store, account: AccountId, hash: &PasswordHash) -> TokenHash {
     let token = linked(store, account, LinkPurpose::SetPassword).await;
     let session = session(account, sample::later(600));
@@ -169,7 +169,7 @@ pub async fn promotion_removes_password_sessions_and_links(fixture: &StoreFixtur
     assert!(found.account.is_admin && found.password.is_none());
     assert_eq!(store.find_session(token, sample::now()).await.unwrap(), None);
     assert_eq!(store.find_link(pending, sample::now()).await.unwrap(), None);
-    // The sign-in has verified the old password before the change, so it fails.
+    // A sign-in fails if it has verified the old password before the change, but begins its session afterwards.
     let late = session(jane.id, sample::later(600));
     let audit = event(None, jane.id, Action::AccountSignedIn);
     assert!(!store.begin_session(late, &old, login_attempt(), &audit).await.unwrap());

@@ -175,7 +175,7 @@ pub async fn lease_is_released(fixture: &StoreFixture) {
     store.settle_attempt(settlement(checks[1], 1, AttemptOutcome::Delivered)).await.unwrap();
     let held = |checks: &[CheckId], until| checks.iter().map(|check| (*check, until)).collect::<Vec<_>>();
     store.release_leases(held(&checks[..2], due), sample::now()).await.unwrap();
-    // Leases of other holders are not released.
+    // A lease is identified by its end. A lease with another end has another holder, and is not released.
     store.release_leases(held(&checks, sample::later(59)), sample::now()).await.unwrap();
     let leased = store.lease_due_callbacks(sample::now(), due, 9, &[]).await.unwrap();
     assert_eq!(leased.iter().map(|callback| callback.check).collect::<Vec<_>>(), [checks[0]]);
@@ -231,7 +231,7 @@ pub async fn overdue_callbacks_are_given_up(fixture: &StoreFixture) {
         assert_eq!(callback.state == CallbackState::GivenUp, is_given_up);
     }
 
-    // The expiry of the check counts too, even if the callback is due much later.
+    // A callback is also given up if the deadline of its check was before the given time, even if it is due much later.
     let late = check_sample::concluded(store, project, sample::later(10_000)).await;
     let is_given_up = async || {
         let TenantLookup::Found(callback) = store.find_callback(project, late.id).await.unwrap() else {

@@ -87,7 +87,6 @@ pub async fn list(
     store.list_checks(query, &SearchLimiter::default()).await
 }
 
-/// Reads a check.
 pub async fn find<V>(store: &dyn Store, check: &Check<V>) -> Check<V>
 where
     V: TryFrom<AnyVerdict>,
@@ -107,7 +106,7 @@ pub fn received(check: &ReverseSmsCheck, is_match: bool) -> Concluded<SenderMatc
     check.clone().evaluate_sms(HashedSender::Number(sender), at).unwrap()
 }
 
-/// Returns the conclusion and the concluded check.
+/// Returns the conclusion to store, and the check that a later read must return.
 pub fn conclusion<V: Verdict + Clone>(concluded: Concluded<V>) -> (CheckConclusion, Check<V>) {
     (CheckConclusion::from(&concluded), concluded.into_check())
 }

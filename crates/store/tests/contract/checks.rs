@@ -253,7 +253,7 @@ pub async fn check_history_is_stored(fixture: &StoreFixture) {
     let acme = || Some("acme".to_owned());
     assert_eq!(course(answered).await, Some((Some(at), acme())));
 
-    // Concluded concurrently, so that they are in the same batch.
+    // The checks are concluded concurrently, so that they are in the same batch.
     let by = |check: &ReverseSmsCheck, connector: &str| {
         check_sample::conclusion(check_sample::received(check, true)).0.via_connector(Some(connector.into()))
     };

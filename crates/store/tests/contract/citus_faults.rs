@@ -41,7 +41,7 @@ async fn outage_of_a_worker_affects_only_its_shards() {
     migrate(&database.url(), sample::now()).await.unwrap();
     distribute(&database.url(), |_| {}).await.unwrap();
     let store = &*database.open().await;
-    // Counters are placed by project. With many projects, some counters are on the other worker.
+    // Counters are placed by project, so with many projects both workers have some of them.
     let projects: Vec<ProjectId> = (0..12).map(|_| ProjectId(sample::uuid())).collect();
     let create_all = async || join_all(projects.iter().map(|project| create(store, *project))).await;
     let mut acknowledged: Vec<ReverseSmsCheck> = create_all().await.into_iter().map(Result::unwrap).collect();

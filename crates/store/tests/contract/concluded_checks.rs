@@ -35,7 +35,7 @@ fn check(project: ProjectId) -> SimSwapCheck {
     }
 }
 
-/// Returns the conclusion and the concluded check.
+/// Returns the conclusion to store, and the check that a later read must return.
 fn concluded(check: SimSwapCheck, history: Result<SimHistory, ErrorCode>) -> (Concluded<AnyVerdict>, SimSwapCheck) {
     let ended = check.conclude_with_history(history, SimSwapPeriod::DEFAULT, sample::later(1)).unwrap();
     let check = ended.check().clone();

@@ -177,7 +177,7 @@ pub async fn only_newest_dead_credentials_are_kept(fixture: &StoreFixture) {
     let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
     let (_, others) = sample::stored_project(store, other.id, "Shop").await;
     let owner = CredentialOwner::Workspace(acme.id);
-    // The limit keeps two of the credentials below, and the workspace's first one, which expires after an hour.
+    // Three dead credentials are kept: two of those below, and the workspace's first one, which expires after an hour.
     let limits = CredentialLimits { max_dead: 3, ..sample::LIMITS };
     let create = async |credential: &Credential| {
         let event = sample::event(acme.id, Action::CredentialCreated);

@@ -292,7 +292,7 @@ impl Database {
         Some(session)
     }
 
-    /// Makes every statement run forever that reads the references of a project's checks.
+    /// Makes every statement that reads the `reference_id` of a project's checks run forever.
     pub async fn make_references_endless(&self, project: ProjectId) {
         let columns = self.check_columns().await.join(", ");
         let id = project.0;
@@ -353,7 +353,7 @@ impl Database {
         }
     }
 
-    /// Ends all sessions, so that the server has their statistics. Does nothing for SQLite.
+    /// Ends all sessions, so that the server's statistics include them. Does nothing for SQLite.
     pub async fn end_sessions(&self) {
         let Database::Postgres { servers, name } = self else { return };
         self.cut_connections().await;

@@ -155,7 +155,7 @@ pub async fn limit_is_counted_by_product(fixture: &StoreFixture) {
         );
     }
     for _ in 0..3 {
-        // Created concurrently, so that they are in the same batch.
+        // The two checks are created concurrently, so that they are in the same batch.
         let both = join_all(
             [silent(Product::SecureSna), check_of_number(project, number, 0)].map(|new| store.create_check(new)),
         );

@@ -200,7 +200,7 @@ pub async fn discovered_number_is_erased_by_hash(fixture: &StoreFixture) {
     }
 }
 
-/// The URL is erased even though the check has neither a number nor a callback.
+/// The redirect URL is erased even though the check has neither a number nor a callback.
 pub async fn redirect_url_is_erased(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let project = ProjectId(sample::uuid());
@@ -252,7 +252,7 @@ pub async fn settled_callback_is_erased_with_its_number(fixture: &StoreFixture) 
     assert_eq!(check_sample::find(store, &silent).await, fully_erased(silent));
 }
 
-/// Stores open checks of one number, and requests the erasure of the number, which is deferred.
+/// Stores open checks of one number, and requests the erasure of the number, which is deferred because they are open.
 async fn deferred_checks<const N: usize>(store: &dyn Store, project: ProjectId) -> [ReverseSmsCheck; N] {
     let claimed = check_sample::check(project, sample::now()).claimed;
     let open = [(); N].map(|()| Check { claimed, ..check_sample::check(project, sample::now()) });
@@ -347,7 +347,7 @@ pub async fn deferred_erasures_run_in_batches(fixture: &StoreFixture) {
         let (conclusion, _) = check_sample::conclusion(check.clone().expire().unwrap());
         store.conclude(conclusion, None).await.unwrap();
     }
-    // Old checks with a deferred erasure are erased as usual, and only once.
+    // The erasure of old checks includes those with a deferred erasure, which is then not repeated.
     assert_eq!(store.erase_old_checks(sample::later(600), 1).await.unwrap().checks, 1);
     let mut erased = Vec::new();
     for _ in 0..3 {

@@ -164,7 +164,7 @@ pub async fn lists_are_exact_at_the_retention_boundary(fixture: &StoreFixture) {
         }
     }
     assert_eq!(store.usage(acme, all_time).await.unwrap(), usage);
-    // An earlier boundary than before deletes nothing, and does not bring back counted checks.
+    // A boundary before the last one deletes nothing, and lists do not count deleted checks again.
     let retained = retained_after(within);
     delete_before(store, boundary() - DAY).await;
     check_lists::assert_lists_match(store, shop, &retained, &mut random, 12).await;

@@ -111,7 +111,7 @@ pub async fn searches_do_not_delay_other_queries(fixture: &StoreFixture) {
     }
 }
 
-/// One workspace reads more lists than there are workers, and each list runs to its deadline.
+/// One workspace reads more lists than there are connections or threads, and each list runs to its deadline.
 pub async fn lists_of_one_workspace_do_not_delay_others(fixture: &StoreFixture) {
     let shop = project_with_checks(&*fixture.store).await;
     let bank = project_with_checks(&*fixture.store).await;

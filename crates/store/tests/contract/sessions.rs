@@ -37,7 +37,7 @@ pub async fn session_is_valid_until_it_expires_or_ends(fixture: &StoreFixture) {
     assert_eq!(store.find_session(TokenHash([7; 32]), sample::now()).await.unwrap(), None);
 
     store.extend_session(token, sample::later(50), sample::later(90)).await.unwrap();
-    // An update with an earlier time changes nothing.
+    // An extension with earlier times changes nothing.
     store.extend_session(token, sample::later(40), sample::later(80)).await.unwrap();
     let kept = store.find_session(token, sample::later(89)).await.unwrap().unwrap();
     assert_eq!(kept.seen_at, sample::later(50));

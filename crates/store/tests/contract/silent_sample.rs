@@ -78,7 +78,7 @@ pub fn verdict(product: Product) -> OperatorVerdict {
     OperatorVerdict::Number(DiscoveredNumber { number: Some(number), sealed: Some(sealed("number")) })
 }
 
-/// Stores a check with a callback that was concluded by its code.
+/// Stores a check that was concluded with an operator's verdict, and its callback.
 pub async fn redeemed(store: &dyn Store, project: ProjectId, product: Product) -> SilentCheck {
     let check = store_check(store, project, product).await;
     let at = check.created_at + SignedDuration::from_secs(7);

@@ -100,7 +100,7 @@ async fn store_everything(store: &dyn Store) -> (WorkspaceId, ProjectId) {
     store.record_simulated_sim_swap(shop.id, &sandbox::swap(1, 100), 20, sample::now()).await.unwrap();
     store.append_requests(vec![requests::record(shop.id, 400, "one")]).await.unwrap();
     store.delete_old_checks(sample::now(), std::time::Duration::ZERO).await.unwrap();
-    // The heartbeat of a server that has stopped.
+    // A server has stopped a minute ago. Its heartbeat is too old to prevent an export.
     let node = NodeId(sample::uuid());
     let long_ago = sample::later(-60);
     store.heartbeat(node, long_ago, long_ago, LastSeenDatabase::default()).await.unwrap();
@@ -114,7 +114,6 @@ fn rows(path: &Path) -> BTreeSet<String> {
     lines[1..lines.len() - 1].iter().map(|line| (*line).to_owned()).collect()
 }
 
-/// Moves a deployment to the other kind of database, and back.
 pub async fn deployment_moves_to_the_other_database_and_back(fixture: &StoreFixture) {
     let exports = Exports::new();
     let (_, shop) = store_everything(&*fixture.store).await;

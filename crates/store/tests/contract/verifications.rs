@@ -424,7 +424,7 @@ pub async fn second_text_counts_but_is_not_refused(fixture: &StoreFixture) {
     };
     assert_eq!(store.advance(again.clone()).await.unwrap(), AdvanceOutcome::TooManyChecks);
     assert_eq!(store.advance(Advance { options, ..again }).await.unwrap(), LATER_MOVE);
-    // The step counts towards the limit although it ignores it: the window begins with the step.
+    // The step ignores the limit, but counts towards it: the next check is admitted ten minutes after the step.
     let later = check_sample::check(shop, at(606));
     let later = check_sample::new(Check { claimed: sample.check.claimed, ..later });
     let refused = store.create_check(NewCheck { number_limit, ..later }).await.unwrap();
@@ -525,7 +525,7 @@ pub async fn response_is_stored_with_the_move(fixture: &StoreFixture) {
     let again = store.claim_idempotency_key(&sample::claim(shop.0, 1, 1)).await.unwrap();
     assert_eq!(again, ClaimOutcome::Completed(b"sealed".to_vec()));
 
-    // The response of a request without changes is stored too.
+    // The response of a request that does not advance the verification is stored too.
     let claim = sample::claim(shop.0, 2, 2);
     store.claim_idempotency_key(&claim).await.unwrap();
     let response = IdempotentResponse {
@@ -712,7 +712,7 @@ pub async fn concurrent_moves_succeed_once(fixture: &StoreFixture) {
             assert_eq!(matches!(found, TenantLookup::Found(_)), won == [index]);
         }
 
-        // An SMS and the deadline end the step concurrently.
+        // Several requests end the step concurrently, with different verdicts.
         let step = &attempts[won[0]].1.check;
         let ends = [true, false, true, false].map(|matched| to_end(&sample, step, &stored.progress, matched, at(9)));
         let outcomes = join_all(ends.into_iter().map(|end| store.advance(end))).await;
@@ -750,7 +750,7 @@ pub async fn old_verifications_are_deleted(fixture: &StoreFixture) {
     assert_eq!(fixture.database.count("select count(*) from verifications").await, 1);
 }
 
-/// A verification and its steps are on the same shard, so that each of these statements is one task.
+/// A verification and its steps are on the same shard, so Citus runs each statement that advances it on one server.
 pub async fn moves_stay_on_one_shard(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let (sample, step, _) = fallen_back(store, ProjectId(sample::uuid())).await;

@@ -252,7 +252,8 @@ impl CheckForm {
     }
 }
 
-/// `GET …/handset`. With the query parameter `phone`, the phone shows the result of the last form.
+/// `GET …/handset`. With the query parameter `phone`, the phone shows the result of the last form, which is in a
+/// cookie.
 pub async fn show(
     State(app): State<App>,
     access: ProjectAccess,
@@ -322,7 +323,7 @@ async fn create_check(app: &App, access: &ProjectAccess, check_form: &CheckForm)
             let created = app.engine.verifications.create(&access.project, new, None).await?;
             Ok(HostedPage::new(&created, &check_form.number).map_or(PhoneScreen::Idle, PhoneScreen::HostedPage))
         }
-        // `CheckForm::parse` accepts products with checks only.
+        // Does not happen: `CheckForm::parse` accepts only products with checks.
         product @ Product::Eligibility => {
             Err(CreateFailure::InvalidInput(format!("{} has no checks", product.title())))
         }
@@ -333,7 +334,7 @@ fn parse_check_id(fields: &FormFields) -> Result<CheckId, ConsoleError> {
     fields.get("check").and_then(|id| id.parse().ok()).ok_or_else(ConsoleError::not_found)
 }
 
-/// Redirects to the page of a check after its last step on the phone, and clears the phone.
+/// Redirects to the page of a check after its last step on the phone, and deletes the phone's state.
 fn redirect_to_check(app: &App, access: &ProjectAccess, product: Product, check: CheckId) -> Response {
     PhoneState::clear(app, page::see_other(&format!("{}/checks/{product}/{check}", access.path())))
 }

@@ -14,12 +14,12 @@ use crate::{
     session::console_session::{ConsoleSession, Cookie, ProjectAccess},
 };
 
-/// Lifetime of the cookie. No check lives longer.
+/// Lifetime of the cookie. No check lives longer, except some verifications.
 const LIFETIME: SignedDuration = SignedDuration::from_mins(15);
 /// Maximum length of a form value that the cookie keeps. Browsers limit cookies to 4 KiB.
 const MAX_RESTORED_BYTES: usize = 300;
 
-/// What the phone shows, and the values of the form beside it.
+/// What the phone shows, and the values of the form beside it, for one project.
 #[derive(Serialize, Deserialize)]
 pub struct PhoneState {
     project: String,

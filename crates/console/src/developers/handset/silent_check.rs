@@ -1,7 +1,7 @@
 //! Runs a silent check on the simulated phone. The phone's browser follows the redirects from the check's URL through
 //! the operator to a code, which the project's server then redeems.
 //!
-//! Each hop calls the same use case as a request of a real device, but without HTTP.
+//! Instead of sending HTTP requests to this server, the phone calls the use cases that handle such requests.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -133,7 +133,8 @@ impl SimulatedBrowser {
         }
     }
 
-    /// Sends the authorization request to the operator. Returns the callback URL.
+    /// Sends the authorization request to the operator. Returns the callback URL to which the operator redirects.
+    /// `None`: it does not redirect, and the failure is recorded as the result.
     async fn authorize_at_operator(&mut self, app: &App, url: &str) -> Option<String> {
         let query = url.split_once('?').map_or("", |(_, query)| query);
         let response = match tokio::time::timeout(OPERATOR_TIMEOUT, app.authorization_forwarder.forward(query)).await {

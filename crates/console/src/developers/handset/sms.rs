@@ -1,4 +1,4 @@
-//! Sends the SMS of a Reverse SMS check from the simulated phone, optionally with delivery faults.
+//! Sends the SMS of a Reverse SMS check from the simulated phone, optionally with simulated delivery faults.
 //!
 //! The page fills in the SMS from the check, and also shows it as `sms:` links and as a QR code.
 
@@ -45,7 +45,7 @@ pub struct SmsDraft {
     pub error: Option<String>,
 }
 
-/// Values of the form fields for delivery faults, not parsed yet.
+/// Values of the form fields for simulated delivery faults, not parsed yet.
 #[derive(Default)]
 pub struct FaultFields {
     pub late_seconds: String,

@@ -76,8 +76,7 @@ struct Chip {
     is_on: bool,
 }
 
-/// Builds the filter links. Each changes the search expression. If the filters cannot represent the current expression,
-/// a link replaces it.
+/// Builds the filter links. Each link changes the search expression, or replaces it if the filters cannot represent it.
 fn chip_groups(path: &str, filters: &CheckFilters, product: Product, today: Date) -> Vec<ChipGroup> {
     let chip = |title, is_on, changed: CheckFilters| {
         let expression = changed.expression();

@@ -161,7 +161,8 @@ fn describe_attempt(attempt: &Attempt) -> String {
     }
 }
 
-/// Builds the view of a delivery attempt. Without a mask, it shows only the outcome.
+/// Builds the view of a delivery attempt. Without a mask, because the user is not a developer, it shows only the
+/// outcome.
 fn attempt_view(attempt: &Attempt, mask: Option<&NumberMask>) -> AttemptView {
     let outcome = describe_attempt(attempt);
     let shown = attempt.exchange.as_ref().zip(mask);

@@ -61,12 +61,13 @@ impl Default for CourierLimits {
 
 const NEW_DESTINATION_SLOTS: usize = 8;
 const POOR_DESTINATION_SLOTS: usize = 2;
-/// Maximum queue length of a poor destination. The leases of a longer queue would expire before it is sent.
+/// Maximum queue length of a poor destination. In a longer queue, the leases of the last callbacks would expire before
+/// these are sent.
 const MAX_POOR_QUEUE: usize = 256;
 /// Number of consecutive failures that make a destination poor.
 const MAX_FAILURES: u32 = 3;
-/// Maximum number of idle destinations whose health is remembered. Applies to proven destinations, and separately to
-/// all others.
+/// Maximum number of destinations whose health is remembered while nothing is queued or in flight for them. Applies to
+/// proven destinations, and separately to all others.
 const MAX_IDLE_DESTINATIONS: usize = 4_096;
 
 /// Result of an attempt, which updates the health of its destination.
@@ -120,7 +121,7 @@ impl DestinationHealth {
     }
 }
 
-/// Owner of the callbacks to a destination.
+/// Workspace and project that the callbacks to a destination belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tenant {
     pub workspace: WorkspaceId,
@@ -147,7 +148,8 @@ struct Destination<T> {
     idle_since: Option<u64>,
 }
 
-/// Queued callbacks (`waiting`) and held slots of one class: of a project, of a workspace, or in total.
+/// Number of queued callbacks (`waiting`) and of held slots in one class, for a project, for a workspace, or for all
+/// workspaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Usage {
     waiting: usize,
@@ -180,7 +182,8 @@ pub struct Scheduler<T> {
     classes: [ClassState; 3],
     /// Idle destinations, longest idle first: the first map has the proven ones, the second the others.
     idle: [std::collections::BTreeMap<u64, DestinationName>; 2],
-    /// Counter that orders events. Among those that hold equally many slots, the least recently served comes first.
+    /// Logical clock. It orders idle destinations by when they became idle. In the ready queues, it orders those that
+    /// hold equally many slots by when they last got one.
     turn: u64,
 }
 
@@ -262,7 +265,8 @@ impl<T> Scheduler<T> {
         };
         let destination = self.destinations.entry(Arc::clone(&name)).or_insert(new);
         if destination.waiting.is_empty() && destination.in_flight == 0 {
-            // The project's workspace may have been unknown before. An idle destination has no usage to move.
+            // The workspace of the project may have been unknown when the destination was added. Its tenant can change
+            // now, because no callback or slot is counted for the old one.
             destination.tenant = tenant;
         }
         self.update_destination(&name, |destination| destination.waiting.push_back(item));
@@ -298,7 +302,8 @@ impl<T> Scheduler<T> {
         item.map(|item| (SlotGrant { destination: name, tenant, class }, item))
     }
 
-    /// Marks a destination as poor while a slow attempt is still running. A destination known as slow stays so.
+    /// Marks a destination as poor while an attempt to it is still running and already slow. A destination with the
+    /// health `Slow` keeps it.
     pub fn mark_poor(&mut self, grant: &SlotGrant) {
         self.update_destination(&grant.destination, |destination| {
             if destination.health != DestinationHealth::Slow {
@@ -401,7 +406,7 @@ impl<T> Scheduler<T> {
     }
 
     /// Remembers the health of a destination that became idle. Evicts the longest idle one if there are too many.
-    /// Forgets a destination about which nothing is known.
+    /// Forgets a new destination without failures, because it has no health to remember.
     fn remember_idle(&mut self, name: DestinationName) {
         self.turn += 1;
         let Some(destination) = self.destinations.get_mut(&name) else { return };
@@ -446,7 +451,8 @@ impl<T> Scheduler<T> {
         self.update_ready(class, tenant);
     }
 
-    /// Moves a workspace, project and destination that just got a slot behind those that hold as many slots.
+    /// Moves a workspace, project and destination that have just got a slot behind all others that hold equally many
+    /// slots.
     fn mark_served(&mut self, class: DestinationClass, tenant: Tenant, name: &DestinationName) {
         self.turn += 1;
         let turn = self.turn;
@@ -521,7 +527,8 @@ impl<K> Default for ReadyQueue<K> {
 }
 
 impl<K: Clone + Eq + Hash + Ord> ReadyQueue<K> {
-    /// Adds a key, last served at `turn`. For a known key, updates the number of held slots and keeps its turn.
+    /// Adds a key that got its last slot at `turn`. For a known key, updates the number of held slots and keeps its
+    /// turn.
     fn set(&mut self, key: &K, held: usize, turn: u64) {
         let turn = match self.ranks.get(key) {
             Some((known, _)) if *known == held => return,
@@ -531,7 +538,7 @@ impl<K: Clone + Eq + Hash + Ord> ReadyQueue<K> {
         self.place(key, (held, turn));
     }
 
-    /// Moves a key that was served behind those with as many held slots.
+    /// Moves a key that has just got a slot behind all others with equally many held slots.
     fn move_back(&mut self, key: &K, turn: u64) {
         if let Some((held, _)) = self.ranks.get(key) {
             self.place(key, (*held, turn));

@@ -106,7 +106,7 @@ fn poor_health_after_consecutive_failures_is_kept() {
     assert_eq!(start_all(&mut scheduler).len(), POOR_DESTINATION_SLOTS);
 }
 
-/// Hanging destinations hold their slots until the attempt times out.
+/// A destination that does not respond holds its slots until the attempts time out. Here no attempt ends.
 #[test]
 fn hanging_destinations_leave_slots_to_other_workspaces() {
     let mut scheduler = Scheduler::new(LIMITS);

@@ -1,4 +1,4 @@
-//! Operator access of live projects, by the configured networks, the number lookup and the eligibility gates.
+//! Operator access for live projects, based on the configured networks, the number lookup and the eligibility gates.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -94,8 +94,8 @@ impl OperatorAccess for LiveAccess {
             None => self.networks.silent_route(&network, check.product),
         };
         let connector = connector.ok_or(ErrorCode::MnoRedirectUnsupported)?;
-        // The check keeps the network of the claimed number, even if that is a brand and the device is on its host
-        // network.
+        // The check keeps the network of the claimed number, even if that is a virtual operator (MVNO) and the device
+        // is located on its host network.
         Ok(SilentRoute { network: claimed.cloned().unwrap_or(network), connector, simulated_sim: None })
     }
 

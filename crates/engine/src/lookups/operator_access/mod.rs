@@ -116,7 +116,8 @@ pub trait OperatorAccess: fmt::Debug + Send + Sync {
     fn on_sms_step_begun(&self, _project: &Project, _sms: &ExpectedSms<'_>) {}
 
     /// Returns the sender to compare with the number of a check, after an SMS with the code of the check has arrived
-    /// from `sender`. `None`: the SMS is ignored.
+    /// from `sender`. The simulated operator may return another sender, or `None` to ignore the SMS, depending on the
+    /// last digits of the check's number.
     fn sms_sender(&self, check: &ReverseSmsCheck, sender: HashedSender) -> Option<HashedSender>;
 
     /// Returns the route for a SIM Swap check of a number. Fails if the number's network does not support the product,
@@ -147,8 +148,8 @@ pub trait OperatorAccess: fmt::Debug + Send + Sync {
 
     fn eligibility_of_address(&self, project: &Project, address: IpAddr) -> Result<Eligibility, EligibilityError>;
 
-    /// Explains which products are available to an end-user, and why others are not. `None`: does not check whether a
-    /// project may use them.
+    /// Explains which products are available to an end-user, and why others are not. Without a `project`, does not
+    /// consider the permissions of projects.
     async fn explain_eligibility(
         &self,
         project: Option<&Project>,

@@ -51,7 +51,7 @@ use crate::{
 pub use config::{CodeTable, EnumConfig, EnumConfigError, InvalidNameServer, NameServer, RecordRules};
 pub use naptr::{EnumDecision, NaptrRecord};
 
-/// ENUM lookup source.
+/// Lookup source that queries ENUM name servers.
 #[derive(derive_more::Debug)]
 #[debug("EnumDns({})", config.name)]
 pub struct EnumDns {
@@ -146,7 +146,7 @@ impl EnumDns {
     }
 }
 
-/// A query to one server. If it gets no response, or the lookup is dropped, the next number starts with another server.
+/// A query to one server. If it gets no response, or the lookup is dropped, the next lookup starts with another server.
 struct ServerAttempt<'a> {
     preferred_server: &'a AtomicUsize,
     position: usize,
@@ -223,7 +223,7 @@ async fn query_tcp(server: SocketAddr, query: &EnumQuery) -> Result<EnumAnswer, 
         Ok::<_, io::Error>(message)
     };
     match query.match_reply(&message.await.map_err(|_| LookupError::Unreachable)?) {
-        // Letter case protects only against forged UDP responses.
+        // The letter case need not match over TCP, because it protects against forged UDP responses only.
         ReplyMatch::Answer(answer) => Ok(answer),
         ReplyMatch::Truncated | ReplyMatch::Unrelated => Err(LookupError::InvalidResponse),
     }
@@ -262,7 +262,7 @@ pub struct EnumAnswer {
 }
 
 impl EnumQuery {
-    /// `None`: the suffix is too long; the configuration rules that out.
+    /// Returns `None` if the suffix is too long for a DNS name, which the validation of the configuration rules out.
     pub fn new(number: &Msisdn, suffix: &str, entropy: &dyn Entropy, mixed_case: bool, edns: bool) -> Option<Self> {
         let id = u16::from_be_bytes(entropy.bytes());
         let suffix = if mixed_case { with_random_case(suffix, entropy) } else { suffix.to_owned() };

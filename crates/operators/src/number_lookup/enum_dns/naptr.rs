@@ -29,7 +29,7 @@ pub struct NaptrRecord {
     expression: Box<[u8]>,
 }
 
-/// A relevant record that cannot be parsed.
+/// Error for a record whose regular expression or replacement cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidRecord;
 
@@ -257,7 +257,7 @@ struct NumberUri {
 }
 
 impl NumberUri {
-    /// `None`: not a `tel:` or `sip:` URI.
+    /// Returns `None` if the text is not a `tel:` or `sip:` URI.
     fn parse(text: &str) -> Option<Self> {
         let text = text.replace(['<', '>', '"'], "");
         let (scheme, rest) = text.trim().split_once(':')?;

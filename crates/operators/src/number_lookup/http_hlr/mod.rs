@@ -109,7 +109,7 @@ impl HlrDriver {
     }
 }
 
-/// HTTP lookup source.
+/// Lookup source that queries a provider of HLR or portability data over HTTP.
 #[derive(derive_more::Debug)]
 #[debug("HttpHlr({}, {})", config.name, config.driver.into_str())]
 pub struct HttpHlr {
@@ -175,7 +175,8 @@ fn resolve_mcc_mnc(
     let Some((country, network)) = country.zip(code_text(network)?) else {
         return Ok(LookupResult::NoData);
     };
-    // A code that is a JSON number has lost its leading zeros.
+    // An MNC that is a JSON number has lost its leading zeros. A single digit is therefore completed with zeros, but
+    // accepted only if a configured network results.
     let resolved = if is_number && network.len() == 1 {
         let found = known_networks.resolve_plmn(&country, &format!("0{network}"));
         found.filter(|id| known_networks.contains(id))

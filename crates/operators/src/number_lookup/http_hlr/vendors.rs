@@ -30,7 +30,7 @@ pub struct HlrLookups {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HlrLookupKind {
-    /// Live query to the operator.
+    /// Live query to the operator's HLR.
     #[default]
     Hlr,
     /// Copy of the portability database: cheaper, but does not reveal whether the number has a subscriber.
@@ -295,7 +295,7 @@ pub struct GenericJson {
     pub no_data_statuses: Vec<u16>,
 }
 
-/// JSON pointers (RFC 6901) to the network.
+/// JSON pointers (RFC 6901) to the network in a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkPointers {
     /// MCC and MNC in one value.
@@ -403,7 +403,8 @@ impl HlrVendor for GenericJson {
         match self.network(&response.json, known_networks) {
             Some(network) => network,
             None if is_one_of(&self.absent_values) => Ok(LookupResult::NoData),
-            // The response does not match the configuration: no number would ever resolve.
+            // The configured pointers probably do not match the provider's format. An error shows this, while "no data"
+            // would hide it.
             None => Err(LookupError::InvalidResponse),
         }
     }

@@ -16,7 +16,7 @@ use crate::camara::{
     store::{AuthenticationMethod, Authorization, Grant, SealedKind, Subject},
 };
 
-/// Outcome of a valid request.
+/// Outcome of a valid authorization request.
 enum AuthorizeOutcome {
     Code {
         code: String,

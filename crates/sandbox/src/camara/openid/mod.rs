@@ -1,5 +1,5 @@
-//! OpenID provider: its metadata and errors, client authentication by secret or `private_key_jwt`, and the checks of all
-//! JWTs that clients sign.
+//! OpenID provider of the simulated operator: its metadata and errors, client authentication by secret or
+//! `private_key_jwt`, and the checks of all JWTs that clients sign.
 
 mod authorize;
 mod token;
@@ -59,7 +59,7 @@ pub(super) fn discovery_document(state: &OperatorState, fault: &EndpointFault) -
     })
 }
 
-/// Builds the error response that a fault simulates.
+/// Builds the OAuth error response of a simulated fault with this status.
 pub(super) fn simulated_error_response(status: StatusCode) -> HttpResponse {
     let code = match status {
         StatusCode::UNAUTHORIZED => OAuthErrorCode::InvalidClient,
@@ -187,7 +187,7 @@ fn verify_assertion(
     Ok(claims)
 }
 
-/// Records the `jti` until the token has expired.
+/// Records the `jti` as used until the token has expired.
 fn consume_jti(state: &OperatorState, client: &OAuthClient, claims: &Claims) -> Result<(), &'static str> {
     let now = state.now();
     let key = jti_key(client, claims)?;

@@ -103,7 +103,7 @@ impl DataDir {
             fs::rename(&ready, &previous).map_err(|error| io_error("rename", &ready, &error))?;
         }
         match fs::read(&previous) {
-            // A file in another format is ignored.
+            // A file in another format, such as that of another release, is ignored.
             Ok(text) => Ok(serde_json::from_slice(&text).ok()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(io_error("read", &previous, &error)),

@@ -202,8 +202,8 @@ async fn start(
     Ok(StartedServer { running, demo, development, file })
 }
 
-/// Renders the message at startup: URLs and the next commands. Secrets are only in the credentials file, and examples
-/// in the console.
+/// Renders the message at startup: URLs and the next commands. Client secrets are only in the credentials file, and
+/// examples only in the console.
 fn render_banner(demo: &DemoWorkspace, development: &Development) -> String {
     let DemoWorkspace { base_url, console_url, .. } = demo;
     let renew = development.sign_in_link_command();

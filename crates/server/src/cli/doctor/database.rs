@@ -297,7 +297,8 @@ async fn check_keys(store: &dyn Store, master: Option<&MasterKey>, clock: &Datab
     }
 }
 
-/// Verifies the MACs of accounts, memberships, invitations and credentials.
+/// Verifies the MACs of accounts, memberships, invitations and credentials, which reveal rows that were altered outside
+/// Ringtrue.
 async fn check_altered_rows(store: &dyn Store, master: Option<&MasterKey>) -> Finding {
     let Some(master) = master else { return skipped(ALTERED_ROWS, "no master key available") };
     let ring = match store.list_keys().await {

@@ -189,7 +189,7 @@ async fn probe_tls(address: SocketAddr) -> io::Result<Option<CertificateDer<'sta
     let request = format!("GET /livez HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut head = vec![];
-    // A server may close the connection without a TLS close_notify.
+    // The error is ignored: a server may close the connection without a TLS close_notify after a complete response.
     let _ = stream.take(MAX_RESPONSE_HEAD_BYTES).read_to_end(&mut head).await;
     if String::from_utf8_lossy(&head).to_ascii_lowercase().contains(SERVER_HEADER) {
         Ok(leaf)

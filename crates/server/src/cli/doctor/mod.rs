@@ -1,8 +1,8 @@
 //! `ringtrue doctor`: checks the configuration and everything else that a server needs, without changing anything.
 //!
 //! A check passes only if it has tried what it reports: the write, the key, the connection. A check is skipped if it
-//! depends on a failed check or cannot be tried without side effects. A warning is about something without which a
-//! server runs, but that its tenants will miss. Warnings do not fail the command.
+//! depends on a failed check or cannot be tried without side effects. A warning reports something that a server can run
+//! without but its tenants need. Warnings do not fail the command.
 
 mod database;
 mod listeners;
@@ -137,7 +137,7 @@ fn check_base_url(config: &Config) -> Finding {
     passed("base URL", detail)
 }
 
-/// Builds everything that a server builds from the configuration and from the files to which it refers.
+/// Builds everything that a server builds from the configuration and the files that it names, to find their errors.
 fn check_files(config: &Config, certificates: &[Finding]) -> Finding {
     const CHECK: &str = "files";
     if certificates.iter().any(Finding::is_failure) {

@@ -111,8 +111,8 @@ async fn check_openid_provider(config: &Config, section: &OpenIdConnectSection) 
     }
 }
 
-/// Asks each name server for the host of the base URL. Any response passes, because the name may be unknown inside the
-/// network.
+/// Asks each name server for the host of the base URL. The answer that the host does not exist passes, too, because the
+/// name may be unknown inside the network.
 async fn check_dns(config: &Config) -> Finding {
     const CHECK: &str = "DNS";
     let url = config.base_url.as_ref().and_then(|url| Url::parse(url.as_str()).ok());
@@ -132,7 +132,8 @@ async fn check_dns(config: &Config) -> Finding {
     failed(CHECK, format!("no answer from {}", silent.join(", ")), hint)
 }
 
-/// Resolves the deployment's own host names, as the check of callback addresses does.
+/// Resolves the deployment's own host names. The address guard rejects callbacks to their addresses, and blocks all
+/// callbacks while it cannot resolve them.
 async fn check_own_hosts(config: &Config) -> Finding {
     const CHECK: &str = "host names";
     const HINT: &str = "Add them to DNS or to /etc/hosts. Until then no callbacks are sent, because the service cannot tell its own addresses from receivers'.";

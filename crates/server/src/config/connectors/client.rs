@@ -13,16 +13,16 @@ use super::super::{
     value_parser::{HOUR, MILLISECOND, SECOND, ValueParser, duration, integer, keyword, path, token, variant},
 };
 
-/// Members read by [`read_client`] and [`read_breaker`].
+/// Names of the settings that [`read_client`] and [`read_breaker`] read.
 #[rustfmt::skip]
 pub(in crate::config) const CLIENT_MEMBERS: [&str; 7] = [
     "connect_timeout", "timeout", "tls_ca_file", "tls_certificate_file", "tls_key_file",
     "breaker_failures", "breaker_open_for",
 ];
-/// Members read by [`read_signing_key`].
+/// Names of the settings that [`read_signing_key`] reads.
 pub(in crate::config) const SIGNING_KEY_MEMBERS: [&str; 4] =
     ["signing_key_file", "signing_key_env", "signing_key_id", "signing_algorithm"];
-/// Members read by [`read_authentication`].
+/// Names of the settings that [`read_authentication`] reads.
 #[rustfmt::skip]
 pub(in crate::config) const AUTHENTICATION_MEMBERS: [&str; 5] =
     ["client_id", "client_authentication", "client_secret_file", "client_secret_env", "assertion_audience"];

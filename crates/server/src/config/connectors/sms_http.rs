@@ -52,7 +52,7 @@ const COMMON_MEMBERS: [&str; 9] = [
 ];
 
 impl Vendor {
-    /// Returns the settings for the vendor's signatures. They have no effect if signatures are off.
+    /// Returns the settings for the vendor's signatures. They are rejected if signatures are off.
     fn signature_members(self) -> &'static [&'static str] {
         match self {
             Vendor::Twilio => &["auth_token_file", "auth_token_env"],

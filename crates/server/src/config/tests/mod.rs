@@ -24,7 +24,7 @@ system_id = "ringtrue"
 receivers = ["+447700900001", "+447700900002"]
 "#;
 
-/// A connector. Has eight lines.
+/// A CAMARA connector. Has eight lines, which matters for line numbers in expected errors.
 const CAMARA: &str = r#"[connectors.three]
 kind = "camara"
 networks = ["23420"]
@@ -35,7 +35,8 @@ client_authentication = "client_secret_basic"
 client_secret_env = "SECRET"
 "#;
 
-/// A connector without a driver. Has five lines.
+/// A listener, and a webhook connector without a driver. Has five lines, which matters for line numbers in expected
+/// errors.
 const SMS_HTTP: &str = r#"ingress.listen = "127.0.0.1:8081"
 [connectors.sms]
 kind = "sms_http"
@@ -43,7 +44,7 @@ public_url = "https://sms.example.com/southbound/sms/sms"
 receivers = ["+447700900001"]
 "#;
 
-/// A network. Has three lines.
+/// A network. Has three lines, which matters for line numbers in expected errors.
 const O2: &str = r#"[networks.23410]
 name = "O2"
 country = "GB"

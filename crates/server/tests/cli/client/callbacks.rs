@@ -24,7 +24,7 @@ fn next(receiver: &Web) -> String {
     receiver.requests.recv_timeout(TIMEOUT).expect("a callback arrives")
 }
 
-/// Repeats a command until earlier callbacks are no longer in progress.
+/// Repeats a command while it reports `callback_in_progress`, because an earlier delivery has not ended.
 fn run_until_settled(client: &TestClient, line: &str) -> CommandOutput {
     let started = Instant::now();
     loop {
@@ -49,7 +49,7 @@ fn callbacks_are_resent_by_check_id() {
     assert_eq!(sent, expected);
     assert!(next(&receiver).contains(&id));
 
-    // A single failure is an error; several checks get a line each.
+    // For one check, the command fails with that check's error. For several, it prints a line for each.
     let open = text(&client.json(&format!("reverse-sms create {OTHER}")), "check_id").to_owned();
     let refused = client.run(&format!("callbacks resend {open}")).expect_code(1);
     assert!(refused.errors().contains("(check_still_open)"), "{}", refused.errors());

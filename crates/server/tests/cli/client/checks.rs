@@ -63,7 +63,7 @@ fn checks_are_printed_in_every_format() {
     assert_eq!((&swapped[0]["no_sim_change"], &swapped[0]["sim_change_within"]), (&json!(false), &json!(1440)));
 }
 
-/// References are untrusted input.
+/// References are untrusted input: spreadsheets must not run them as formulas, nor terminals as control sequences.
 #[test]
 fn references_are_neutralised_in_csv_and_tables() {
     let client = TestClient::signed_in();

@@ -50,7 +50,7 @@ fn secret_is_read_from_standard_input_or_the_environment() {
     };
     let secret = |owner: &str| text(&dev[owner], "client_secret").to_owned();
 
-    // Both credentials are saved in the same profile.
+    // The second login adds the workspace credential to the profile and keeps the project credential.
     client.pipe(&login("project"), &format!("{}\n", secret("project"))).expect_code(0);
     let lacking = client.run("projects list").expect_code(6).errors();
     assert!(lacking.contains("this command needs a workspace credential"), "{lacking}");
@@ -121,7 +121,7 @@ fn login_prompts_for_what_is_missing() {
     assert!(seen.contains("plain HTTP is allowed for this machine only") && !seen.contains(secret), "{seen}");
     client.run("reverse-sms list").expect_code(0);
 
-    // The URL of the profile is the default.
+    // The prompt offers the URL of the saved profile, and an empty answer accepts it.
     let again = run_on_terminal(&client, "login", &[(&format!("[{url}]: "), ""), (ask_id, id), (&ask_secret, secret)]);
     assert!(again.contains("BASE URL"), "{again}");
 
@@ -228,7 +228,7 @@ fn unreachable_server_exits_with_5() {
         assert!(output.contains("Check that the server is running"), "{line}: {output}");
         assert_eq!(done.code(), Some(if line.starts_with("selftest") { 1 } else { 5 }), "{line}");
     }
-    // Another program responds at the address.
+    // Another program responds at the address of the stopped server.
     let address = crate::process::address(text(&dev, "base_url")).to_owned();
     let listener = std::net::TcpListener::bind(address).unwrap();
     let other_program = std::thread::spawn(move || {

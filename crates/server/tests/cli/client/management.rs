@@ -21,7 +21,7 @@ fn projects_are_created_shown_and_used() {
     let taken = client.run("projects create Shop").expect_code(1).errors();
     assert!(taken.contains("(project_name_taken)"), "{taken}");
 
-    // `--use` saves the secret without printing it.
+    // `--use` saves the secret in the profile instead of printing it.
     client.run(&format!("reverse-sms create {MATCHING}")).expect_code(0);
     let used = client.run("projects create Till --use").expect_code(0);
     assert!(!used.text().contains("rts_") && used.errors().contains("now uses this project"));

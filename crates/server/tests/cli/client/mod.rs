@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 use super::process::{CommandOutput, RunningCommand, address, ringtrue, run};
 
-/// Simulated numbers. `MATCHING` matches, `OTHER` does not.
+/// Simulated numbers. Checks of `MATCHING` end with a match, those of `OTHER` with a mismatch.
 pub const MATCHING: &str = "+990123456700";
 pub const OTHER: &str = "+990123456701";
 

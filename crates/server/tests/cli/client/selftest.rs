@@ -47,7 +47,7 @@ fn profile_server_is_tested() {
 fn failed_cases_are_reported() {
     let client = TestClient::signed_in();
     let project = client.dev()["project"]["project_id"].as_str().unwrap().to_owned();
-    // Credential for Discovery only.
+    // With this credential, only the cases of Discovery can pass.
     let narrow = client.json(&format!("credentials create --project {project} --scopes discovery"));
     let [id, secret] = ["client_id", "client_secret"].map(|name| narrow[name].as_str().unwrap().to_owned());
     let base_url = client.dev()["base_url"].as_str().unwrap().to_owned();

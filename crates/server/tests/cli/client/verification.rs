@@ -70,7 +70,7 @@ fn verification_is_driven_step_by_step() {
     let opened = client.json(&format!("trigger {id}"));
     let wrong = client.run(&format!("verification redeem {id} wrong")).expect_code(1).errors();
     assert!(wrong.contains("(code_invalid)"), "{wrong}");
-    // The phone already has a code, so its result takes precedence over giving up the step.
+    // The device already has a code for this step, so `next` does not give the step up.
     let next = client.json(&format!("verification next {id} --method secure_sna"));
     assert_eq!((&next["steps"][0]["status"], &next["next_step"]["method"]), (&json!("PENDING"), &json!("secure_sna")));
     for _ in 0..2 {

@@ -36,7 +36,7 @@ fn watch_all_prints_changes_until_stopped() {
     let client = TestClient::signed_in();
     client.run(&format!("reverse-sms create {MATCHING} --reference-id before")).expect_code(0);
     let following = client.start_command("reverse-sms watch --output csv");
-    // The command prints this after the first poll.
+    // The command prints this after the first poll, and reports only changes from then on.
     following.wait_for("Watching for changes");
 
     client.run(&format!("reverse-sms create {MATCHING} --reference-id after")).expect_code(0);

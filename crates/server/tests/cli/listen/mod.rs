@@ -35,7 +35,7 @@ impl ListenCommand {
         drop(free);
         let mut command = ringtrue(folder.path());
         command.args(["listen", "--output", "json", "--listen", &at, "--jwks", &keys.url("/jwks.json")]).args(more);
-        // Notes are not checked.
+        // These tests do not check the notes that `listen` prints on standard error.
         let server = RunningCommand::start(command.stderr(Stdio::null()));
         keys.requests.recv_timeout(TIMEOUT).expect("the keys are fetched at the start");
         ListenCommand { server, at, keys, _folder: folder }
@@ -396,7 +396,7 @@ fn invalid_requests_are_rejected() {
         (large.as_bytes(), 413),
     ] {
         let answer = raw(at, bytes);
-        // The response may be lost if the connection closes during the write.
+        // The response may be lost if `listen` closes the connection while the client still writes.
         assert!(status(&answer).is_none_or(|status| status == expected), "{expected}: {answer}");
     }
     let mut binary = listening.callback();

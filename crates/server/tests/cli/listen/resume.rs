@@ -12,7 +12,7 @@ use crate::{
     process::{RunningCommand, request},
 };
 
-/// Address with a free port.
+/// Returns an address with a free port.
 fn free_port() -> String {
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     free.local_addr().unwrap().to_string()
@@ -33,7 +33,7 @@ fn next(listening: &RunningCommand) -> String {
     text(&line, "check_id").to_owned()
 }
 
-/// Acknowledges this many callbacks at an address and drops them.
+/// Responds with 200 to this many callbacks at an address and drops them, while `meanwhile` runs.
 fn acknowledge_and_drop(at: &str, count: usize, meanwhile: impl FnOnce()) {
     let listener = TcpListener::bind(at).expect("the port is free again");
     std::thread::scope(|scope| {
@@ -106,7 +106,7 @@ fn profile_is_locked_by_one_listener() {
     let second = client.run("listen --profile default --listen 127.0.0.1:0").expect_code(1);
     assert!(second.errors().contains("another `ringtrue listen` is using the profile"), "{}", second.errors());
     client.run("listen --profile nobody --listen 127.0.0.1:0").expect_code(6);
-    // Unverified callbacks are printed each time and not journaled.
+    // Callbacks with an invalid signature are printed each time, because `listen` does not record them as received.
     for _ in 0..2 {
         let forged = r#"{"check_id": "a", "status": "COMPLETED"}"#;
         let head = "POST /callbacks HTTP/1.1\r\ncontent-type: application/json";

@@ -15,7 +15,7 @@ use ringtrue_callback_signature::{CallbackPublicKey, CallbackSigner};
 use ringtrue_domain::tenancy::Mode;
 use serde_json::json;
 
-/// Sends the same response to every request, and records requests.
+/// Web server that sends the same response to every request, and records the requests.
 pub struct Web {
     pub address: String,
     answer: Arc<Mutex<String>>,

@@ -56,7 +56,7 @@ async fn delivery_is_retried_until_200_and_at_most_seven_times(world: World) {
     assert_eq!(dates.len(), 7, "every attempt has its own date: {dates:?}");
     settled(&backend, 7).await;
     world.advance(SignedDuration::from_hours(1));
-    // A complete check afterwards ensures that no earlier callback is still on its way.
+    // The callback of a later check is the next to arrive, so no eighth attempt is still on its way.
     let next = backend.world.project("Next", json!({})).await;
     let token = backend.world.token(&next.client_id, &next.client_secret, "reverse_sms").await;
     let other = ReverseSmsClient { world: &world, project: next, token };
@@ -88,21 +88,22 @@ async fn project_can_ask_for_longer_retries(world: World) {
     assert_eq!(receiver.next().await.json()["check_id"], other.as_str(), "given up after ten minutes");
 }
 
-/// Waits until this many attempts are recorded: the next delay starts at the end of the last attempt.
+/// Waits until the last attempt is recorded, because the delay before the next one starts then. Asserts that at least
+/// this many attempts are recorded.
 async fn settled(backend: &ReverseSmsClient<'_>, attempts: u32) {
     backend.world.wait_for_callback_results().await;
     let recorded: u64 = backend.world.node.engine.courier().metrics().attempts.values().sum();
     assert!(recorded >= u64::from(attempts), "{recorded} of {attempts} attempts");
 }
 
-/// Receivers may cache the published keys for an hour.
+/// Receivers may cache the published keys for an hour, so a key must be published for that long before it signs.
 async fn retry_after_rotation_uses_the_new_key(world: World) {
     let mut backend = ReverseSmsClient::sandbox(&world).await;
     let jwks = async || world.send(Request::get("/.well-known/jwks.json")).await.assert(200).json();
     metadata::rotate(&world, KeyPurpose::SandboxCallback, false).await;
     assert_eq!(jwks().await["keys"].as_array().unwrap().len(), 3, "the next key is published");
-    // The series starts half a minute before the key rotation and takes three and a half minutes. These are the keys an
-    // hour earlier.
+    // The new key signs from 24 hours after the rotation. The attempts start half a minute before that and take three
+    // and a half minutes. `earlier` are the keys that a receiver may have cached an hour before.
     world.advance(SignedDuration::from_hours(23) - SignedDuration::from_secs(30));
     let earlier = jwks().await;
     world.advance(SignedDuration::from_secs(210));

@@ -120,7 +120,6 @@ async fn repeated_resend_with_the_same_key_sends_nothing(world: World) {
     let id = ended(&backend, &receiver).await;
     receiver.next().await;
     let keyed = || resend(CHECKS, &id).bearer(&backend.token).header("Idempotency-Key", "again");
-    // A rejected request does not use up the key.
     let first = resent(&world, keyed()).await.assert(202);
     assert_eq!(first.header("idempotent-replayed"), None);
     receiver.next().await;

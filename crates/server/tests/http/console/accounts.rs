@@ -133,7 +133,7 @@ async fn invitation_does_not_reveal_whether_an_account_exists(world: World) {
         let form_token = visitor.form_token(&link).await;
         let same =
             |text: String| text.replace(token, "T").replace(email, "E").replace(&id, "I").replace(&form_token, "F");
-        // The form does not reveal it either, even if the inviter submits it, nor does the list of members afterwards.
+        // Neither the response to the form nor the list of members afterwards reveals whether the account exists.
         let cookies = visitor.cookies.clone();
         let submitted = visitor.choose_password(&link).await;
         assert_eq!(visitor.cookies, cookies, "no session");
@@ -151,7 +151,7 @@ async fn invitation_does_not_reveal_whether_an_account_exists(world: World) {
         visitor.get(&link).await.assert(410);
     }
     assert_eq!(pages[0], pages[1]);
-    // Only its own password opens the existing account.
+    // The existing account still has its own password.
     for (password, status) in [(PASSWORD, 303), ("another password", 401)] {
         assert_eq!(sign_in(&mut Browser::new(&world), "known@example.com", password).await, status);
     }
@@ -231,7 +231,7 @@ async fn promoted_account_loses_its_password_and_sessions(world: World) {
     let mut jane = Browser::with_link(&world, &second).await;
     jane.get(ACCOUNTS).await.assert(200);
 
-    // Another administrator can demote her; the last administrator cannot be demoted.
+    // Another administrator can demote Jane. The last administrator cannot be demoted.
     let demote = find_action(&mut admin, ACCOUNTS, "jane@example.com", "remove-admin").await;
     admin.submit(ACCOUNTS, &demote, &[]).await.assert(303);
     jane.get(ACCOUNTS).await.assert(403);
@@ -319,7 +319,7 @@ async fn users_change_their_password_and_end_sessions(world: World) {
     }
     assert_eq!(sign_in(&mut Browser::new(&world), "jane@example.com", PASSWORD).await, 401);
     assert_eq!(sign_in(&mut Browser::new(&world), "jane@example.com", NEW).await, 303);
-    // Wrong current passwords are throttled as well.
+    // Wrong current passwords are throttled like failed sign-ins.
     for expected in [400, 400, 400, 429] {
         assert_eq!(change(&mut here, "wrong", NEW, NEW).await.status, expected);
     }

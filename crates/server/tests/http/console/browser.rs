@@ -64,8 +64,8 @@ impl Browser {
             let email = email.split('"').next().unwrap().to_owned();
             let fields = [("email", &*email), ("password", PASSWORD), ("next", path)];
             assert_eq!(location(&browser.submit(&next, "/console/sign-in", &fields).await), path);
-            // Accepts it in the engine instead of by the form, which users who still have to set up a second factor
-            // cannot use.
+            // Accepts the invitation through the engine instead of the form, because users who still have to set up a
+            // second factor cannot use the form.
             let accounts = &world.node.engine.accounts;
             let session = browser.cookies.iter().find(|(name, _)| name.ends_with("ringtrue-session")).unwrap().1;
             let session = SessionToken::parse(session).unwrap();

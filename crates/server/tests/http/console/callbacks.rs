@@ -119,7 +119,7 @@ async fn undeliverable_callbacks_are_grouped_and_resent(world: World) {
     assert_eq!(events["content"][0]["action"], "callback.resent");
     assert_eq!(events["content"][0]["target"]["id"], ids[1].as_str());
 
-    // Another project neither lists nor resends them.
+    // Another project neither lists nor resends these callbacks.
     let other = path_of(&world, &world.project("Other", json!({})).await);
     assert!(!developer.get(&format!("{other}?state=delivered")).await.assert(200).text().contains(&ids[0]));
     let token = developer.form_token(&page).await;

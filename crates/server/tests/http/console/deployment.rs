@@ -45,7 +45,7 @@ const NETWORKS: &str = r#"
 
 on_both_stores!(administrators_read_and_filter_the_deployment_audit_log, owners_read_the_audit_log_of_their_workspace);
 
-/// Covers all routes, including future ones.
+/// Tests every route below `/console/deployment`, including those that are added later.
 #[tokio::test]
 async fn deployment_pages_require_an_administrator() {
     let world = World::sqlite().await;
@@ -231,7 +231,7 @@ async fn key_rotation_requires_confirmation() {
     assert!(text.contains("3 total") && text.contains("root@example.com"), "{text}");
 }
 
-/// Loads the page to which the response redirects. Returns other responses unchanged.
+/// If the response is a redirect, loads `page` instead. Returns other responses unchanged.
 async fn follow_redirect(
     response: crate::client::HttpResponse,
     page: &str,

@@ -48,7 +48,7 @@ impl<'a> Phone<'a> {
         self.submit_form("", &[("product", product), ("number", number)]).await.assert(200).text()
     }
 
-    /// Creates a check and sends its SMS with these faults.
+    /// Creates a check and sends its SMS with these simulated faults, given as form fields.
     async fn text(&mut self, faults: &[(&str, &str)]) -> HttpResponse {
         let page = self.create("reverse_sms", EVEN).await;
         let (check, receiver, body) = (value(&page, "check"), value(&page, "receiver"), body(&page));
@@ -237,7 +237,7 @@ async fn sim_swaps_affect_their_project_only() {
         assert!(page.contains(words), "{when}: {page}");
     }
 
-    // The API returns the same result. Other projects are not affected.
+    // The API reports the same SIM swap in this project, and none in another project.
     phone.submit_form("/swap", &[("number", EVEN), ("when", "5h")]).await.assert(200);
     let other = phone.world.project("Other", json!({})).await;
     for (project, no_sim_change, within) in [(&phone.project, false, 360), (&other, true, 525_601)] {
@@ -247,7 +247,8 @@ async fn sim_swaps_affect_their_project_only() {
         assert_eq!((&check["no_sim_change"], &check["sim_change_within"]), (&json!(no_sim_change), &json!(within)));
     }
 
-    // Operator failures take precedence, and restored SIMs behave as before.
+    // A simulated failure of the operator takes precedence over a simulated SIM swap. After `/swap-back`, a SIM behaves
+    // as before the swap.
     phone.submit_form("/swap", &[("number", "+990123456799")]).await.assert(200);
     let failed = phone.create("sim_swap", "+990123456799").await;
     assert!(failed.contains("The check failed: mno_server_error."), "{failed}");
@@ -281,7 +282,7 @@ async fn disabled_project_creates_no_checks_and_explains_no_eligibility(world: W
         world.manage(Request::patch(&phone.project.path).json(&json!({"disabled": disabled}))).await.assert(200);
     };
     disable(true).await;
-    // Verifications come last, because their steps are checks of other products.
+    // Verifications come last: creating one also creates checks of other products, whose lists must be empty before.
     let products = ["reverse_sms", "secure_sna", "discovery", "sim_swap", "verification"];
     for product in products {
         let response = phone.browser.submit(&phone.page, &phone.page, &[("product", product), ("number", EVEN)]).await;

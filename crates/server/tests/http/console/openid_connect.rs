@@ -118,7 +118,7 @@ impl Provider {
         self.respond("/token", 200, body);
     }
 
-    /// Signs in with these claims.
+    /// Signs in with these claims in the ID token. Returns the response to the browser's return from the provider.
     async fn sign_in(&self, world: &World, browser: &mut Browser, next: &str, claims: Value) -> HttpResponse {
         let request = self.begin(browser, next).await;
         self.issue(&self.sign(&self.claims(world, &request, claims)));
@@ -175,7 +175,8 @@ async fn identity_signs_in_to_the_account_with_its_verified_address(database: Da
     browser.get(&workspace).await.assert(200);
     let account = browser.get("/console/account").await.assert(200);
     assert!(account.text().contains(&format!("linked to <span class=\"long\">{}</span>", provider.issuer())));
-    // Somebody else may have created the account with this address, and may know its password.
+    // Somebody else may have created the account with this address and know its password, so the first sign-in by
+    // OpenID Connect removes the password and ends the sessions.
     assert!(account.text().contains("This account has no password"));
     assert_eq!(location(&with_password.get(&workspace).await).split('?').next(), Some("/console/sign-in"));
     let fields = [("email", "jane@example.com"), ("password", PASSWORD)];
@@ -242,7 +243,7 @@ async fn roles_follow_claims(database: Database) {
         sign_in(&mut browser, groups.clone()).await;
         assert_eq!(statuses(&mut browser).await, expected, "{groups}");
     }
-    // Roles that come from an invitation stay.
+    // Roles granted by an invitation stay, whatever groups the provider reports.
     let (workspace, email) = (other.workspace_id.parse().unwrap(), "jane@example.com".parse().unwrap());
     let invited = world.node.engine.accounts.invite_member_as_operator(workspace, &email, Role::Viewer).await;
     let link = invited.unwrap().path;
@@ -270,7 +271,8 @@ async fn administrators_unlink_identities(database: Database) {
     admin.submit(ACCOUNTS, &unlink, &[]).await.assert(303);
     assert!(location(&browser.get("/console/account").await).starts_with("/console/sign-in"));
     assert!(!admin.get(ACCOUNTS).await.text().contains(&unlink));
-    // Another subject has the same address, for example after a change of the provider.
+    // The unlinked account can be linked to another subject with the same address, for example after a change of the
+    // provider.
     assert_eq!(location(&provider.sign_in(&world, &mut browser, "/console", jane("2")).await), "/console");
     provider.sign_in(&world, &mut Browser::new(&world), "/console", jane("1")).await.assert(403);
     // A disabled account cannot sign in.
@@ -511,7 +513,7 @@ async fn provider_that_fails_leaves_passwords_usable() {
         provider.respond(DISCOVERY, status, metadata);
         let failed = browser.get(START).await.assert(502);
         assert_well_formed(START, &failed);
-        // A failure is cached for a second.
+        // The failed discovery is cached for a second.
         world.advance(SignedDuration::from_secs(2));
     }
     Browser::admin(&world).await.get("/console").await.assert(200);
@@ -543,7 +545,8 @@ async fn provider_decides_on_second_factors(database: Database) {
     assert_eq!(location(&provider.sign_in(&world, &mut browser, &workspace, jane("1")).await), workspace);
     browser.get(&workspace).await.assert(200);
 
-    // The account also has a password, which requires a second factor.
+    // The account also gets a password. Sign-in by password requires a second factor, sign-in by OpenID Connect does
+    // not.
     let (accounts, operator) = (&world.node.engine.accounts, Administrator::operator());
     let account = accounts.account_id_by_email(&operator, &"jane@example.com".parse().unwrap()).await.unwrap();
     let link = accounts.create_password_reset_link(&operator, account).await.unwrap().path;

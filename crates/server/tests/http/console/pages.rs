@@ -54,7 +54,7 @@ fn console_routes_are_not_part_of_the_api() {
     }
 }
 
-/// Covers all routes, including future ones, except those for sign-in.
+/// Tests every route except those for sign-in, including routes that are added later.
 #[tokio::test]
 async fn all_pages_require_a_session() {
     let world = World::sqlite().await;
@@ -77,7 +77,7 @@ async fn all_pages_require_a_session() {
     }
 }
 
-/// Covers all routes, including future ones.
+/// Tests every route with a workspace, including those that are added later.
 #[tokio::test]
 async fn pages_of_other_workspaces_are_forbidden() {
     let world = World::sqlite().await;
@@ -93,7 +93,7 @@ async fn pages_of_other_workspaces_are_forbidden() {
     }
 }
 
-/// Covers all routes, including future ones.
+/// Tests every route with a workspace, including those that are added later.
 #[tokio::test]
 async fn viewers_cannot_submit_changes() {
     let world = World::sqlite().await;

@@ -164,7 +164,7 @@ async fn credentials_are_created_shown_once_and_deleted(world: World) {
         assert_well_formed(&page, &browser.submit(&page, &page, wrong).await.assert(400));
     }
 
-    // A secret that is not shown in time is lost.
+    // A secret that is not viewed within a minute is not shown any more.
     let late = browser.submit(&page, &page, &[]).await;
     world.advance(SignedDuration::from_secs(61));
     assert!(!browser.get(location(&late)).await.text().contains("rts_"));

@@ -1,4 +1,4 @@
-//! Tokens for the API reference.
+//! Access tokens for sandbox projects, which the page of the API reference requests.
 
 use ringtrue_domain::account::Role;
 use serde_json::{Value, json};

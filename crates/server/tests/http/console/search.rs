@@ -55,7 +55,7 @@ async fn checks_are_found_by_id_reference_request_and_number(world: World) {
     assert_well_formed(&page, &found);
     assert!(found.text().contains(&sms.id) && !found.text().contains("order 78"), "{}", found.text());
 
-    // Numbers are found by their hash, and not in URLs. SIM Swap checks contain no number.
+    // Numbers are found by their hash, and never appear in URLs. SIM Swap checks contain no number.
     let mut viewer = Browser::member(&world, &world.acme, Role::Developer).await;
     for number in [EVEN.to_owned(), EVEN.replace("+990", "+990 (12) "), EVEN.trim_start_matches('+').to_owned()] {
         let found = viewer.submit(&page, &page, &[("q", &number)]).await.assert(200);
@@ -101,7 +101,7 @@ async fn viewers_cannot_search_by_number(world: World) {
         refused.push(response.text());
     }
     assert!(refused.iter().all(|text| *text == refused[0] && !text.contains(&check.id)));
-    // Digits are searched only as references.
+    // For viewers, digits are searched as references only, not as numbers.
     let found = viewer.submit(&page, &page, &[("q", EVEN.trim_start_matches('+'))]).await.assert(200).text();
     assert!(found.contains("Only developers and owners") && !found.contains(&check.id), "{found}");
     let found = viewer.submit(&page, &page, &[("q", "1234567890")]).await.assert(200).text();

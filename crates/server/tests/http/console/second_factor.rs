@@ -158,7 +158,7 @@ async fn sign_in_asks_for_a_code(world: World) {
     let disable = "/console/account/second-factor/disable";
     let refused = here.submit("/console/account", disable, &[("code", "000000")]).await.assert(400);
     assert_well_formed("/console/account", &refused);
-    // The third failure within an hour delays the next attempt.
+    // Waits, because the third failure within an hour delays the next attempt.
     world.advance(SignedDuration::from_secs(1));
     let code = factor.code(&world, 0);
     let disabled = here.submit("/console/account", disable, &[("code", &code)]).await;
@@ -276,7 +276,7 @@ async fn replacing_takes_the_password_and_a_code(world: World) {
         let refused = here.submit(SETUP, SETUP, &fields).await.assert(400).text();
         assert!(refused.contains(error), "{refused}");
     }
-    // Failures delay the next attempt.
+    // Waits, because the failed attempts delay the next one.
     world.advance(SignedDuration::from_secs(30));
     let code = new.code(&world, 0);
     let current = old.code(&world, 0);

@@ -86,7 +86,7 @@ async fn failed_sign_ins_are_audited(world: World) {
         "{failed:?}"
     );
 
-    // The text is longer than any password can be.
+    // A sign-in with a text longer than any password is audited, too.
     sign_in(&mut Browser::new(&world), "root@example.com", &"x".repeat(2_000)).await.assert(401);
     assert_eq!(events(&mut admin).await.len(), 2);
     world.advance(SignedDuration::from_secs(61));
@@ -302,7 +302,7 @@ async fn form_without_a_valid_csrf_token_is_rejected() {
         .assert(400);
     browser.get("/console").await.assert(200);
 
-    // Forms without a session are bound to their browser as well.
+    // The forms of visitors without a session are bound to their browser as well.
     let fields = [("email", "root@example.com"), ("password", PASSWORD)];
     Browser::new(&world).post("/console/sign-in", &of_another, &fields).await.assert(403);
     assert_eq!(location(&other.post("/console/sign-in", &of_another, &fields).await), "/console");

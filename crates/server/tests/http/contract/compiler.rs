@@ -10,7 +10,7 @@ use super::{
     response::{Header, Response},
 };
 
-/// Base URI of the document.
+/// Base URI of the OpenAPI document, to which the references of its schemas are relative.
 const BASE_URI: &str = "ringtrue:/openapi.json";
 
 /// Builds validators whose references point into the document.

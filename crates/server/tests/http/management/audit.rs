@@ -1,4 +1,4 @@
-//! Tests the audit log, which lists the newest events first and contains no values.
+//! Tests the audit log, which lists the newest events first and names changed members without their values.
 
 use jiff::SignedDuration;
 use ringtrue_domain::tenancy::RateLimits;

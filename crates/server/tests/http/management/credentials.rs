@@ -98,7 +98,8 @@ async fn last_live_credential_of_a_workspace_stays(world: World) {
     let path = format!("{}/credentials", world.acme.path());
     let first = format!("{path}/{}", world.acme.client_id);
     world.manage(Request::delete(&first)).await.assert_problem(409, "last_credential");
-    // A credential with an expiry date counts until it expires. It can be deleted afterwards.
+    // An expired credential does not count as a valid one, so the first credential is still the last. The expired
+    // credential can be deleted.
     let end = world.node.engine.clock().now() + SignedDuration::from_secs(60);
     let created = create(&world, &path, &json!({"expires_at": end.to_string()})).await.assert(201).json();
     let short_lived = format!("{path}/{}", text(&created, "client_id"));
@@ -109,8 +110,8 @@ async fn last_live_credential_of_a_workspace_stays(world: World) {
     world.manage(Request::delete(&first)).await.assert_problem(409, "last_credential");
     world.manage(Request::delete(&short_lived)).await.assert(204);
 
-    // Credentials of projects do not count. The last credential of a project can be deleted, but not that of a
-    // workspace.
+    // Credentials of projects do not count as credentials of the workspace. Unlike a workspace, a project can lose its
+    // last credential.
     let project = world.project("Shop", json!({})).await;
     world.manage(Request::delete(&first)).await.assert_problem(409, "last_credential");
     world.manage(Request::delete(&format!("{}/credentials/{}", project.path, project.client_id))).await.assert(204);

@@ -67,7 +67,7 @@ async fn one_of_many_concurrent_conditional_changes_succeeds(world: World) {
     }
 }
 
-/// `last_used_at` does not affect the tag.
+/// `last_used_at` does not affect the `ETag`.
 async fn credentials_show_their_last_use(world: World) {
     let project = world.project("Shop", json!({})).await;
     let path = format!("{}/credentials/{}", project.path, project.client_id);

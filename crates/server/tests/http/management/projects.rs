@@ -280,7 +280,7 @@ async fn invalid_values_are_rejected(world: World) {
     create(&world, &json!({})).await.assert_problem(400, "bad_request");
     create(&world, &json!({"name": "New", "disabled": true})).await.assert_problem(400, "bad_request");
     patch(&world, &project.path, &json!({"disabled": "yes"})).await.assert_problem(400, "bad_request");
-    // Required members cannot be removed; on creation they have defaults.
+    // In a patch, `null` cannot remove required members. On creation, it selects their defaults.
     for member in ["mode", "disabled", "products"] {
         let response = patch(&world, &project.path, &json!({member: null})).await.assert_problem(400, "bad_request");
         assert!(response.detail().starts_with(&format!("`/{member}`: ")), "{}", response.detail());

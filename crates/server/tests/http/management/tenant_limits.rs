@@ -67,7 +67,7 @@ async fn active_credentials_of_an_owner_are_limited(world: World) {
     }
     let refused = browser.submit(&page, &page, &[]).await.assert(400).text();
     assert!(refused.contains("3 live credentials"), "{refused}");
-    // Expired credentials free capacity.
+    // Expired credentials do not count against the limit.
     world.advance(SignedDuration::from_hours(1));
     world.manage(Request::post(&format!("{}/credentials", project.path)).json(&json!({}))).await.assert(201);
 }

@@ -11,7 +11,7 @@ use crate::{
     world::{TestProject, World},
 };
 
-/// Inserts counters as checks do.
+/// Changes a usage counter, as checks do when their status changes.
 async fn count(
     world: &World,
     project: &TestProject,

@@ -124,7 +124,7 @@ async fn account_altered_by_sql_has_no_rights_until_it_is_reset(world: World) {
              drop table saved",
         );
     }
-    // The failed sign-ins no longer delay the next one.
+    // Waits until the failed sign-ins no longer delay the next one.
     world.advance(SignedDuration::from_hours(2));
     assert!(can_sign_in(&world, JANE).await);
 
@@ -253,7 +253,7 @@ async fn hash_key_is_replaced(world: World) {
     let after = hash_key().await;
     assert!(after.len() == 1 && after != before, "{after:?}");
 
-    // A server that starts afterwards.
+    // A server that starts after the hash key was replaced.
     let node = world.second_node().await;
     let (id, secret) = (&project.client_id, &project.client_secret);
     assert!(is_issued_after_restart(&world, id, secret).await, "client credentials stay valid");
@@ -302,13 +302,14 @@ async fn links_outlive_a_rotation_but_not_an_emergency(world: World) {
     visitor.get(&shown.path).await.assert(200);
 }
 
-/// Housekeeping seals the seed again, so the code is valid without the key that first sealed it.
+/// Housekeeping seals the seed of a second factor again with the current key, so its codes stay valid after the key
+/// that first sealed it is deleted.
 async fn second_factors_outlive_the_seal_key(world: World) {
     let mut jane = Browser::member_with_email(&world, &world.acme, JANE, Role::Viewer).await;
     let factor = crate::console::second_factor::set_up(&world, &mut jane).await;
     rotate(&world, KeyPurpose::Seal, true).await;
     world.node.engine.node.housekeep().await;
-    // A year later the old key is gone, and the next rotation deletes it.
+    // After 401 days, the next rotation deletes the key that first sealed the seed.
     world.advance(SignedDuration::from_hours(24 * 401));
     rotate(&world, KeyPurpose::Seal, true).await;
     rotate(&world, KeyPurpose::Link, true).await;

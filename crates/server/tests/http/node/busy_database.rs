@@ -1,5 +1,5 @@
-//! Tests a PostgreSQL that is reachable but does not serve: a held lock, an exhausted connection pool, a read-only
-//! database. Requests that need it fail in time, and all others are served.
+//! Tests a PostgreSQL server that is reachable but cannot process requests: a held lock, an exhausted connection pool,
+//! a read-only database. Requests that need the database fail in time, and all others are served.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ async fn lock_timeout_returns_503() {
 #[tokio::test]
 async fn exhausted_connection_pool_returns_503() {
     let database = Database::postgres().await;
-    // Blocked requests keep their connections for longer than others wait for one.
+    // With this timeout, blocked lists keep their connections for longer than other requests wait for one.
     let store = database.open_with(&StoreOptions { search_timeout: WAIT_LIMIT, ..StoreOptions::default() }).await;
     insert_keys(&*store).await;
     let world = World::on(database, store, |_| {}).await;
@@ -116,7 +116,7 @@ async fn reads_work_on_a_read_only_database() {
     world.database.set_read_only(true);
     let [read, list, create] = calls(&backend, &check.id);
     poll_until("the node is not ready", async || world.send(Request::get("/readyz")).await.status == 503).await;
-    // Closed connections are reopened.
+    // `set_read_only` has closed all connections. Reads succeed once the node has opened new ones.
     for request in [read, list] {
         poll_until("reads succeed", async || send_in_time(&world, request.clone()).await.status == 200).await;
     }

@@ -18,12 +18,12 @@ use tokio::sync::OnceCell;
 
 use crate::{database::Database, world::START_TIME};
 
-/// The master key of these keys.
+/// Returns the master key that seals the shared keys.
 pub fn master() -> MasterKey {
     MasterKey::from_base64(&BASE64_STANDARD.encode([7; 32])).expect("a master key")
 }
 
-/// Inserts the keys into an empty database.
+/// Inserts the shared keys into an empty database.
 pub async fn insert_keys(store: &dyn Store) {
     static KEYS: OnceCell<Vec<SealedKey>> = OnceCell::const_new();
     let keys = KEYS.get_or_init(|| async {

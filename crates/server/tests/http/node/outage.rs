@@ -115,7 +115,7 @@ async fn sim_swap_interrupted_by_an_outage_can_be_repeated() {
     world.send(number.bearer(&eligibility)).await.assert(200);
 
     proxy.set_state(ProxyState::Open);
-    // The key could not be released; its lease expires.
+    // The idempotency key could not be released during the outage, so its lease has to expire first.
     world.advance(SignedDuration::from_secs(61));
     poll_until("the create succeeds", async || world.send(create()).await.status == 201).await;
     assert_eq!(backend.list("").await.json()["page"]["total_elements"], 1, "rejected requests have no effect");

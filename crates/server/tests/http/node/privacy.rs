@@ -79,9 +79,9 @@ async fn no_secret_is_logged_or_stored(database: Database) {
 }
 
 struct Secrets {
-    /// Must not appear anywhere.
+    /// Secrets that must not appear in logs, metrics or the database.
     everywhere: Vec<String>,
-    /// Stored as a setting; must not appear anywhere else.
+    /// Secrets that the database stores as settings. They must not appear in logs or metrics.
     in_logs: Vec<String>,
 }
 
@@ -149,7 +149,7 @@ async fn use_every_secret(world: &World) -> Secrets {
     Secrets { everywhere: everywhere.into(), in_logs: vec![hook.to_owned(), basic_auth(id, secret)] }
 }
 
-/// Checks with all outcomes, and accepted and rejected callbacks. Returns all personal data involved.
+/// Creates checks with all outcomes, and accepts and rejects their callbacks. Returns all personal data involved.
 async fn verify_numbers(world: &World) -> Vec<String> {
     let backend = ReverseSmsClient::sandbox(world).await;
     let mut receiver = Receiver::start().await;
@@ -191,7 +191,7 @@ async fn verify_numbers(world: &World) -> Vec<String> {
     texts.chain(few).chain(found_by_trying).collect()
 }
 
-/// Devices with valid and invalid requests. Returns their tokens and numbers.
+/// Sends valid and invalid requests of devices. Returns their tokens and numbers.
 async fn send_device_requests(world: &World) -> Vec<String> {
     ScriptedOperator::of(world);
     let mut secrets: Vec<String> =
@@ -225,7 +225,7 @@ async fn send_device_requests(world: &World) -> Vec<String> {
     secrets
 }
 
-/// Visits of a hosted verification page, valid and invalid. Returns its token, codes and number.
+/// Visits a hosted verification page with valid and invalid requests. Returns its token, codes and number.
 async fn visit_verification_page(world: &World) -> Vec<String> {
     ScriptedOperator::of(world);
     let project = world.project("Verifies on a page", json!({})).await;
@@ -248,7 +248,7 @@ async fn visit_verification_page(world: &World) -> Vec<String> {
     vec![path.strip_prefix("/v/").unwrap().to_owned(), state.clone(), key.to_owned(), code, VERIFIED.to_owned()]
 }
 
-/// SIM Swap and eligibility requests, valid and invalid. Returns their numbers and addresses.
+/// Sends valid and invalid SIM Swap and eligibility requests. Returns their numbers and addresses.
 async fn send_subscriber_requests(world: &World) -> Vec<String> {
     ScriptedSimSwap::simulated(world);
     let backend = SimSwapClient::sandbox(world).await;
@@ -290,7 +290,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
-/// Encodings of a text: verbatim, without its prefix, in hex, and as hash bytes.
+/// Returns the forms in which a secret could be stored: verbatim, without its prefix, in hex, and as hash bytes.
 fn encodings(secret: &str) -> Vec<Vec<u8>> {
     let bare = secret.trim_start_matches("rts_");
     let texts = [secret.to_owned(), bare.to_owned(), hex(bare.as_bytes())].map(String::into_bytes);

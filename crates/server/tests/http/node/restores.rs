@@ -25,7 +25,7 @@ use crate::{
 };
 
 const BROKEN: &str = "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n";
-/// Longer than callbacks are retried, shorter than the lifetime of a token.
+/// Age of the backup. Longer than callbacks are retried, shorter than the lifetime of a token.
 const BACKUP_AGE: SignedDuration = SignedDuration::from_mins(20);
 
 async fn restored_database_revives_no_tokens_or_links(world: World) {
@@ -46,7 +46,8 @@ async fn restored_database_revives_no_tokens_or_links(world: World) {
     world.send(revoke).await.assert(200);
     world.advance(SignedDuration::from_secs(10));
     assert_eq!(receiver.next().await.header("x-service-callback-attempt"), "2");
-    // One for each of the ten seconds. The first node of the restored database sends one when it starts.
+    // Sends one heartbeat for each of the ten seconds. They raise the generation above that of the restored database,
+    // whose first node sends only one heartbeat at its start.
     for _ in 0..10 {
         world.node.engine.node.send_heartbeat().await.unwrap();
     }
@@ -68,7 +69,7 @@ async fn restored_database_revives_no_tokens_or_links(world: World) {
     .await
     .unwrap();
     assert_eq!(store.database_history().await.unwrap().rollback_detected_at, None);
-    // A SQLite file has no identity: a server must have recorded its generation.
+    // A SQLite file has no identity, so only the generation that a server has recorded reveals the restore.
     let has_identity = store.database_identity().await.unwrap().is_some();
     let recorded_generation = (!has_identity).then(|| world.node.engine.node.database_generation());
     engine.node.detect_rollback(recorded_generation).await.unwrap();

@@ -31,12 +31,12 @@ use crate::{
 
 const OTHER: &str = "+990123456702";
 const BROKEN: &str = "HTTP/1.1 500 Oops\r\nContent-Length: 6\r\n\r\nbroken";
-/// The default retention.
+/// Default retention of numbers.
 const RETENTION: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// Longer than the interval of housekeeping.
+/// Time to advance until housekeeping runs. Longer than its interval.
 const HOUSEKEEPING_PAUSE: Duration = Duration::from_secs(61);
 
-/// Stored data of a check.
+/// Data of a check that the database still contains. `number` is false once the number was erased.
 struct StoredCheck {
     number: bool,
     callback: Option<CallbackRecord>,
@@ -219,7 +219,7 @@ async fn callback_in_progress_is_erased_after_delivery(world: World) {
     assert!(!kept.has_body() && !kept.has_exchanges(), "callback data is erased");
 }
 
-/// Two open checks, one with a callback.
+/// Erases the number of two open checks, one of which has a callback.
 async fn open_check_is_erased_after_it_concludes(world: World) {
     let backend = ReverseSmsClient::sandbox(&world).await;
     let mut receiver = Receiver::start().await;
@@ -263,10 +263,10 @@ async fn open_check_is_erased_after_it_concludes(world: World) {
     assert!(receiver.is_quiet());
 }
 
-/// Whole days are deleted, on PostgreSQL whole months. Counters are kept.
+/// Checks are deleted by whole days, on PostgreSQL by whole months. Usage counters are kept.
 async fn checks_are_deleted_after_their_retention(world: World) {
     let day = SignedDuration::from_hours(24);
-    // The clock starts on the first of January.
+    // The clock starts on the first of January, so the first month has 31 days.
     let period = if world.database.address().starts_with("sqlite:") { day } else { day * 31 };
     let mut backend = ReverseSmsClient::sandbox(&world).await;
     let mut receiver = Receiver::start().await;

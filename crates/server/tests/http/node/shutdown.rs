@@ -34,7 +34,7 @@ async fn request_in_progress_finishes_before_shutdown(world: World) {
     shutdown.cancel();
     let ended = tokio::join!(
         async {
-            // Gives the node time to exit too early.
+            // A node that does not wait for the body would stop now.
             sleep(std::time::Duration::from_millis(50)).await;
             stream.write_all(&body.as_bytes()[5..]).await.unwrap();
             read_until_closed(&mut stream).await

@@ -136,7 +136,7 @@ async fn unauthenticated_management_calls_have_no_effect(world: World) {
 
 on_both_stores!(product_token_is_rejected_by_the_management_api, unauthenticated_management_calls_have_no_effect,);
 
-/// The resources as the owner sees them.
+/// Returns the resources of the workspace as its owner sees them.
 async fn state(world: &World) -> Vec<serde_json::Value> {
     let mut state = vec![];
     for list in ["projects", "credentials", "audit-events"] {

@@ -83,7 +83,7 @@ async fn credentials_may_be_percent_encoded_or_raw() {
     }
 }
 
-/// `client_secret_post`.
+/// The authentication method `client_secret_post` of OpenID Connect: credentials in the form instead of a header.
 async fn credentials_may_be_sent_in_the_form(world: World) {
     let project = world.project("Shop", json!({})).await;
     let (id, secret) = (project.client_id.as_str(), project.client_secret.as_str());
@@ -112,7 +112,7 @@ async fn credentials_may_be_sent_in_the_form(world: World) {
     let both = Request::post("/oauth2/token").basic(id, secret).form(&both);
     world.send(both).await.assert_problem(400, "invalid_request");
 
-    // Failed logins of both endpoints count together.
+    // Failed logins at the token and the revocation endpoint count together. There was one at each before.
     for guess in 2..12 {
         let response = token(id, "wrong", "sim_swap").await;
         assert_eq!(response.status, if guess < 10 { 401 } else { 429 });
@@ -208,7 +208,6 @@ on_both_stores!(
     client_ids_and_secrets_need_no_escaping,
 );
 
-/// A token request without credentials.
 fn token_request_without_credentials(_: &World) -> Request {
     Request::post("/oauth2/token").form(&[("grant_type", "client_credentials"), ("scope", "management")])
 }

@@ -228,7 +228,7 @@ async fn accept_header_selects_the_error_content_type() {
     assert_eq!(world.send(success).await.assert(200).header("content-type"), Some(JSON));
 }
 
-/// Includes requests that do not reach the endpoint.
+/// Covers requests that the middleware rejects before they reach the endpoint.
 #[tokio::test]
 async fn middleware_errors_have_the_oauth_format() {
     let world = World::sqlite().await;

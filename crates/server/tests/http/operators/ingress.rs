@@ -53,7 +53,7 @@ const SETTINGS: &str = r#"
     receivers = ["+447700900001"]
 "#;
 
-/// Sends a vendor's request. The response is not part of the OpenAPI document.
+/// Sends a vendor's request. The response is not validated, because it is not part of the OpenAPI document.
 async fn call(world: &World, request: Request) -> HttpResponse {
     client::send(world.node.ingress_address.expect("an ingress"), &request).await
 }
@@ -67,7 +67,7 @@ async fn status(backend: &ReverseSmsClient<'_>, check: &InvitedCheck) -> String 
     backend.get(&check.id).await.assert(200).json()["status"].as_str().unwrap().to_owned()
 }
 
-/// Metric value of a connector.
+/// Returns the number of a connector's inbound SMS with this outcome, from the metrics.
 async fn count(address: Option<SocketAddr>, connector: &str, outcome: &str) -> u64 {
     let metrics = client::send(address.expect("metrics"), &Request::get("/metrics")).await.assert(200).text();
     let series = format!("inbound_sms_total{{connector=\"{connector}\",outcome=\"{outcome}\"}} ");
@@ -93,7 +93,7 @@ async fn webhook_with_the_secret_concludes_a_check() {
     let put = Request { method: "PUT".to_owned(), ..kannel(&good, "447700900123", &check) };
     call(&world, put).await.assert(405);
     call(&world, Request::post(&good).body("text/plain", vec![b'x'; 64 * 1024 + 1])).await.assert(413);
-    // The response must be a success, because Kannel would retry the request forever.
+    // A request without an SMS gets a success as well, because Kannel would retry a rejected request forever.
     call(&world, Request::get(&good)).await.assert(200);
     assert_eq!(status(&backend, &check).await, "ACCEPTED");
 
@@ -135,7 +135,8 @@ async fn sms_concludes_only_the_check_of_its_number_and_only_once() {
 
 on_both_databases!(parts_with_references_of_different_widths_are_not_joined);
 
-/// The width of a reference is part of it: the parts of two SMS must not be joined.
+/// An 8-bit and a 16-bit concatenation reference with the same value belong to different SMS, whose parts must not be
+/// joined.
 async fn parts_with_references_of_different_widths_are_not_joined(database: Database) {
     let world = world_on(database, SETTINGS).await;
     let backend = live(&world, &["23410"]).await;

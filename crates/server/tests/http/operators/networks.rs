@@ -18,7 +18,7 @@ use crate::{
 pub const SECRET: &str = "jgk9TQ2HcV0-1bXn_e7Lw4Rz";
 pub const AUTH_TOKEN: &str = "hunter2";
 
-/// Three operators with different pools, all served by one webhook.
+/// Three operators with different receiver pools, all served by one webhook.
 pub const THREE: &str = r#"
     [networks.23410]
     name = "O2"
@@ -62,7 +62,7 @@ pub fn configured(settings: &str) -> Config {
     loaded.unwrap_or_else(|error| panic!("{error}")).config
 }
 
-/// A node with the networks, connectors and ingress of these settings.
+/// Starts a node with the networks, connectors and ingress of these settings.
 pub async fn world_with(settings: &str) -> World {
     world_on(Database::sqlite().await, settings).await
 }
@@ -77,7 +77,7 @@ pub async fn world_on(database: Database, settings: &str) -> World {
     .await
 }
 
-/// A live project with these networks allowed for Reverse SMS.
+/// Creates a live project that may use these networks for Reverse SMS.
 pub async fn live<'a>(world: &'a World, networks: &[&str]) -> ReverseSmsClient<'a> {
     let backend = ReverseSmsClient::new(world, json!({"mode": "live"})).await;
     allow(&backend, networks, "reverse_sms").await;
@@ -141,7 +141,8 @@ async fn receivers_are_taken_from_the_nearest_pool_in_turn() {
     assert_eq!(receiver(&backend, "+353851234567").await, "+12015550123", "default receiver");
 }
 
-/// One operator by SMPP with national numbers behind a webhook, and another by SMPP only.
+/// Settings with two networks on one SMPP connector. If its bind is lost, British numbers can use the receiver of a
+/// webhook, while Irish numbers have no other receiver.
 fn linked(smsc: &Smsc, more: &str) -> String {
     format!(
         r#"
@@ -186,7 +187,7 @@ async fn start_smsc() -> Smsc {
     Smsc::start(SmscConfig::default()).await.unwrap()
 }
 
-/// Distinct numbers of one operator.
+/// Returns a generator of distinct numbers with this prefix.
 fn numbers(prefix: &str) -> impl FnMut() -> String {
     let mut next = 0;
     move || {
@@ -238,7 +239,7 @@ async fn reload_adds_a_network_and_keeps_the_bind() {
     let check = backend.create(json!({"phone_number": "+447700900123"})).await;
     create(&backend, "+447702900123").await.assert_problem(400, "mno_not_supported");
 
-    // A dropped bind could not be restored.
+    // From now on the SMSC rejects binds, so that a reload that drops the bind would be noticed.
     smsc.set_refuse_binds(true);
     let added = "[networks.23415]\nname = \"Vodafone\"\ncountry = \"GB\"\nprefixes = [\"+447702\"]\n";
     world.node.reload(Ok(configured(&format!("{settings}\n{added}")))).await;

@@ -15,7 +15,7 @@ use crate::{
     world::World,
 };
 
-/// Number whose prefix belongs to O2.
+/// Number with a prefix of O2 that was ported to EE.
 const PORTED: &str = "+447700900124";
 const ABSENT: &str = "+447700900125";
 const OTHER: &str = "+447700900126";
@@ -52,7 +52,7 @@ const DEPLOYMENT: &str = r#"
     ]
 "#;
 
-/// A path to a file with a secret.
+/// Writes a secret to a private file, and returns its path.
 fn secret(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
     fs::write(&path, text).unwrap();
@@ -64,7 +64,7 @@ async fn eligibility(world: &World, token: &str, number: &str) -> HttpResponse {
     world.send(Request::get(&format!("/v1/eligibility/phone-numbers/{number}")).bearer(token)).await
 }
 
-/// The network and the available products.
+/// Returns the network and the available products of a number.
 async fn network_and_products(world: &World, token: &str, number: &str) -> (String, Vec<String>) {
     let response = eligibility(world, token, number).await.assert(200).json();
     let products = response["products"].as_array().unwrap().iter();

@@ -104,7 +104,7 @@ async fn check_is_visible_to_its_project_only(world: World) {
 
 const LIVE_NUMBER: &str = "+447700900122";
 
-/// A live project on a network that supports every product.
+/// Creates a live project on a network that supports Reverse SMS and Secure SNA.
 async fn live(world: &World) -> TestProject {
     let networks = world.node.engine.networks();
     let id: NetworkId = "23410".parse().unwrap();
@@ -153,7 +153,7 @@ async fn creates_per_number_are_limited_in_live_projects(world: World) {
     create(silent, LIVE_NUMBER).await.assert_problem(429, "too_many_requests");
 }
 
-/// A method whose limit is reached is left out.
+/// A verification leaves out the methods whose limit for the number is reached.
 async fn verifications_per_number_are_limited_by_method(world: World) {
     let project = live(&world).await;
     let token = world.token(&project.client_id, &project.client_secret, "verification").await;
@@ -278,7 +278,7 @@ async fn pages_have_the_requested_size(world: World) {
         let (client_id, client_secret) = (&backend.project.client_id, &backend.project.client_secret);
         backend.token = world.token(client_id, client_secret, "reverse_sms").await;
         ids.push(backend.create(json!({"phone_number": format!("+9901234500{index:02}")})).await.id);
-        // Spread over several hours, as counters are hourly.
+        // The checks are spread over several hours, because lists take their totals from hourly counters.
         world.advance(SignedDuration::from_mins(17));
     }
     ids.reverse();

@@ -25,7 +25,7 @@ use crate::{
 
 const ALL: [&str; 4] = ["secure_sna", "sim_swap", "reverse_sms", "discovery"];
 
-/// A project with the eligibility scope.
+/// Client of the Eligibility API: a project and its access token.
 struct EligibilityClient<'a> {
     world: &'a World,
     project: TestProject,
@@ -196,7 +196,7 @@ async fn invalid_numbers_and_addresses_are_rejected() {
         ] {
             backend.address(address).await.assert_problem(400, "ip_invalid");
         }
-        // Ambiguous paths are not found.
+        // Paths that proxies may read differently return 404.
         for path in ["1.2.3.4/24", "1.2.3.4;x=y", "..", "%2e%2e", ""] {
             backend.address(path).await.assert_problem(404, "not_found");
         }
@@ -260,7 +260,7 @@ const O2_NUMBER: &str = "+447700900123";
 const VODAFONE_NUMBER: &str = "+447702900123";
 /// Number with a prefix of O2 that was ported to Vodafone.
 const PORTED_NUMBER: &str = "+447700900124";
-/// Number on a brand of O2.
+/// Number on a brand of O2 that has its own network id.
 const BRAND_NUMBER: &str = "+447700900125";
 const UNASSIGNED_NUMBER: &str = "+447700900126";
 /// Number on an operator that is not configured.

@@ -62,7 +62,7 @@ async fn project_goes_live_once_with_new_credentials(world: World) {
     assert_eq!((&now["mode"], &now["name"]), (&json!("live"), &json!("Shop")));
 }
 
-/// Networks and receivers are missing at first, then a delivered callback, then nothing.
+/// At first, networks and receivers are missing, then a delivered callback, then nothing.
 async fn going_live_requires_networks_receivers_and_a_delivered_callback(database: Database) {
     let world = networks::world_on(database, networks::THREE).await;
     let mut receiver = Receiver::start().await;
@@ -92,7 +92,7 @@ async fn going_live_requires_networks_receivers_and_a_delivered_callback(databas
     let detail = missing(&live).await;
     assert!(detail.contains("SIM Swap has no working connector for O2, Vodafone, Meteor"), "{detail}");
     assert!(!detail.contains("Reverse SMS"), "{detail}");
-    // A patch can provide what is missing.
+    // A patch can go live and fix what is missing in the same request, here by removing SIM Swap.
     let detail = missing(&json!({"mode": "live", "products": ["reverse_sms"]})).await;
     assert!(detail.contains("no callback") && !detail.contains("SIM Swap"), "{detail}");
     assert_eq!(world.manage(Request::get(&project.path)).await.json()["mode"], "sandbox");

@@ -83,7 +83,7 @@ async fn one_of_many_concurrent_requests_creates_the_resource(world: World) {
     let project = world.project("Shop", json!({})).await;
     let tokens = Tokens::of(&world, &project).await;
     let ids = Ids::of(&world.acme, &project);
-    // The project name is taken after the first round.
+    // Projects are left out: after the first round, their name is taken.
     let routes = || routes::creates().filter(|route| !route.template.ends_with("/projects"));
     for (round, route) in (0..3).flat_map(|round| routes().map(move |route| (round, route))) {
         let key = format!("round-{round}-{}", route.template.len());
@@ -108,7 +108,7 @@ async fn one_of_many_concurrent_requests_creates_the_resource(world: World) {
         let others = match route.scope() {
             // Credentials that existed before.
             "management" => 1,
-            // First steps of the verifications.
+            // Checks that the verifications created as their first steps.
             "secure_sna" => 3,
             _ => 0,
         };
@@ -168,7 +168,7 @@ async fn unauthorized_management_requests_use_no_keys(world: World) {
     }
 }
 
-/// Keys of another workspace are independent.
+/// Two workspaces can use the same key independently.
 async fn unauthorized_product_requests_use_no_keys(world: World) {
     ScriptedSimSwap::simulated(&world);
     let project = world.project("Shop", json!({})).await;
@@ -184,7 +184,7 @@ async fn unauthorized_product_requests_use_no_keys(world: World) {
         if route.scope() == "sim_swap" {
             continue;
         }
-        // The owner uses this key last, after the other project used its own key of that name.
+        // The other project must not resend this callback. Its rejected requests do not use up the key for the owner.
         let id = created_id(&own.json()).to_owned();
         let resend = Request::post(&format!("{}/{id}/callback-resends", route.template));
         let key = format!("resend-{}", route.scope());
@@ -258,7 +258,7 @@ async fn idempotency_keys_have_1_to_255_visible_characters() {
         }
         let twice = request.clone().header("Idempotency-Key", "a").header("Idempotency-Key", "b");
         world.send(twice).await.assert_problem(400, "bad_request");
-        // A name can be taken once.
+        // Projects are left out: their name can be taken only once.
         if route.template.ends_with("/projects") {
             continue;
         }

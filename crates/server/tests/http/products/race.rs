@@ -38,7 +38,7 @@ fn sms(backend: &ReverseSmsClient<'_>, from: &str, check: &InvitedCheck) -> Inbo
     }
 }
 
-/// Simulated SMS never conclude live checks, even with the code.
+/// Codes are bound to the mode: an SMS from a real operator does not conclude a sandbox check.
 async fn code_of_the_other_mode_matches_nothing(world: World) {
     let backend = ReverseSmsClient::sandbox(&world).await;
     let check = backend.create(json!({"phone_number": EVEN})).await;
@@ -55,7 +55,7 @@ async fn wait_for_results(nodes: [&RunningNode; 2]) {
     }
 }
 
-/// A complete check on each node ensures that no earlier callback is still on its way.
+/// Asserts that the next callback is that of a later check, so no earlier one is still on its way.
 async fn no_further_callback_arrives(backend: &ReverseSmsClient<'_>, second: &RunningNode, receiver: &mut Receiver) {
     wait_for_results([&backend.world.node, second]).await;
     let last = backend.create(json!({"phone_number": "+990123456798", "callback_url": receiver.url("/last")})).await;
@@ -104,7 +104,7 @@ async fn one_of_many_concurrent_sms_concludes_the_check(world: World) {
     no_further_callback_arrives(&backend, &second, &mut receiver).await;
 }
 
-/// An SMS of the last millisecond is processed while other requests observe the expiry.
+/// An SMS received in the last millisecond before the expiry is processed while other requests observe the expiry.
 async fn sms_and_expiry_race(world: World) {
     let second = world.second_node().await;
     let backend = ReverseSmsClient::new(&world, json!({"configuration": {"reverse_sms": {"ttl": 60}}})).await;
@@ -141,7 +141,7 @@ async fn sms_and_expiry_race(world: World) {
     assert!(receiver.is_quiet());
 }
 
-/// Tests the same race through the public interfaces.
+/// Tests the race of SMS and expiry through the public interfaces.
 async fn expired_status_is_never_revised(world: World) {
     let second = world.second_node().await;
     let backend = ReverseSmsClient::new(&world, json!({"configuration": {"reverse_sms": {"ttl": 60}}})).await;

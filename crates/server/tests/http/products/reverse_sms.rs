@@ -15,7 +15,7 @@ pub const CHECKS: &str = "/v1/number-verification/reverse-sms-checks";
 pub const EVEN: &str = "+990123456700";
 pub const ODD: &str = "+990123456701";
 
-/// A project with the Reverse SMS scope.
+/// Client of Reverse SMS: a project and its access token.
 pub struct ReverseSmsClient<'a> {
     pub world: &'a World,
     pub project: TestProject,
@@ -43,7 +43,7 @@ impl<'a> ReverseSmsClient<'a> {
         ReverseSmsClient { world, project, token }
     }
 
-    /// A project of another workspace.
+    /// Creates a project in another workspace.
     pub async fn of_another_workspace(world: &'a World) -> Self {
         let other = world.another_tenant().await;
         ReverseSmsClient::of_tenant(world, &other, "Other project").await
@@ -157,7 +157,7 @@ async fn last_digits_of_sandbox_numbers_select_the_outcome(world: World) {
         ("+990123456795", "COMPLETED", json!(false)),
         ("+990123456796", "COMPLETED", json!(true)),
         ("+990123456799", "ERROR", Value::Null),
-        // All numbers of a sandbox project are simulated.
+        // In a sandbox project, checks of real numbers are simulated, too.
         ("+447700900120", "COMPLETED", json!(true)),
     ] {
         let check = backend.create(json!({"phone_number": number})).await;
@@ -197,7 +197,7 @@ async fn check_expires_exactly_at_its_ttl(world: World) {
     assert_eq!((&callback["status"], &callback["error_code"]), (&json!("EXPIRED"), &json!("check_expired")));
     assert_eq!(callback["updated_at"], expired["updated_at"]);
 
-    // After expiry.
+    // An SMS after the expiry changes nothing.
     backend.text(EVEN, &check.receiver, &check.body).await;
     assert_eq!(backend.get(&check.id).await.json(), expired);
     assert!(receiver.is_quiet());
@@ -245,7 +245,7 @@ async fn duplicate_sms_conclude_once_with_one_callback(world: World) {
     futures_util::future::join_all((0..10).map(|_| backend.text_with(sms.clone()))).await;
     assert_eq!(backend.expect_status(&check.id, "COMPLETED").await["match"], true);
     receiver.next().await;
-    // A complete check ensures that no earlier callback is still on its way.
+    // The callback of a later check is the next to arrive, so no duplicate is still on its way.
     let next = backend.create(json!({"phone_number": "+990123456702", "callback_url": receiver.url("/next")})).await;
     backend.text("+990123456702", &next.receiver, &next.body).await;
     assert_eq!(receiver.next().await.target, "/next");
@@ -279,7 +279,7 @@ async fn sender_that_cannot_be_attributed_ends_the_check(world: World) {
         ("+990123456724", json!({"from": "80123"})),
         ("+990123456726", json!({"from": "+990123456726", "faults": {"spoofed_from": "BANK"}})),
         ("+990123456728", json!({"from": "+990123456728", "faults": {"spoofed_from": ""}})),
-        // Odd numbers never match, not even with the right sender.
+        // An odd number, which would otherwise end with a mismatch, ends with the same error.
         ("+990123456729", json!({"from": "112"})),
     ] {
         let check = backend.create(json!({"phone_number": number})).await;
@@ -325,7 +325,7 @@ async fn project_settings_apply_to_checks(world: World) {
     assert_eq!(receiver.next().await.target, "/project");
 }
 
-/// A sandbox project of another workspace that knows everything about the check.
+/// Other sandbox projects send SMS with the receiver and the code of a check, without effect on it.
 async fn simulated_sms_reach_only_checks_of_their_project(world: World) {
     let ours = ReverseSmsClient::sandbox(&world).await;
     let other_tenant = ReverseSmsClient::of_another_workspace(&world).await;

@@ -18,7 +18,7 @@ use tokio::{
 
 use crate::world::World;
 
-/// Responds according to the last digits of numbers.
+/// Operator that responds according to the last digits of a number.
 #[derive(Debug)]
 pub struct ScriptedSimSwap {
     request_count: watch::Sender<usize>,
@@ -62,7 +62,6 @@ impl ScriptedSimSwap {
         assert!(received, "the operator is not queried");
     }
 
-    /// Stops responding.
     pub fn stop_responding(&self) {
         self.responses.forget_permits(Semaphore::MAX_PERMITS);
     }

@@ -18,7 +18,7 @@ pub const CHECKS: &str = "/v1/sim-swap-checks";
 const EVEN: &str = "+990123456700";
 const ODD: &str = "+990123456701";
 
-/// A project with the SIM Swap scope.
+/// Client of SIM Swap: a project and its access token.
 pub struct SimSwapClient<'a> {
     pub world: &'a World,
     pub project: TestProject,
@@ -101,7 +101,7 @@ async fn last_digits_of_sandbox_numbers_select_the_outcome(world: World) {
         ("+990123456798", json!(true), Value::Null, Value::Null),
         ("+990123456796", json!(true), json!(525_601), Value::Null),
         ("+990123456795", Value::Null, Value::Null, json!("mno_timeout")),
-        // All numbers of a sandbox project are simulated.
+        // In a sandbox project, checks of real numbers are simulated, too.
         ("+447700900121", json!(false), json!(1440), Value::Null),
     ] {
         let created = backend.create(number).await.assert(201).json();

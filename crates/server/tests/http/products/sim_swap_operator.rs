@@ -14,7 +14,7 @@ use crate::{
 async fn last_digits_select_the_sandbox_operator_response() {
     let world = World::sqlite().await;
     let backend = SimSwapClient::sandbox(&world).await;
-    // Often enough to open a circuit breaker, if these failures counted.
+    // Six rounds would open a circuit breaker if these simulated failures counted.
     for round in 0..6 {
         for (suffix, no_change, within, error) in [
             ("00", json!(true), json!(525_601), Value::Null),
@@ -98,6 +98,6 @@ async fn configured_operator_is_queried_for_its_networks() {
         }
     }
     assert_eq!(operator.request_count(Endpoint::Token), 1, "one token is used for all requests");
-    // Its connector does not support SIM Swap.
+    // This number is on Vodafone, whose connector does not support SIM Swap.
     backend.create("+447702900124").await.assert_problem(400, "mno_not_supported");
 }

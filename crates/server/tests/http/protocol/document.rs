@@ -59,7 +59,7 @@ fn walk<'d>(node: &'d Value, path: &mut Vec<&'d str>, visit: &mut impl FnMut(&[&
     }
 }
 
-/// Values of every `$ref` in a node, and in what they refer to.
+/// Collects the values of every `$ref` in a node, and in the nodes to which they refer.
 fn follow_references<'d>(root: &'d Value, node: &'d Value, found: &mut BTreeSet<&'d str>) {
     let mut named = vec![];
     walk(node, &mut vec![], &mut |path, member| {
@@ -72,7 +72,8 @@ fn follow_references<'d>(root: &'d Value, node: &'d Value, found: &mut BTreeSet<
     }
 }
 
-/// What a client sends, or receives (responses and callbacks), with what it refers to.
+/// Returns the bodies that a client sends, or those that it receives (responses and callbacks), and everything to which
+/// they refer, by JSON pointer.
 fn bodies(root: &Value, is_received: bool) -> Vec<(String, &Value)> {
     let mut direct = vec![];
     walk(&root["paths"], &mut vec![], &mut |path, node| {
@@ -93,7 +94,7 @@ fn bodies(root: &Value, is_received: bool) -> Vec<(String, &Value)> {
     direct.into_iter().chain(named).collect()
 }
 
-/// Clients generated from the document must accept error codes that a later release adds.
+/// Clients generated from the document must accept values that a later release adds, such as error codes.
 #[test]
 fn extensible_sets_in_responses_are_not_enums() {
     const EXTENSIBLE: [&str; 13] = [

@@ -13,7 +13,7 @@ use crate::{
 const HIDDEN: &str = "GET /livez HTTP/1.1\r\nHost: x\r\nX-Request-Id: hidden\r\nConnection: close\r\n\r\n";
 const FORM: &str = "Content-Type: application/x-www-form-urlencoded\r\n";
 
-/// Sends a request followed by another one. Only the first gets a response.
+/// Sends a request followed by [`HIDDEN`]. Asserts that only the first gets a response, and returns it.
 async fn first_only(world: &World, bytes: &[u8]) -> HttpResponse {
     let bytes = [bytes, HIDDEN.as_bytes()].concat();
     let response = client::send_raw(world.node.address, &bytes).await;
@@ -133,7 +133,7 @@ on_both_stores!(
     content_length_with_chunked_closes_the_connection,
 );
 
-/// Parser errors get the same response format.
+/// Requests that hyper cannot parse get a problem in the same format.
 #[tokio::test]
 async fn unparsable_request_gets_a_problem() {
     let world = World::sqlite().await;
@@ -151,7 +151,7 @@ async fn unparsable_request_gets_a_problem() {
     ] {
         assert_refused(&first_only(&world, bytes).await, 400, "bad_request", case);
     }
-    // Also after a valid request on the same connection.
+    // An invalid request after a valid one on the same connection gets a problem, too.
     let good = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n";
     let responses =
         client::send_raw(world.node.address, format!("{good}GET /livez HTTP/1.1\r\n:\r\n\r\n").as_bytes()).await;

@@ -58,7 +58,7 @@ async fn metrics_use_routes_as_labels() {
     }
 }
 
-/// Checks created and concluded, and calls to operators.
+/// Covers the metrics of created and concluded checks, and of calls to operators.
 #[tokio::test]
 async fn metrics_count_checks_by_product() {
     let world = World::sqlite().await;

@@ -10,7 +10,7 @@ use crate::{
     world::{CONTRACT, World},
 };
 
-/// Documents that are not a single JSON object, with their errors.
+/// Returns documents that are not a single JSON object, with their errors.
 fn broken() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let deep = |open: &str, close: &str| (open.repeat(2_500) + &close.repeat(2_500)).into_bytes();
     let utf_16: Vec<u8> = r#"{"name":"x"}"#.encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -81,7 +81,7 @@ async fn invalid_documents_are_rejected_everywhere(world: World) {
     }
 }
 
-/// A valid document with one unknown member at any depth.
+/// Adds one unknown member, at any depth, to a valid document.
 #[tokio::test]
 async fn unknown_member_is_rejected_with_its_pointer() {
     let world = World::sqlite().await;
@@ -120,9 +120,9 @@ async fn mistyped_values_are_rejected_with_their_pointer(world: World) {
         json!({"": null}),
         json!({"reverse_sms": 1}),
     ];
-    // The other project gets all changes and is finally disabled.
+    // Checks use a project of their own, because the requests that change the first project finally disable it.
     let tokens = Tokens::of(&world, &world.project("Checks", json!({})).await).await;
-    // Unique numbers and names avoid unrelated limits.
+    // Each request has its own number and name, to avoid unrelated limits.
     let mut others = 0;
     for route in routes::with_body() {
         let members = members_of(route);
@@ -155,7 +155,7 @@ async fn mistyped_values_are_rejected_with_their_pointer(world: World) {
     }
 }
 
-/// Many serializers write `null` for unset members. In a merge patch it removes.
+/// Many serializers write `null` for unset members. In a merge patch, `null` removes the member instead.
 async fn null_counts_as_absent_for_optional_members(world: World) {
     ScriptedSimSwap::simulated(&world);
     let project = world.project("Shop", json!({})).await;
@@ -243,7 +243,7 @@ on_both_stores!(
     null_counts_as_absent_for_optional_members,
 );
 
-/// Documented members of a route's body.
+/// Returns the documented members of a route's body.
 fn members_of(route: Route) -> Vec<String> {
     let schema = CONTRACT.request_schema(route.method, route.template).expect("a body is documented");
     schema["properties"].as_object().into_iter().flatten().map(|(name, _): (&String, &Value)| name.clone()).collect()

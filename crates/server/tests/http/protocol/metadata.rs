@@ -73,7 +73,8 @@ async fn callback_keys_are_published_with_their_thumbprint(world: World) {
     }
 }
 
-/// Endpoints cache keys for an hour: a new key is published a day before its use, an old one a day after.
+/// Receivers of callbacks cache keys for an hour. A new key is therefore published a day before its first use, and an
+/// old one for a day after its last.
 async fn rotation_publishes_the_next_key_beside_the_old_one(world: World) {
     let old = key_ids(&world).await;
     rotate(&world, KeyPurpose::SandboxCallback, false).await;

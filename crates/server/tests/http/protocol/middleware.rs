@@ -158,7 +158,7 @@ async fn ambiguous_paths_return_404() {
     }
 }
 
-/// Rejected as a parameter after authentication.
+/// Invalid bytes in a path are rejected as an invalid parameter, after authentication.
 async fn invalid_bytes_in_path_parameters_return_400(world: World) {
     let project = world.project("Shop", json!({})).await;
     let manager = world.management_token().await;

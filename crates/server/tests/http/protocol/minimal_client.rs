@@ -25,7 +25,7 @@ use crate::{
 const MAX_REDIRECTS: usize = 10;
 const READ: usize = 64 * 1024;
 
-/// The parts of a response that such a client understands.
+/// The parts of a response that a minimal client understands.
 struct Reply {
     status: u16,
     location: Option<String>,
@@ -34,7 +34,7 @@ struct Reply {
     body: String,
 }
 
-/// Follows redirects with cookies.
+/// HTTP client that follows redirects and keeps cookies.
 #[derive(Default)]
 struct MinimalClient {
     cookies: BTreeMap<(String, String), String>,
@@ -42,7 +42,7 @@ struct MinimalClient {
 }
 
 impl MinimalClient {
-    /// The JSON body at the end of the chain.
+    /// Follows redirects, and returns the JSON body at their end.
     async fn follow(&mut self, url: &str) -> Value {
         let reply = self.follow_redirects(url).await;
         assert_eq!(reply.content_type.as_deref(), Some("application/json"), "{}", reply.body);
@@ -121,7 +121,7 @@ async fn read(stream: &mut TcpStream) -> Reply {
     }
 }
 
-/// An operator in two steps: the first sets a cookie, the second requires it.
+/// Starts an operator with two redirects: the first sets a cookie, the second requires it.
 #[expect(clippy::disallowed_methods, reason = "the task ends with the test")]
 async fn operator(back_to: String) -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -164,7 +164,7 @@ async fn minimal_client_completes_the_redirect_chain() {
         let proof = if path == SECURE_SNA { json!(true) } else { json!("+99000000010") };
         assert_eq!(redeemed[if path == SECURE_SNA { "match" } else { "phone_number" }], proof);
 
-        // Errors are understood as well.
+        // The client also understands errors.
         let mut client = MinimalClient::default();
         let elsewhere = silent.create(json!({"device_ip": "198.51.100.7"})).await;
         let reply = client.get(&format!("{base}{}", elsewhere.target)).await;
@@ -175,7 +175,7 @@ async fn minimal_client_completes_the_redirect_chain() {
     task.abort();
 }
 
-/// The sandbox operator, used through its connector.
+/// Uses the sandbox operator through the regular connector.
 #[tokio::test]
 async fn last_digits_of_sandbox_sims_select_the_outcome() {
     let world = World::sqlite().await;
@@ -205,7 +205,7 @@ async fn last_digits_of_sandbox_sims_select_the_outcome() {
         let check = silent.create(claim).await;
         let mut client = MinimalClient::default();
         let reply = client.follow_redirects(&format!("{base}{}{sim}", check.target)).await;
-        // An operator that never answers would keep a program waiting.
+        // If the simulated operator never answers, programs get a 503 at once, and only browsers are kept waiting.
         let status = if expected["status"] == "EXPIRED" { 503 } else { 200 };
         assert_eq!(reply.status, status, "{name}: {}", reply.body);
         if expected["status"] == "EXPIRED" {

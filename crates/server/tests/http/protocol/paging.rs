@@ -10,7 +10,7 @@ use crate::{
     world::World,
 };
 
-/// Routes that return a page.
+/// Returns the paths of the lists that have pages.
 async fn lists(world: &World) -> Vec<String> {
     let project = world.project("Shop", json!({})).await;
     let ids = Ids::of(&world.acme, &project);

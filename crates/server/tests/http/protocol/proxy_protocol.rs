@@ -23,14 +23,15 @@ const PROXY: &str = "127.0.0.1";
 const UNTRUSTED: &str = "127.0.0.2";
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// One wrong secret per minute, client and address: a second one distinguishes addresses.
+/// Permits one wrong secret per minute, client and address, so that a second one reveals whether two requests count for
+/// the same address.
 fn behind_a_proxy(config: &mut Config) {
     config.http.trusted_proxies = vec!["127.0.0.1/32".parse().unwrap(), "192.0.2.0/24".parse().unwrap()];
     config.http.proxy_protocol = true;
     config.rate_limits.failed_logins = 1;
 }
 
-/// The header of a proxy for a client.
+/// Builds the PROXY protocol header for a client.
 fn proxied(client: &str) -> Vec<u8> {
     match client.parse().unwrap() {
         std::net::IpAddr::V4(client) => {
@@ -52,21 +53,21 @@ pub async fn connect(from: &str, to: SocketAddr) -> TcpStream {
     socket.connect(to).await.unwrap()
 }
 
-/// The status of the response, or `None` if the connection is closed without one.
+/// Returns the status of the response, or `None` if the connection is closed without one.
 async fn status_of(world: &World, from: &str, bytes: &[u8]) -> Option<u16> {
     let mut stream = connect(from, world.node.address).await;
-    // The server may close while we write.
+    // Errors are ignored, because the server may close the connection while the client writes.
     let _ = stream.write_all(bytes).await;
     let response = read_until_closed(&mut stream).await;
     try_parse(&response).map(|response| response.status)
 }
 
-/// The status of a request that is sent after `header`.
+/// Returns the status of a request that is sent after `header`.
 async fn send(world: &World, from: &str, header: &[u8], request: &Request) -> Option<u16> {
     status_of(world, from, &[header, &request.bytes(world.node.address)].concat()).await
 }
 
-/// 401 for the first failed login of this address, 429 for later ones.
+/// Returns 401 for the first failed login of an address, and 429 for later ones.
 async fn failed_login_status(world: &World, from: &str, header: &[u8]) -> Option<u16> {
     send(world, from, header, &token_request(&world.acme.client_id, "wrong", "management")).await
 }
@@ -96,7 +97,7 @@ async fn forwarded_for_of_a_proxied_client_is_ignored() {
         Some(429),
         "the forwarded address is ignored"
     );
-    // Another trusted proxy in between is accepted.
+    // If the PROXY header names another trusted proxy, the client's address comes from `X-Forwarded-For`.
     let inner = proxied("192.0.2.1");
     assert_eq!(send(&world, PROXY, &inner, &forwarded("203.0.113.9")).await, Some(401));
     assert_eq!(send(&world, PROXY, &inner, &forwarded("203.0.113.10")).await, Some(401));
@@ -195,7 +196,7 @@ async fn proxy_header_precedes_tls() {
     }
 }
 
-/// The status of the response over TLS, or `None`.
+/// Returns the status of the response over TLS, or `None` if the connection is closed without one.
 async fn status_over_tls(stream: TcpStream, trusted: &CertificateDer<'static>, bytes: &[u8]) -> Option<u16> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.clone()).unwrap();

@@ -29,7 +29,7 @@ async fn random_requests_get_documented_responses() {
     let project = world.project("Shop", json!({})).await;
     let credentials = format!("{}/credentials", world.acme.path());
     let spare = world.manage(Request::post(&credentials).json(&json!({}))).await.assert(201).json();
-    // Not the calling credential, which may be deleted.
+    // Uses another credential than the caller's, because a random request may delete it.
     let workspace_client = spare["client_id"].as_str().unwrap().to_owned();
     let ids = Ids { workspace_client, ..Ids::of(&world.acme, &project) };
     let token = world.management_token().await;
@@ -49,7 +49,7 @@ async fn random_requests_get_documented_responses() {
 /// Bytes that may or may not be HTTP.
 #[tokio::test]
 async fn random_bytes_do_not_break_the_server() {
-    // Incomplete requests time out.
+    // The timeouts are short, because incomplete requests have to time out.
     let world = World::configured(|config| {
         config.http.header_timeout = Duration::from_millis(300);
         config.http.body_timeout = Duration::from_millis(300);
@@ -91,7 +91,7 @@ enum Authorization {
 }
 
 impl RandomRequest {
-    /// A known path with some parameters replaced, or an unknown path.
+    /// Builds a request to a known path with some parameters replaced, or to an unknown path.
     fn build(&self, ids: &Ids, token: &str) -> Request {
         let twice_as_often = routes::with_body().chain(routes::with_body());
         let routes: Vec<Route> = routes::all().into_iter().chain(twice_as_often).collect();
@@ -111,7 +111,7 @@ impl RandomRequest {
             many => format!("/{}", many.join("/")),
         };
         let query = self.query.as_ref().map(|query| format!("?{query}")).unwrap_or_default();
-        // Ambiguous paths are not found, whatever the method.
+        // Paths with random segments keep the route's method, because ambiguous ones return 404 whatever the method.
         let method = self.method.filter(|_| self.segments.is_empty()).unwrap_or(route.method);
         let mut request = Request::new(method, &format!("{path}{query}"));
         request = match &self.authorization {
@@ -158,7 +158,7 @@ fn any_request() -> impl Strategy<Value = RandomRequest> {
         })
 }
 
-/// Characters allowed in a request line.
+/// Generates a path segment of characters that are allowed in a request line.
 fn segment() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-zA-Z0-9._~!$&'()*+,:@-]{1,40}",

@@ -300,7 +300,7 @@ async fn stopped_node_releases_its_share(world: World) {
     for node in [&world.node, &second, &world.node] {
         node.engine.node.send_heartbeat().await.unwrap();
     }
-    // Both exceed their share and learn of each other.
+    // Both nodes exceed their share, and learn of each other's load by the next heartbeats.
     assert!(admitted().await > 0 && others().await > 0);
     world.advance(SignedDuration::from_secs(1));
     for node in [&world.node, &second, &world.node] {

@@ -10,7 +10,7 @@ use crate::{
     world::World,
 };
 
-/// One response of every kind that can be requested without side effects.
+/// Returns one response of every kind that can be requested without side effects.
 pub async fn all_kinds(world: &World) -> Vec<(Request, HttpResponse)> {
     let project = world.project("Shop", json!({})).await;
     let ids = Ids::of(&world.acme, &project);

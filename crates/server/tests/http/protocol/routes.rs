@@ -45,7 +45,7 @@ pub fn all() -> Vec<Route> {
     routes.iter().map(|route| Route { method: route.method, template: route.path }).collect()
 }
 
-/// Distinct paths.
+/// Returns the distinct path templates.
 pub fn templates() -> Vec<&'static str> {
     let mut templates: Vec<_> = all().into_iter().map(|route| route.template).collect();
     templates.sort_unstable();
@@ -53,7 +53,7 @@ pub fn templates() -> Vec<&'static str> {
     templates
 }
 
-/// Methods of a path, including `HEAD`.
+/// Returns the methods of a path, including `HEAD`.
 pub fn methods_of(template: &str) -> Vec<&'static str> {
     let mut methods: Vec<_> = all().into_iter().filter(|r| r.template == template).map(|r| r.method).collect();
     if methods.contains(&"GET") {
@@ -66,7 +66,7 @@ pub fn managed() -> impl Iterator<Item = Route> {
     all().into_iter().filter(|route| route.template.starts_with("/v1/management/"))
 }
 
-/// Routes that create checks.
+/// Returns the routes that create checks.
 pub fn checks() -> impl Iterator<Item = Route> {
     all().into_iter().filter(|route| route.method == "POST" && is_collection_of_checks(route.template))
 }
@@ -75,17 +75,17 @@ fn is_collection_of_checks(template: &str) -> bool {
     template.ends_with("-checks") || template == "/v1/verifications"
 }
 
-/// Id in the response to a create of a check or verification.
+/// Returns the id in the response to the creation of a check or verification.
 pub fn created_id(body: &Value) -> &str {
     body.get("check_id").or_else(|| body.get("verification_id")).and_then(Value::as_str).unwrap()
 }
 
-/// Routes with a JSON body.
+/// Returns the routes with a JSON body.
 pub fn with_body() -> impl Iterator<Item = Route> {
     managed().filter(|route| ["POST", "PUT", "PATCH"].contains(&route.method)).chain(checks())
 }
 
-/// Routes that support `Idempotency-Key`.
+/// Returns the routes that support `Idempotency-Key`.
 pub fn creates() -> impl Iterator<Item = Route> {
     managed().filter(|route| route.method == "POST").chain(checks())
 }
@@ -125,13 +125,13 @@ pub fn fill(template: &str, ids: &Ids) -> String {
 }
 
 impl Route {
-    /// The route with a valid body, if it takes one.
+    /// Builds a request to the route, with a valid body if it takes one.
     pub fn request(self, ids: &Ids) -> Request {
         let request = Request::new(self.method, &fill(self.template, ids));
         if with_body().any(|route| route == self) { request.json(&self.good_body()) } else { request }
     }
 
-    /// The scope of routes with a body.
+    /// Returns the scope that a route with a body requires.
     pub fn scope(self) -> &'static str {
         match self.last_segment() {
             "reverse-sms-checks" => "reverse_sms",
@@ -147,7 +147,7 @@ impl Route {
         self.template.rsplit('/').next().unwrap_or_default()
     }
 
-    /// A valid body.
+    /// Returns a valid body for the route.
     pub fn good_body(self) -> Value {
         match (self.method, self.last_segment()) {
             ("POST", "projects") => json!({"name": "A good name"}),

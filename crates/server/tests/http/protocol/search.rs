@@ -10,7 +10,8 @@ use crate::{
     world::World,
 };
 
-/// Alpha at 0 s, Beta at 10 s (live), Gamma at 20 s (disabled), and two with special characters at 30 s and 40 s.
+/// Creates projects: Alpha at 0 s, Beta at 10 s (live), Gamma at 20 s (disabled), and two with special characters at 30
+/// s and 40 s.
 async fn populate(world: &World) {
     world.project("Alpha", json!({})).await;
     world.advance(SignedDuration::from_secs(10));
@@ -154,7 +155,7 @@ async fn expression_size_is_limited() {
 
 on_both_stores!(expressions_return_matching_projects, search_text_is_never_interpreted_as_sql);
 
-/// `+` and `%2B` are sent verbatim; everything else is encoded.
+/// Searches projects. Sends `+` and `%2B` verbatim and encodes everything else.
 async fn find(world: &World, search: &str) -> HttpResponse {
     let encode = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
     let spaced = |text: &str| text.split('+').map(encode).collect::<Vec<_>>().join("+");

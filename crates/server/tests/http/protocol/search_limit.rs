@@ -16,7 +16,7 @@ on_both_stores!(workspace_runs_two_searches_without_delaying_others, burst_of_li
 
 const CHECKS: usize = 12;
 
-/// Requires more comparisons than a list of a dozen checks may make.
+/// Returns a search that requires more comparisons than a list of a dozen checks may make.
 fn expensive() -> String {
     let references = vec!["x"; 100].join(",");
     format!("?search={}", vec![format!("reference_id=out=({references})"); 9].join(";"))
@@ -31,7 +31,7 @@ async fn create_checks(backend: &ReverseSmsClient<'_>) {
     .await;
 }
 
-/// One list of a workspace runs at a time; the others wait.
+/// Only one list of a workspace runs at a time. The others wait instead of failing.
 async fn burst_of_lists_within_the_rate_limit_is_served(world: World) {
     let backend = ReverseSmsClient::sandbox(&world).await;
     create_checks(&backend).await;
@@ -55,7 +55,7 @@ async fn workspace_runs_two_searches_without_delaying_others(world: World) {
         world.acme.workspace_id, backend.project.project_id
     );
 
-    // Two searches of the first workspace that do not finish.
+    // Holds both permits of the first workspace, like two searches that do not finish.
     let workspace = WorkspaceId(world.acme.workspace_id.parse().unwrap());
     let running = [(); 2].map(|()| world.node.engine.checks.search_limiter().try_acquire(workspace).unwrap());
     let rejected = backend.list(&expensive()).await.assert_problem(429, "too_many_requests");

@@ -17,7 +17,7 @@ use crate::{
 
 const KIB: usize = 1024;
 
-/// A JSON document of exactly this many bytes.
+/// Pads a JSON document with spaces to exactly this many bytes.
 fn padded(body: &Value, length: usize) -> String {
     let text = body.to_string();
     format!("{text}{}", " ".repeat(length - text.len()))
@@ -72,7 +72,7 @@ async fn declared_content_length_is_checked_first() {
         let response = only_head(&world, &request).await.assert_problem(413, "payload_too_large");
         assert_eq!(response.header("connection").map(str::to_ascii_lowercase), Some("close".to_owned()));
     }
-    // Invalid lengths close the connection without a response.
+    // Invalid lengths are rejected by the HTTP parser.
     for length in ["-1", "x", "1e3", "1, 2", "18446744073709551615", "18446744073709551616"] {
         let request = create(&world).await.header("Content-Length", length);
         let response = client::send_raw(world.node.address, &head_of(&world, &request)).await;
@@ -230,7 +230,7 @@ async fn number_of_headers_is_limited() {
     }
 }
 
-/// A create without its body.
+/// Returns a request that creates a project, without its body.
 async fn create(world: &World) -> Request {
     let token = world.management_token().await;
     Request::post(&format!("{}/projects", world.acme.path())).bearer(&token).header("Content-Type", "application/json")

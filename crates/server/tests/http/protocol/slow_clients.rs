@@ -20,7 +20,7 @@ use crate::{
     world::{World, assert_contract},
 };
 
-/// Short for the test, but long enough for regular requests on a busy machine.
+/// Sets timeouts that are short for the test, but long enough for regular requests on a busy machine.
 fn short_timeouts(config: &mut Config) {
     config.http.header_timeout = Duration::from_millis(700);
     config.http.body_timeout = Duration::from_millis(700);
@@ -152,7 +152,7 @@ async fn slow_reader_gets_the_whole_response() {
     }
 }
 
-/// Hundreds of slow connections.
+/// Opens hundreds of connections that send nothing, or incomplete requests.
 #[tokio::test]
 async fn other_clients_are_served_meanwhile() {
     let world = World::configured(|config| {
@@ -241,7 +241,7 @@ async fn two_addresses_cannot_fill_the_listener(database: Database) {
     for at in 0..TOTAL * 2 {
         let from = if at % 2 == 0 { "127.0.0.2" } else { "127.0.0.3" };
         let mut stream = proxy_protocol::connect(from, world.node.address).await;
-        // Some are closed in favour of later ones.
+        // Errors are ignored, because the server evicts some of these connections in favour of later ones.
         let _ = stream.write_all(INCOMPLETE_REQUEST).await;
         half_sent.push(stream);
     }
@@ -274,7 +274,7 @@ async fn trusted_proxy_has_a_higher_connection_limit() {
     assert_eq!(read_until_closed(&mut seventh).await, b"");
 }
 
-/// Requests with missing bodies fill the listener and are evicted.
+/// Requests with incomplete bodies fill the listener and are evicted.
 async fn incomplete_bodies_cannot_fill_the_listener(database: Database) {
     const TOTAL: usize = 4;
     let world = World::with(database, |config| {
@@ -298,7 +298,7 @@ async fn incomplete_bodies_cannot_fill_the_listener(database: Database) {
     assert_eq!(read_until_closed(&mut held_open[0]).await, b"", "the oldest connection is evicted");
 }
 
-/// An open connection that has served a request.
+/// Opens a connection that has served a request and stays open.
 async fn used_connection(world: &World) -> TcpStream {
     let mut stream = connect(world).await;
     let request = Request::get("/livez").header("Connection", "keep-alive");
@@ -307,14 +307,14 @@ async fn used_connection(world: &World) -> TcpStream {
     stream
 }
 
-/// A connection with a small receive buffer.
+/// Opens a connection with a small receive buffer.
 async fn slow_reader(world: &World) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     socket.connect(world.node.address).await.unwrap()
 }
 
-/// Open connections, including the one of this request.
+/// Returns the number of open connections, including the one of this request.
 async fn connections(world: &World) -> u64 {
     metric(world, "ringtrue_http_connections").await
 }
@@ -326,7 +326,7 @@ async fn metric(world: &World, name: &str) -> u64 {
     line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// A create without its body.
+/// Returns a request that creates a project, without its body.
 async fn create(world: &World) -> Request {
     let token = world.management_token().await;
     let body = json!({"name": "Slow"}).to_string();

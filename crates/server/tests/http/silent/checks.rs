@@ -46,7 +46,7 @@ async fn claimed_number_of_the_device_matches(world: World) {
     assert_eq!(keys(&end), ["check_id", "code", "reference_id"].into());
     assert_eq!((&end["check_id"], &end["reference_id"]), (&json!(id), &json!("login-1")));
 
-    // The verdict is stored but not disclosed.
+    // The operator's verdict is stored, but not disclosed before the code is redeemed.
     let sealed = silent.get(id).await.json();
     assert_eq!((&sealed["status"], sealed.get("match")), (&json!("PENDING"), None));
     assert!(receiver.is_quiet());
@@ -187,7 +187,7 @@ async fn redirect_url_gets_the_fields_of_the_json_response(world: World) {
             assert_eq!((get("check_id"), get("reference_id")), (Some(check.id.as_str()), reference));
             silent.redeem(&check.id, get("code").unwrap()).await.assert(200);
 
-            // Again, with an error.
+            // The redirect URL also receives errors.
             let check = silent.create(more).await;
             operator.fail(ErrorCode::MnoUserNotFound);
             let state = silent.start_redirect(&check.target).await;

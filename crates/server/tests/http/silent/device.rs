@@ -102,7 +102,7 @@ async fn device_problems_have_their_own_status() {
             ("10.9.8.7", 409, "ip_mismatch"),
             ("2001:db8::1", 409, "ip_mismatch"),
         ] {
-            // Discovery has no claimed number to compare with.
+            // Only Secure SNA suggests Reverse SMS instead. Discovery has no claimed number to verify.
             for (silent, may_use_reverse_sms) in [(&silent, path == SECURE_SNA), (&lonely, false)] {
                 let check = silent.create(json!({"device_ip": device_ip})).await;
                 let body = silent.open(&check.target).await.assert_problem(status, code).json();
@@ -247,14 +247,14 @@ async fn browser_gets_an_html_page() {
         assert!(page.body.len() < 4 * 1024 && page.header("location").is_none());
     }
     silent.redeem(&check.id, code).await.assert(200);
-    // In the language of the browser, with the name of the project.
+    // The page is in the language of the browser and shows the name of the project.
     let elsewhere = silent.create(json!({"device_ip": "198.51.100.7"})).await;
     let request = Request::get(&elsewhere.target).header("Accept", BROWSER).header("Accept-Language", "de-AT,en;q=0.5");
     let page = world.send(request).await.assert(412).text();
     assert!(page.contains("<html lang=\"de\" dir=\"ltr\">"), "{page}");
     assert!(page.contains("<h1>Dieses Telefon nutzt keine mobilen Daten</h1>"), "{page}");
     assert!(page.contains("<header>") && page.contains(">not_mobile_ip</code>"), "{page}");
-    // With a redirect URL, the app continues from there.
+    // With a redirect URL, the browser is redirected to the app and gets no page.
     let redirected = silent.create(json!({"redirect_url": "https://app.example/"})).await;
     browse(&callback(&silent.start_redirect(&redirected.target).await)).await.assert(302);
 }
@@ -306,12 +306,12 @@ async fn visits_are_limited_by_check_and_wrong_tokens_by_address(database: Datab
         ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"]
             .map(|name| response.header(name).unwrap().parse::<u32>().unwrap())
     };
-    // Many devices behind one address.
+    // Many devices behind one address are not limited together.
     for _ in 0..10 {
         let check = silent.create(json!({})).await;
         assert_eq!(rate_limit_headers(&from("203.0.113.7", &check.target).await.assert(302)), [20, 19, 120]);
     }
-    // Guesses from this address and from another.
+    // Wrong tokens are limited by the address that sends them.
     let check = silent.create(json!({})).await;
     let (check_path, _) = check.target.split_once("?t=").unwrap();
     for (index, wrong) in ["?t=AAAAAAAAAAAAAAAAAAAAAA", "", "?t=x"].into_iter().enumerate() {

@@ -52,7 +52,7 @@ impl Gateway {
         self.folder.path().join(name)
     }
 
-    /// Response to a device of the operator.
+    /// Sends a request through the gateway, as a device of the operator would, to one of our listeners.
     async fn send_through(&self, to: &str, request: &Request) -> HttpResponse {
         let mut stream = UnixStream::connect(self.socket(to)).await.unwrap();
         let host = SocketAddr::from(([127, 0, 0, 1], 80));

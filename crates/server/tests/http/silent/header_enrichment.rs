@@ -60,14 +60,15 @@ pub async fn silent(world: &World, path: Path) -> SilentClient<'_> {
     silent
 }
 
-/// Response to a device at an address.
+/// Sends a request from this address, as a device would.
 async fn send_from(from: &str, to: SocketAddr, request: &Request) -> HttpResponse {
     let mut stream = connect(from, to).await;
     stream.write_all(&request.bytes(to)).await.unwrap();
     parse(&read_until_closed(&mut stream).await, false)
 }
 
-/// A check whose device was redirected to the enrichment listener: its id and the target.
+/// Creates a check and opens its URL on the device. Returns its id, and the target on the enrichment listener to which
+/// the device is redirected.
 async fn redirected_check(silent: &SilentClient<'_>, body: &Value) -> (String, String) {
     let created = silent.post(body).await.assert(201).json();
     let node = &silent.world.node;
@@ -79,7 +80,7 @@ async fn redirected_check(silent: &SilentClient<'_>, body: &Value) -> (String, S
     (created["check_id"].as_str().unwrap().to_owned(), target)
 }
 
-/// Response to the device at the end of the chain.
+/// Opens the target on the enrichment listener and follows its redirect. Returns the last response to the device.
 pub async fn finish_redirect(world: &World, from: &str, target: &str, headers: &[(&str, &str)]) -> Value {
     let request = headers.iter().fold(Request::get(target), |request, (name, value)| request.header(name, value));
     let response = send_from(from, world.node.enrichment_address.unwrap(), &request).await;
@@ -89,7 +90,8 @@ pub async fn finish_redirect(world: &World, from: &str, target: &str, headers: &
     finish_with_handle(world, from, &handle_target(world, &response)).await.json()
 }
 
-/// Target of the one-time handle on the public listener. Plain HTTP carries nothing else.
+/// Returns the redirect target on the public listener, which contains the one-time handle. Asserts that plain HTTP
+/// carries nothing else.
 pub fn handle_target(world: &World, response: &HttpResponse) -> String {
     assert_eq!((response.status, response.text().as_str()), (302, ""));
     let location = response.header("location").unwrap();
@@ -126,7 +128,7 @@ async fn enrichment_header_from_an_untrusted_peer_fails_the_check() {
     let world = world().await;
     let discovery = silent(&world, DISCOVERY).await;
     let number = ("X-MSISDN", "447700900123");
-    // With an announced address the device must return from exactly this address.
+    // If `device_ip` announces an address, the device must return from exactly this address.
     let (any_device, one_device) = (json!({}), json!({"device_ip": DEVICE}));
     for (body, from, headers, error) in [
         (&any_device, "127.0.1.7", vec![number], "not_mobile_ip"),
@@ -238,7 +240,7 @@ async fn hosted_page_is_finished_by_its_browser_only(database: Database) {
             "completed" => assert_completed(&ended, true, "secure_sna"),
             error => assert_eq!(text(&ended, "error_code"), error),
         }
-        // The handle is valid once. Later it only leads to the page.
+        // The handle is valid once. Later it only redirects to the page.
         let again = browser.finish(&handle, &cookie).await.assert(302);
         assert_eq!(again.header("location"), Some(text(&created, "url")));
     }
@@ -257,7 +259,7 @@ struct HostedPage<'a> {
 }
 
 impl HostedPage<'_> {
-    /// Presses the button, and returns the target on the enrichment listener and the cookie.
+    /// Presses the button of the page. Returns the target on the enrichment listener, and the cookie.
     async fn begin(&self, cookie: &str) -> (String, String) {
         let node = &self.world.node;
         let form = Request::post(&format!("{}/silent", self.page)).header("Sec-Fetch-Site", "same-origin");
@@ -270,7 +272,7 @@ impl HostedPage<'_> {
         (location.strip_prefix(&origin).unwrap().to_owned(), cookie)
     }
 
-    /// Comes over plain HTTP, and returns the target of the handle.
+    /// Opens the target on the enrichment listener over plain HTTP. Returns the target of the handle.
     async fn send_enriched(&self, target: &str, header: Option<(&str, &str)>) -> String {
         let request =
             header.into_iter().fold(Request::get(target), |request, (name, value)| request.header(name, value));

@@ -105,13 +105,13 @@ async fn check_is_visible_to_its_project_and_product_only(world: World) {
         other_client.get(&check.id).await.assert_problem(403, "forbidden");
         other_client.redeem(&check.id, &code).await.assert_problem(403, "forbidden");
         assert_eq!(other_client.list("?search=reference_id==mine").await.json()["page"]["total_elements"], 0);
-        // The other product of the same project.
+        // The other product of the same project does not find the check.
         let other_product = SilentClient::of(&world, same_products.path, silent.project.clone()).await;
         other_product.get(&check.id).await.assert_problem(404, "check_not_found");
         other_product.redeem(&check.id, &code).await.assert_problem(404, "check_not_found");
         let other_url = check.target.replace(silent.path.checks, other_product.path.checks);
         silent.open(&other_url).await.assert_problem(404, "check_not_found");
-        // With a token of the other product.
+        // A token for the other product is rejected.
         let request = Request::get(&format!("{}/{}", silent.path.checks, check.id)).bearer(&other_product.token);
         let refused = world.send(request).await.assert_problem(403, "forbidden");
         let scope = format!("scope=\"{}\"", silent.path.scope);
@@ -134,7 +134,7 @@ async fn code_can_be_redeemed_once_for_its_check(world: World) {
         silent.redeem(&one.id, &code_one).await.assert(200);
         let response = silent.redeem(&one.id, &code_one).await.assert_problem(409, "check_already_completed");
         assert!(!response.detail().contains("Reverse SMS"), "completed checks need no fallback");
-        // The URL is used up too.
+        // The URL for the device is used up, too.
         let response = silent.open(&one.target).await.assert_problem(409, "check_already_completed").json();
         assert_eq!((&response["check_id"], &response["error"]), (&json!(one.id), &json!("check_already_completed")));
         silent.redeem(&two.id, &code_two).await.assert(200);

@@ -27,19 +27,19 @@ pub const AUTHORIZE: &str = "https://operator.example/authorize";
 /// Authorization code that the operator accepts.
 pub const GOOD_CODE: &str = "good-code-of-an-operator";
 
-/// Responds according to the device's SIM unless scripted otherwise.
+/// Operator that responds according to the device's SIM, unless a test scripts an error.
 #[derive(Debug)]
 pub struct ScriptedOperator {
     authorize: String,
     request_errors: Mutex<VecDeque<ErrorCode>>,
     response_errors: Mutex<VecDeque<ErrorCode>>,
-    /// Requests of returning devices, in order.
+    /// Devices that returned from the operator, in order.
     returned_devices: watch::Sender<Vec<ReturnedDevice>>,
     /// Each response to a returning device needs a permit, so that tests can stop the operator.
     responses: Semaphore,
 }
 
-/// Data of a returning device as passed to the connector.
+/// Data of a device that returned from the operator, as passed to the connector.
 #[derive(Clone, Debug)]
 pub struct ReturnedDevice {
     pub peer: SocketAddr,
@@ -54,7 +54,7 @@ impl ScriptedOperator {
         ScriptedOperator::at(world, AUTHORIZE)
     }
 
-    /// With this authorization endpoint.
+    /// Installs an operator with this authorization endpoint.
     pub fn at(world: &World, authorize: &str) -> Arc<Self> {
         let operator = Arc::new(ScriptedOperator {
             authorize: authorize.to_owned(),
@@ -72,7 +72,7 @@ impl ScriptedOperator {
         self.request_errors.lock().push_back(code);
     }
 
-    /// Fails the next returning device.
+    /// Makes the next device that returns from the operator fail with this error.
     pub fn fail(&self, code: ErrorCode) {
         self.response_errors.lock().push_back(code);
     }
@@ -91,7 +91,6 @@ impl ScriptedOperator {
         assert!(returned, "the operator is not queried");
     }
 
-    /// Stops responding.
     pub fn stop_responding(&self) {
         self.responses.forget_permits(Semaphore::MAX_PERMITS);
     }

@@ -22,12 +22,12 @@ pub struct Path {
 }
 
 impl Path {
-    /// A body that creates a check.
+    /// Returns a body that creates a check.
     pub fn body(self) -> Value {
         if self == SECURE_SNA { json!({"phone_number": EVEN}) } else { json!({}) }
     }
 
-    /// A body with an unused number and additional members.
+    /// Returns a body with an unused number and additional members.
     fn body_with(self, number: usize, more: Value) -> Value {
         let mut body = self.body();
         if self == SECURE_SNA && more.get("phone_number").is_none() {
@@ -59,7 +59,7 @@ impl<'a> SilentClient<'a> {
         SilentClient::with(world, path, json!({})).await
     }
 
-    /// A project created with `body`.
+    /// Creates a project from `body`.
     pub async fn with(world: &'a World, path: Path, body: Value) -> Self {
         let project = world.project(&format!("Seeks by {}", path.scope), body).await;
         SilentClient::of(world, path, project).await
@@ -103,12 +103,12 @@ impl<'a> SilentClient<'a> {
         self.world.send(Request::get(target)).await
     }
 
-    /// Redirects the device to its operator and returns the `state`.
+    /// Opens the URL of a check on the device, which is redirected to its operator. Returns the `state`.
     pub async fn start_redirect(&self, target: &str) -> String {
         redirect_state(&self.open(target).await)
     }
 
-    /// Returns the device from the operator with a valid code.
+    /// Opens the operator's redirect back to us on the device, with a valid code.
     pub async fn return_from_operator(&self, state: &str) -> HttpResponse {
         self.open(&callback(state)).await
     }
@@ -120,7 +120,7 @@ impl<'a> SilentClient<'a> {
     }
 }
 
-/// The `state` in the redirect to the operator.
+/// Returns the `state` in the redirect to the operator.
 #[track_caller]
 pub fn redirect_state(response: &HttpResponse) -> String {
     assert_eq!(response.status, 302, "{}", response.text());
@@ -128,7 +128,7 @@ pub fn redirect_state(response: &HttpResponse) -> String {
     location.split_once("?state=").expect("a state").1.to_owned()
 }
 
-/// The operator's callback for an identified device.
+/// Returns the target to which the operator redirects an identified device.
 pub fn callback(state: &str) -> String {
     format!("/southbound/camara/{NAME}/callback?state={state}&code={GOOD_CODE}&iss=https%3A%2F%2Foperator.example")
 }

@@ -38,7 +38,7 @@ const ODD: &str = "+990123456701";
 /// A sandbox address whose network is unknown, so that its device cannot be verified silently.
 const UNSUPPORTED: &str = "192.0.2.7";
 
-/// A project with a token for the scope `verification`.
+/// A project with access tokens for verifications, and for Reverse SMS to simulate SMS.
 pub struct VerificationClient<'a> {
     pub world: &'a World,
     pub project: TestProject,
@@ -407,7 +407,7 @@ async fn invalid_requests_are_rejected(world: World) {
 async fn silence_expires_the_steps_and_the_verification(world: World) {
     let number = "+990123456798";
     for (ttl, waits, status, code, expected) in [
-        // Ends before the first step's window of 120 seconds.
+        // The verification expires before the first step's time limit of 120 seconds.
         (60, &[60][..], "EXPIRED", "check_expired", &[("secure_sna", "EXPIRED", "check_expired")][..]),
         (
             200,
@@ -416,7 +416,7 @@ async fn silence_expires_the_steps_and_the_verification(world: World) {
             "check_expired",
             &[("secure_sna", "EXPIRED", "check_expired"), ("reverse_sms", "EXPIRED", "check_expired")],
         ),
-        // The window of Reverse SMS is 300 seconds.
+        // The time limit of Reverse SMS is 300 seconds.
         (
             600,
             &[120, 300],
@@ -640,7 +640,7 @@ async fn concurrent_requests_start_one_step(world: World) {
     second.engine.node.refresh().await.unwrap();
     let mut receiver = Receiver::start().await;
     let created = client.create(&json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
-    // The device fails the step at the same time.
+    // The device of this verification fails the step while the backend gives it up.
     let failing = client.create(&json!({"phone_number": EVEN, "device_ip": UNSUPPORTED})).await;
     let (nexts, opened) = join(
         join(
@@ -669,7 +669,7 @@ async fn concurrent_requests_start_one_step(world: World) {
     assert!(receiver.is_quiet());
 }
 
-/// An SMS of the last millisecond is processed while other requests observe the expiry.
+/// An SMS received in the last millisecond before the deadline is processed while other requests observe the expiry.
 async fn sms_at_the_deadline_ends_the_verification_once(world: World) {
     let second = world.second_node().await;
     let settings = json!({"methods": ["reverse_sms"], "ttl": 60});
@@ -708,7 +708,7 @@ async fn sms_at_the_deadline_ends_the_verification_once(world: World) {
     assert!(receiver.is_quiet());
 }
 
-/// The hosted page returns to the backend with this code.
+/// The backend gets this code when the hosted page redirects the browser back to it.
 async fn completion_code_can_be_redeemed_again(world: World) {
     let client = VerificationClient::configured(&world, json!({"methods": ["reverse_sms"]})).await;
     let redirect_url = "https://shop.example/back?cart=7";

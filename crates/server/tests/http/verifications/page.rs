@@ -140,12 +140,12 @@ impl<'a> Shop<'a> {
 pub struct Started {
     /// The `state` parameter sent to the operator.
     pub state: String,
-    /// Cookie with the browser's key.
+    /// Cookie with the key by which the page recognises this browser.
     pub cookie: String,
 }
 
 impl Started {
-    /// Reads them from the page that sends the browser to the operator.
+    /// Reads state and cookie from the page that sends the browser to the operator.
     #[track_caller]
     pub fn new(response: HttpResponse) -> Self {
         let response = response.assert(200);
@@ -289,7 +289,8 @@ async fn begun_chain_does_not_start_again_by_itself(world: World) {
     assert!(!page.contains("http-equiv") && !page.contains("data-operator"), "{page}");
     assert!(page.contains(">Try again</button>") && page.contains(">Try another way</button>"), "{page}");
 
-    // A permit allows one start, and only in the browser that pressed the button.
+    // The button redirects to a URL with a permit. The permit allows one start, and only in the browser that pressed
+    // the button.
     let permitted = shop.submit(&silent, &[]).await.assert(303);
     let (leave, cookie) = (permitted.header("location").unwrap().to_owned(), cookie_of(&permitted));
     shop.send(navigation(&leave)).await.assert(303);

@@ -113,9 +113,9 @@ impl From<tokio_postgres::Error> for BatchError {
     }
 }
 
-/// Tells whether a phone number is over its limit, which shows as a violated `not null` constraint of `number_limits`.
-/// Searches the message, because Citus forwards only the code and the message of a worker's error. The message has the
-/// name of the shard, which begins with the name of the table.
+/// Whether a phone number has reached its limit of checks, which shows as a violated `not null` constraint of
+/// `number_limits`. Searches the message, because Citus forwards only the code and the message of a worker's error. The
+/// message has the name of the shard, which begins with the name of the table.
 fn is_number_limit_reached(error: &tokio_postgres::Error) -> bool {
     error.as_db_error().is_some_and(|error| {
         *error.code() == SqlState::NOT_NULL_VIOLATION && error.message().contains("\"number_limits")
@@ -135,7 +135,7 @@ impl BatchError {
     fn into_store_error(self) -> StoreError {
         match self {
             BatchError::Rows(error) | BatchError::Conflict(error) | BatchError::Server(error) => error,
-            // `InsertCheck::run` handles this error itself.
+            // `InsertCheck::run` handles this error, so it does not get here.
             BatchError::NumberLimitReached => StoreError::Refused("the limit of a number is reached".to_owned()),
         }
     }
@@ -267,7 +267,7 @@ impl BatchWorker {
             let queued = queue.try_lock().map_or(0, |queue| queue.len());
             delay.record_commit(operations.len(), queued, started.elapsed());
             for (reply, result) in replies.into_iter().zip(results) {
-                // The caller may have dropped its future.
+                // Sending fails if the caller no longer waits.
                 drop(reply.send(result));
             }
         }
@@ -299,7 +299,7 @@ impl BatchWorker {
                 Err(error) => {
                     let error = error.into_store_error();
                     tracing::warn!(queue = O::NAME, batch.size = part.len(), %error, "batch failed");
-                    // The remaining parts would fail as well.
+                    // The server does not respond, or conflicts persist. The remaining parts would fail as well.
                     unavailable = match error {
                         StoreError::Unavailable(reason) => reason,
                         other => other.to_string(),
@@ -397,7 +397,7 @@ mod tests {
     enum Put {
         Number(i64),
         Panic,
-        /// Sends a parameter that cannot be encoded after the insert of the number.
+        /// Inserts the number, and then sends a parameter that the driver cannot encode.
         Unencodable(i64),
         /// Inserts nothing.
         Nothing,
@@ -567,7 +567,7 @@ mod tests {
         let cut = "select pg_terminate_backend(pid) from pg_stat_activity
                     where pid <> pg_backend_pid() and application_name = 'ringtrue' and query like '%commit%'";
         client.batch_execute(cut).await.unwrap();
-        // The first use of the broken connection may fail.
+        // The first operation after the connection was cut may fail.
         let mut failed = 0;
         while let Err(error) = queue.submit(Put::Number(2)).await {
             assert!(matches!(error, StoreError::Unavailable(_)), "{error}");

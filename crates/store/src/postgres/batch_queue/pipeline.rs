@@ -46,8 +46,8 @@ impl<'a> BatchStatement<'a> {
     /// Adds an array of check ids and an array of their buckets, for a statement that joins a table with `unnest`. The
     /// buckets determine the shards, and each id determines its partition.
     ///
-    /// Adds no range of ids: the planner would expect few rows in the range, read all of them, and compare each row
-    /// with each value.
+    /// Adds no range of ids. With a range, the planner would expect few rows in it, read all of them, and compare each
+    /// row with each value.
     pub fn keys(self, ids: impl IntoIterator<Item = CheckId>) -> Self {
         let ids: Vec<CheckId> = ids.into_iter().collect();
         self.column(&ids, |id| id.0).column(&ids, |id| id.bucket().number())
@@ -94,7 +94,8 @@ impl<'a> PipelinedTransaction<'a> {
         self.send(begin, calls, None).await
     }
 
-    /// Runs the last statements and commits. If they have written nothing, another transaction may follow.
+    /// Runs the last statements and commits. Another transaction may follow only if this one has written nothing,
+    /// because a conflict repeats the whole batch.
     pub async fn commit(&mut self, calls: &[BatchStatement<'_>]) -> Result<Vec<Vec<PostgresRow>>, BatchError> {
         let begin = if self.is_open { None } else { Some("begin") };
         self.is_open = true;
