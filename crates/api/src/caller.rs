@@ -237,6 +237,13 @@ fn authenticate(app: &App, parts: &Parts, now: Timestamp) -> Result<TokenBearer,
     })
 }
 
+/// Whether the token of a request is still valid. A stream asks this while it is open, because its token may expire or
+/// be revoked meanwhile.
+pub fn is_token_valid(app: &App, headers: &HeaderMap) -> bool {
+    let token = headers.get(header::AUTHORIZATION).and_then(bearer_token);
+    token.is_some_and(|token| app.engine.tokens.verify_token(token, app.engine.clock().now()).is_ok())
+}
+
 /// Returns the credential named in a rejected token, for the request log. `None` if we did not issue the token.
 fn credential_of(app: &App, headers: &HeaderMap) -> Option<Arc<Credential>> {
     app.engine.tokens.credential_of_token(headers.get(header::AUTHORIZATION).and_then(bearer_token)?)

@@ -19,7 +19,7 @@ use crate::{
     arguments::{ListArguments, ProfileOption},
     context::ClientContext,
     error::{ApiProblem, CommandError},
-    http::{HttpClient, HttpError, HttpResponse},
+    http::{HttpClient, HttpError, HttpResponse, StreamedResponse},
     printer::{self, Output, Printer},
     profile::{AccessToken, ClientCredential, Profile, ProfileStore, Secret, TokenCache, resolve_profile},
     progress::Progress,
@@ -164,17 +164,45 @@ impl ApiSession {
         body: impl Into<Bytes>,
     ) -> Result<HttpResponse, CommandError> {
         let response = self.http.request(method, url, headers, body, REQUEST_TIMEOUT).await;
-        response.map_err(|error| {
-            let hint = match error {
-                HttpError::InvalidUrl | HttpError::Unresolved => "Check the URL: `ringtrue profiles` shows it.",
-                HttpError::Refused | HttpError::ConnectTimeout => "Check that the server is running, and its port.",
-                HttpError::Tls => "If the server has a private CA, run `ringtrue login` again with --ca-file PATH.",
-                HttpError::Timeout | HttpError::Lost => "Try again.",
-                HttpError::TooLarge => "Use a smaller --size, or a shorter range.",
-                HttpError::Protocol => "Check that Ringtrue is running at this URL.",
-            };
-            CommandError::Unreachable { message: format!("{} is unreachable: {error}", self.base_url()), hint }
-        })
+        response.map_err(|error| self.unreachable(error))
+    }
+
+    pub(crate) fn unreachable(&self, error: HttpError) -> CommandError {
+        let hint = match error {
+            HttpError::InvalidUrl | HttpError::Unresolved => "Check the URL: `ringtrue profiles` shows it.",
+            HttpError::Refused | HttpError::ConnectTimeout => "Check that the server is running, and its port.",
+            HttpError::Tls => "If the server has a private CA, run `ringtrue login` again with --ca-file PATH.",
+            HttpError::Timeout | HttpError::Lost => "Try again.",
+            HttpError::TooLarge => "Use a smaller --size, or a shorter range.",
+            HttpError::Protocol => "Check that Ringtrue is running at this URL.",
+        };
+        CommandError::Unreachable { message: format!("{} is unreachable: {error}", self.base_url()), hint }
+    }
+
+    /// Opens a stream with a token. Fails unless the status is 200.
+    pub(crate) async fn open_stream(
+        &self,
+        scope: Scope,
+        url: &Url,
+        mut headers: HeaderMap,
+    ) -> Result<StreamedResponse, CommandError> {
+        let client_id = &self.credential(scope)?.client_id;
+        loop {
+            let is_cached = self.tokens.get(client_id, scope).is_some();
+            let token = self.token(scope).await?;
+            headers.insert(AUTHORIZATION, secret_header(&format!("Bearer {}", token.access_token.reveal()))?);
+            let response = self.http.open_stream(url, headers.clone(), REQUEST_TIMEOUT).await;
+            let response = response.map_err(|error| self.unreachable(error))?;
+            match response.status {
+                200 => return Ok(response),
+                // The cached token was revoked, or the server was replaced.
+                401 if is_cached => self.tokens.remove(client_id, scope)?,
+                _ => {
+                    let response = response.collect(REQUEST_TIMEOUT).await;
+                    return Err(self.problem(&response.map_err(|error| self.unreachable(error))?));
+                }
+            }
+        }
     }
 
     pub(crate) fn problem(&self, response: &HttpResponse) -> CommandError {

@@ -72,6 +72,12 @@ impl FromStr for ProfileName {
     }
 }
 
+impl ProfileName {
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 impl fmt::Display for ProfileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

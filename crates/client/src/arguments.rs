@@ -432,7 +432,11 @@ pub struct ListenArguments {
     /// Uses the public keys from the profile's server.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["jwks", "data"])]
     pub profile: Option<ProfileName>,
-    /// Accept sandbox callbacks, which prove nothing about a number. Always on for `ringtrue dev`.
+    /// Receive the callbacks of a project over a connection to the server, which need not reach this machine. Includes
+    /// checks without a callback URL. [default project: the profile's, or the workspace's only one]
+    #[arg(long, value_name = "ID", num_args = 0..=1, conflicts_with_all = ["listen", "jwks", "data", "answer"])]
+    pub project: Option<Option<ProjectId>>,
+    /// Accept sandbox callbacks, which prove nothing about a number. Always on for `ringtrue dev` and `--project`.
     #[arg(long)]
     pub accept_sandbox: bool,
     /// Forward callbacks with a valid signature to an application on this machine, headers and body unchanged, and
@@ -613,7 +617,7 @@ pub struct ApiArguments {
     /// JSON body: the text itself, `@FILE`, or `-` for standard input
     #[arg(long, short, value_name = "JSON")]
     pub data: Option<PrivateArgument>,
-    /// The token's scope [default: the path's]
+    /// Scope of the access token [default: the scope that the path requires]
     #[arg(long, value_name = "SCOPE", value_parser = scope_parser())]
     pub scope: Option<Scope>,
     /// Repeating a key within a day returns the first response

@@ -134,6 +134,13 @@ impl ConfigDir {
 
     /// Lists the JSON files in the directory, sorted by name.
     pub(crate) fn json_files(&self) -> Result<Vec<String>, CommandError> {
+        let mut names = self.files()?;
+        names.retain(|name| Path::new(name).extension() == Some(OsStr::new("json")));
+        Ok(names)
+    }
+
+    /// Lists the files in the directory, sorted by name. Hidden files are left out.
+    pub(crate) fn files(&self) -> Result<Vec<String>, CommandError> {
         let read = || -> io::Result<Vec<String>> {
             let entries = match fs::read_dir(&self.path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
@@ -141,7 +148,7 @@ impl ConfigDir {
             };
             let name = |entry: fs::DirEntry| entry.file_name().to_str().map(str::to_owned);
             let mut names: Vec<String> = entries.filter_map(|entry| name(entry.ok()?)).collect();
-            names.retain(|name| !name.starts_with('.') && Path::new(name).extension() == Some(OsStr::new("json")));
+            names.retain(|name| !name.starts_with('.'));
             names.sort();
             Ok(names)
         };

@@ -17,6 +17,7 @@ use http::{
     header::{ACCEPT, USER_AGENT},
 };
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{
@@ -56,6 +57,43 @@ pub(crate) struct HttpResponse {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Bytes,
+}
+
+/// A response whose body is read piece by piece, for streams that do not end.
+#[derive(derive_more::Debug)]
+#[debug("StreamedResponse({status})")]
+pub(crate) struct StreamedResponse {
+    pub status: u16,
+    headers: HeaderMap,
+    body: Incoming,
+}
+
+impl StreamedResponse {
+    /// Waits for the next piece of the body. `None`: the body has ended.
+    pub async fn next_chunk(&mut self, time_limit: Duration) -> Result<Option<Bytes>, HttpError> {
+        let read = async {
+            loop {
+                match self.body.frame().await {
+                    None => return Ok(None),
+                    // Trailers are skipped.
+                    Some(Ok(frame)) => match frame.into_data() {
+                        Ok(data) => return Ok(Some(data)),
+                        Err(_) => {}
+                    },
+                    Some(Err(error)) => return Err(classify(&error)),
+                }
+            }
+        };
+        timeout(time_limit, read).await.unwrap_or(Err(HttpError::Timeout))
+    }
+
+    /// Reads the whole body.
+    pub async fn collect(self, time_limit: Duration) -> Result<HttpResponse, HttpError> {
+        let StreamedResponse { status, headers, body } = self;
+        let body = timeout(time_limit, Limited::new(body, MAX_RESPONSE_BYTES).collect()).await;
+        let body = body.map_err(|_| HttpError::Timeout)?.map_err(|error| classify(&*error))?;
+        Ok(HttpResponse { status, headers, body: body.to_bytes() })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -134,28 +172,51 @@ impl HttpClient {
         &self,
         method: Method,
         url: &Url,
-        mut headers: HeaderMap,
+        headers: HeaderMap,
         body: impl Into<Bytes>,
         time_limit: Duration,
     ) -> Result<HttpResponse, HttpError> {
+        self.send(HttpClient::prepare(method, url, headers, body)?, time_limit).await
+    }
+
+    /// Opens a stream with GET. Returns the head of the response, whatever its status.
+    pub async fn open_stream(
+        &self,
+        url: &Url,
+        headers: HeaderMap,
+        time_limit: Duration,
+    ) -> Result<StreamedResponse, HttpError> {
+        self.open(HttpClient::prepare(Method::GET, url, headers, vec![])?, time_limit).await
+    }
+
+    /// Sends a request unchanged. Returns the response, whatever its status.
+    pub async fn send(&self, request: Request<Bytes>, time_limit: Duration) -> Result<HttpResponse, HttpError> {
+        let exchange = async { self.open(request, time_limit).await?.collect(time_limit).await };
+        timeout(time_limit, exchange).await.unwrap_or(Err(HttpError::Timeout))
+    }
+
+    /// Sends a request unchanged, and waits only for the head of the response.
+    pub async fn open(&self, request: Request<Bytes>, time_limit: Duration) -> Result<StreamedResponse, HttpError> {
+        let response = timeout(time_limit, self.0.request(request.map(Full::new))).await;
+        let response = response.map_err(|_| HttpError::Timeout)?.map_err(|error| classify(&error))?;
+        let (head, body) = response.into_parts();
+        Ok(StreamedResponse { status: head.status.as_u16(), headers: head.headers, body })
+    }
+
+    /// Adds our `user-agent` and `accept` headers to a request.
+    fn prepare(
+        method: Method,
+        url: &Url,
+        mut headers: HeaderMap,
+        body: impl Into<Bytes>,
+    ) -> Result<Request<Bytes>, HttpError> {
         headers.entry(ACCEPT).or_insert(ACCEPT_VALUE);
         headers.insert(USER_AGENT, USER_AGENT_VALUE);
         let mut request = Request::new(body.into());
         *request.method_mut() = method;
         *request.uri_mut() = url.as_str().parse().map_err(|_| HttpError::InvalidUrl)?;
         *request.headers_mut() = headers;
-        self.send(request, time_limit).await
-    }
-
-    /// Sends a request unchanged. Returns the response, whatever its status.
-    pub async fn send(&self, request: Request<Bytes>, time_limit: Duration) -> Result<HttpResponse, HttpError> {
-        let exchange = async {
-            let response = self.0.request(request.map(Full::new)).await.map_err(|error| classify(&error))?;
-            let (head, body) = response.into_parts();
-            let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await.map_err(|error| classify(&*error))?;
-            Ok(HttpResponse { status: head.status.as_u16(), headers: head.headers, body: body.to_bytes() })
-        };
-        timeout(time_limit, exchange).await.unwrap_or(Err(HttpError::Timeout))
+        Ok(request)
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Msisdn(Box<str>);
 pub enum InvalidPhoneNumber {
     #[error("a phone number is a `+` and 7 to 15 digits without separators")]
     Shape,
+    #[error("a phone number is a `+` and 7 to 15 digits; spaces, dashes, dots, slashes and parentheses are ignored")]
+    WrittenShape,
     #[error("unknown country code")]
     CountryCode,
     #[error("wrong number of digits for this country")]
@@ -66,17 +68,20 @@ impl Msisdn {
     /// Parses a number as people write it: with separators, and in national form if the country is known.
     pub fn parse_written(text: &str, country: Option<Country>, mode: Mode) -> Result<Self, InvalidPhoneNumber> {
         if text.len() > MAX_WRITTEN_BYTES {
-            return Err(InvalidPhoneNumber::Shape);
+            return Err(InvalidPhoneNumber::WrittenShape);
         }
-        let is_international = text.trim_start().starts_with('+');
+        let is_international = text.trim_start_matches(is_separator).starts_with('+');
         // In `+44 (0)7700 900123`, the digit in parentheses is only dialled within the country.
         let text = if is_international { text.replacen("(0)", "", 1) } else { text.to_owned() };
         let compact: String = text.chars().filter(|character| !is_separator(*character)).collect();
         if is_international {
-            return Msisdn::parse(&compact, mode);
+            return Msisdn::parse(&compact, mode).map_err(|error| match error {
+                InvalidPhoneNumber::Shape => InvalidPhoneNumber::WrittenShape,
+                other => other,
+            });
         }
         if compact.is_empty() || !compact.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(InvalidPhoneNumber::Shape);
+            return Err(InvalidPhoneNumber::WrittenShape);
         }
         let country = Some(country.ok_or(InvalidPhoneNumber::CountryMissing)?);
         let address = SmsAddress { text: &compact, kind: AddressKind::National, country };
@@ -322,6 +327,7 @@ mod tests {
             ("+447700900123", None, Ok("+447700900123")),
             (" +44 7700-900.123 ", None, Ok("+447700900123")),
             ("+44 (0)7700 900123", None, Ok("+447700900123")),
+            ("(+44) 7700 900123", None, Ok("+447700900123")),
             ("+44 7700 900123", Some("DE"), Ok("+447700900123")),
             ("+990 1234 567-00", None, Ok("+990123456700")),
             ("07700 900123", Some("GB"), Ok("+447700900123")),
@@ -329,17 +335,17 @@ mod tests {
             ("00 44 7700 900123", Some("DE"), Ok("+447700900123")),
             ("07700 900123", None, Err(InvalidPhoneNumber::CountryMissing)),
             ("12", Some("GB"), Err(InvalidPhoneNumber::National)),
-            ("", Some("GB"), Err(InvalidPhoneNumber::Shape)),
-            ("call me", Some("GB"), Err(InvalidPhoneNumber::Shape)),
-            ("+44 7700 900123 ext 5", None, Err(InvalidPhoneNumber::Shape)),
-            ("+44", None, Err(InvalidPhoneNumber::Shape)),
+            ("", Some("GB"), Err(InvalidPhoneNumber::WrittenShape)),
+            ("call me", Some("GB"), Err(InvalidPhoneNumber::WrittenShape)),
+            ("+44 7700 900123 ext 5", None, Err(InvalidPhoneNumber::WrittenShape)),
+            ("+44", None, Err(InvalidPhoneNumber::WrittenShape)),
         ] {
             let country = country.map(|country| country.parse().unwrap());
             let parsed = Msisdn::parse_written(text, country, Mode::Sandbox);
             assert_eq!(parsed.as_ref().map(Msisdn::as_str), number.as_ref().copied(), "{text}");
         }
         assert_eq!(Msisdn::parse_written("+990 123 456 700", None, Mode::Live), Err(InvalidPhoneNumber::Simulated));
-        assert_eq!(Msisdn::parse_written(&" ".repeat(65), None, Mode::Live), Err(InvalidPhoneNumber::Shape));
+        assert_eq!(Msisdn::parse_written(&" ".repeat(65), None, Mode::Live), Err(InvalidPhoneNumber::WrittenShape));
     }
 
     #[test]

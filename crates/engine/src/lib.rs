@@ -245,18 +245,18 @@ impl Engine {
             activity: recorder,
             step_sessions: Arc::new(steps.clone()),
         });
+        let verifications = Arc::new(Verifications {
+            context: context.clone(),
+            store: store.clone(),
+            checks: checks.clone(),
+            steps,
+            silent: silent.clone(),
+            idempotency: idempotency.clone(),
+            followers: Arc::default(),
+        });
         Engine {
             reassembly: Arc::new(SmsReassembly { context: context.clone(), store: store.clone() }),
             simulated_sims: Arc::new(SimulatedSims::new(context.clone(), store.clone())),
-            verifications: Arc::new(Verifications {
-                context: context.clone(),
-                store: store.clone(),
-                checks: checks.clone(),
-                steps,
-                silent: silent.clone(),
-                idempotency: idempotency.clone(),
-                followers: Arc::default(),
-            }),
             silent,
             callbacks: Arc::new(Callbacks {
                 context: context.clone(),
@@ -264,9 +264,12 @@ impl Engine {
                 checks: checks.clone(),
                 idempotency: idempotency.clone(),
                 courier: courier.clone(),
+                verifications: verifications.clone(),
                 running_tests: RunningTests::default(),
                 bulk_resends: BulkResendBudget::default(),
+                streams: Arc::default(),
             }),
+            verifications,
             management: Arc::new(Management {
                 context: context.clone(),
                 store: store.clone(),

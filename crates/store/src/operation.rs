@@ -280,8 +280,9 @@ pub(crate) fn redirect_usage_changes(
 
 /// Limits the number of checks for each project, product and phone number, by the creation times of recent checks.
 ///
-/// The times are in ascending order. If the clock of a node is behind, its check counts with the newest time recorded
-/// before. Of any `max_checks + 1` admitted checks, the first and the last are therefore at least a window apart.
+/// The stored times are in ascending order: if the clock of a node is behind, its check is recorded with the newest time
+/// that is already stored. Among any `max_checks + 1` admitted checks, the first and the last are therefore at least one
+/// window apart.
 pub(crate) mod number_limit {
     use jiff::Timestamp;
     use ringtrue_domain::reverse_sms::NumberLimit;

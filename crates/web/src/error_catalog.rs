@@ -176,7 +176,7 @@ error_catalog! {
         "The workspace exceeded its requests per second, the project created too many checks for one phone number, or, at the token endpoint, the client exceeded its limit or one address had too many failed logins.",
         "Wait for the number of seconds in `Retry-After`. Every response's `X-RateLimit-*` headers contain the remaining quota.";
     RequestHeaderFieldsTooLarge: REQUEST_HEADER_FIELDS_TOO_LARGE "request_header_fields_too_large" "Header fields too large",
-        "The request headers exceed 8 KiB in total or 256 fields.",
+        "The request headers exceed 8 KiB in total or 100 fields.",
         "Send fewer or shorter headers.";
     InternalError: INTERNAL_SERVER_ERROR "internal_error" "Internal error",
         "The service failed to process the request because of an internal error. The request had no effect.",

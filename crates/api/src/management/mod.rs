@@ -2,6 +2,7 @@
 //!
 //! This module contains the endpoints of workspaces, networks, usage and the audit log.
 
+mod callback_stream;
 mod callbacks;
 mod configuration;
 mod credentials;
@@ -52,6 +53,7 @@ pub fn routes() -> Routes {
         .merge(credentials::routes())
         .merge(requests::routes())
         .merge(callbacks::routes())
+        .merge(callback_stream::routes())
         .rate_limit(RateLimitClass::Management)
         .rate_limit_unknown("/v1/management/{*path}", RateLimitClass::Management)
 }

@@ -6,11 +6,14 @@
 //! With a profile, missed callbacks are replayed (see [`mod@resume`]), and duplicates are acknowledged but not printed.
 //! Without a profile, duplicates are printed, because developers want to see retries.
 //!
+//! With `--project`, callbacks arrive over a connection to the server instead (see [`mod@stream`]).
+//!
 //! TLS is deliberately not supported.
 
 mod receiver;
 mod report;
 mod resume;
+mod stream;
 mod verification;
 
 use std::{
@@ -22,7 +25,7 @@ use std::{
     time::Duration,
 };
 
-use ringtrue_domain::tenancy::Mode;
+use ringtrue_domain::tenancy::{Mode, ProjectId};
 use tokio::{
     sync::mpsc,
     time::{Instant, timeout_at},
@@ -33,6 +36,7 @@ use self::{
     receiver::{CallbackReceiver, ForwardTarget, MAX_CONNECTIONS, bind},
     report::{CallbackCounts, ListenEvent},
     resume::MissedCallbackReplay,
+    stream::{ProjectStream, signed_url},
     verification::KeySet,
 };
 use crate::{
@@ -43,7 +47,8 @@ use crate::{
     error::CommandError,
     http::HttpClient,
     printer::Printer,
-    profile::Profile,
+    profile::{Profile, resolve_profile},
+    request_log::resolve_project,
     system::{Signals, now},
 };
 
@@ -52,6 +57,9 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub async fn listen(context: &ClientContext, arguments: ListenArguments) -> Result<(), CommandError> {
     let mut signals = Signals::listen().map_err(CommandError::other)?;
+    if let Some(project) = arguments.project {
+        return listen_to_project(context, arguments, project, signals).await;
+    }
     let printer = context.printer;
     let (keys, session, journal) = match &arguments.profile {
         Some(profile) => {
@@ -71,7 +79,7 @@ pub async fn listen(context: &ClientContext, arguments: ListenArguments) -> Resu
     let receiver = Arc::new(CallbackReceiver {
         keys,
         mode: expected_mode(&arguments),
-        port: address.port(),
+        port: Some(address.port()),
         response_status: arguments.answer,
         forward: match arguments.forward {
             Some(url) => Some(ForwardTarget { url, http: new_http_client()?, include_unverified }),
@@ -91,6 +99,65 @@ pub async fn listen(context: &ClientContext, arguments: ListenArguments) -> Resu
                 Some(event) = events.recv() => sink.handle(event)?,
                 ended = &mut replay => match ended? {},
                 never = &mut accepting => match never {},
+            }
+        }
+    }
+    sink.drain(events).await
+}
+
+/// Receives the callbacks of a project over a connection to the server.
+async fn listen_to_project(
+    context: &ClientContext,
+    arguments: ListenArguments,
+    project: Option<ProjectId>,
+    mut signals: Signals,
+) -> Result<(), CommandError> {
+    let printer = context.printer;
+    let profile_option = ProfileOption { profile: arguments.profile.clone() };
+    let session = ApiSession::open(context, &profile_option)?;
+    let project = resolve_project(&session, project).await?;
+    let profile = resolve_profile(context, &profile_option)?;
+    let journal = Arc::new(ListenJournal::open_for_project(context, &profile, &project, now())?);
+    let mut text = format!("\n  project        {project}\n");
+    if let Some(to) = &arguments.forward {
+        let _ = writeln!(text, "  forwarded to   {}", signed_url(to));
+    }
+    text.push_str(if journal.is_in_memory() {
+        "  resumes        no: another `ringtrue listen` is listening to this project\n"
+    } else {
+        "  resumes        callbacks from while you are not listening, up to 24 hours\n"
+    });
+    text.push_str("  To stop        Ctrl+C\n");
+    printer.print_status(&text)?;
+
+    let (sender, mut events) = mpsc::channel(MAX_CONNECTIONS);
+    let max_callbacks = arguments.once.map(|count| u64::from(count.get()));
+    let receiver = CallbackReceiver {
+        keys: KeySet::new(session.profile.jwks_url().map_err(CommandError::other)?, session.http.clone()),
+        mode: Mode::Sandbox,
+        port: None,
+        response_status: None,
+        forward: match &arguments.forward {
+            Some(url) => Some(ForwardTarget {
+                url: url.clone(),
+                http: new_http_client()?,
+                include_unverified: arguments.forward_unverified,
+            }),
+            None => None,
+        },
+        journal: Some(Arc::clone(&journal)),
+        events: sender,
+    };
+    let mut sink = EventSink { printer, journal: Some(Arc::clone(&journal)), counts: CallbackCounts::default() };
+    let signed_url = arguments.forward.as_ref().map(signed_url);
+    let stream = ProjectStream { session, project, signed_url, journal, receiver: Arc::new(receiver) };
+    {
+        let mut receiving = pin!(stream.run());
+        while max_callbacks.is_none_or(|max_callbacks| sink.counts.callbacks() < max_callbacks) {
+            tokio::select! {
+                () = signals.wait_for_stop() => break,
+                Some(event) = events.recv() => sink.handle(event)?,
+                ended = &mut receiving => match ended? {},
             }
         }
     }

@@ -69,7 +69,8 @@ pub(super) struct CallbackReceiver {
     pub keys: KeySet,
     /// `Sandbox` accepts callbacks for both live and sandbox checks.
     pub mode: Mode,
-    pub port: u16,
+    /// `None`: callbacks arrive over a connection to the server.
+    pub port: Option<u16>,
     /// Status of every response. `None`: the status depends on the callback.
     pub response_status: Option<StatusCode>,
     pub forward: Option<ForwardTarget>,
@@ -147,8 +148,13 @@ impl CallbackReceiver {
             }
             Err(_) => return self.reject(&parts, StatusCode::REQUEST_TIMEOUT, "timed out reading the body").await,
         };
-        let mut callback = self.handle_callback(&parts, &body).await;
-        let mut status = callback.response_status;
+        empty_response(self.receive(&parts, &body).await)
+    }
+
+    /// Handles a callback and reports it. Waits until it is in the journal, and returns the status of the response.
+    pub(super) async fn receive(&self, parts: &Parts, body: &Bytes) -> StatusCode {
+        let mut callback = self.handle_callback(parts, body).await;
+        let status = callback.response_status;
         let journaled = callback.entry.is_some().then(|| {
             let (sender, journaled) = oneshot::channel();
             callback.journaled = Some(sender);
@@ -159,9 +165,9 @@ impl CallbackReceiver {
             && journaled.await.is_err()
         {
             // The callback is not in the journal, so the server must retry it.
-            status = StatusCode::SERVICE_UNAVAILABLE;
+            return StatusCode::SERVICE_UNAVAILABLE;
         }
-        empty_response(status)
+        status
     }
 
     async fn handle_callback(&self, parts: &Parts, body: &Bytes) -> CallbackReport {
@@ -320,7 +326,7 @@ impl BackgroundReceiver {
         let receiver = Arc::new(CallbackReceiver {
             keys: KeySet::new(session.profile.jwks_url().map_err(CommandError::other)?, session.http.clone()),
             mode: Mode::Sandbox,
-            port: address.port(),
+            port: Some(address.port()),
             response_status: None,
             forward: None,
             journal: None,

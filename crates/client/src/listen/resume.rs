@@ -36,6 +36,7 @@ const REPLAY_OVERLAP: SignedDuration = SignedDuration::from_hours(1);
 /// How long entries from before the cursor are kept.
 const ENTRY_RETENTION: SignedDuration = SignedDuration::from_hours(2);
 const JOURNAL_DIR: &str = "listen";
+const FILE_SUFFIX: &str = ".jsonl";
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 /// Time after which a requested resend counts as lost. Longer than the server retries a callback.
@@ -43,9 +44,15 @@ const RESEND_TIMEOUT: Duration = Duration::from_mins(5);
 
 #[derive(Debug)]
 pub(crate) struct ListenJournal {
-    dir: ConfigDir,
-    file: String,
+    /// `None`: the journal is kept in memory.
+    file: Option<JournalFile>,
     state: Mutex<JournalState>,
+}
+
+#[derive(Debug)]
+struct JournalFile {
+    dir: ConfigDir,
+    name: String,
     /// The open file holds the lock of the journal.
     _lock: File,
 }
@@ -104,21 +111,54 @@ pub(crate) enum Claim {
 
 impl ListenJournal {
     pub(crate) fn open(context: &ClientContext, profile: &ProfileName, now: Timestamp) -> Result<Self, CommandError> {
-        let (dir, file) = (ConfigDir::open(context, JOURNAL_DIR)?, file_name(profile));
-        let lock = dir.lock(&format!("{profile}.lock"))?.ok_or_else(|| {
+        ListenJournal::open_unlocked(context, profile.as_str(), now)?.ok_or_else(|| {
             CommandError::with_hint(
                 format!("another `ringtrue listen` is using the profile `{profile}`"),
                 "Stop it, or create another profile: ringtrue login --profile NAME",
             )
-        })?;
+        })
+    }
+
+    /// Opens the journal of a profile for the callbacks of one project. If another `ringtrue listen` is using it, the
+    /// new one is kept in memory.
+    pub(crate) fn open_for_project(
+        context: &ClientContext,
+        profile: &ProfileName,
+        project: &str,
+        now: Timestamp,
+    ) -> Result<Self, CommandError> {
+        let opened = ListenJournal::open_unlocked(context, &format!("{profile}.{project}"), now)?;
+        Ok(opened.unwrap_or_else(|| ListenJournal { file: None, state: Mutex::new(JournalState::new(now)) }))
+    }
+
+    /// Opens a journal by name. `None`: another process has locked it.
+    fn open_unlocked(context: &ClientContext, name: &str, now: Timestamp) -> Result<Option<Self>, CommandError> {
+        let (dir, file) = (ConfigDir::open(context, JOURNAL_DIR)?, file_name(name));
+        let Some(lock) = dir.lock(&format!("{name}.lock"))? else { return Ok(None) };
         let state =
             dir.read(&file)?.and_then(|text| JournalState::parse(&text)).unwrap_or_else(|| JournalState::new(now));
         dir.write(&file, &state.serialize()?)?;
-        Ok(ListenJournal { dir, file, state: Mutex::new(state), _lock: lock })
+        let file = JournalFile { dir, name: file, _lock: lock };
+        Ok(Some(ListenJournal { file: Some(file), state: Mutex::new(state) }))
+    }
+
+    /// Whether the journal is kept in memory, so that callbacks are not resumed when the command is started again.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.file.is_none()
+    }
+
+    /// Returns the time of the first `listen`.
+    pub(crate) fn began_at(&self) -> Timestamp {
+        self.state().began_at
     }
 
     pub(crate) fn delete(context: &ClientContext, profile: &ProfileName) -> Result<(), CommandError> {
-        ConfigDir::open(context, JOURNAL_DIR)?.remove(&file_name(profile)).map(drop)
+        let dir = ConfigDir::open(context, JOURNAL_DIR)?;
+        // Profile names contain no dots, so the prefix matches no other profile. Locks stay, because their holder may
+        // be running.
+        let prefix = format!("{profile}.");
+        let journals = dir.files()?.into_iter().filter(|name| name.starts_with(&prefix) && name.ends_with(FILE_SUFFIX));
+        journals.map(|name| dir.remove(&name).map(drop)).collect()
     }
 
     /// Returns the time from which checks may have unhandled callbacks.
@@ -150,7 +190,9 @@ impl ListenJournal {
     pub(crate) fn record(&self, entry: JournalEntry) -> Result<(), CommandError> {
         let line = json_line(&entry)?;
         let mut state = self.state();
-        self.dir.append(&self.file, &line)?;
+        if let Some(file) = &self.file {
+            file.dir.append(&file.name, &line)?;
+        }
         state.in_progress.remove(&entry.key());
         state.handled.entry(entry.check_id.clone()).or_default().push(entry);
         Ok(())
@@ -172,7 +214,16 @@ impl ListenJournal {
         state.cursor = cursor;
         let oldest = cursor.checked_sub(ENTRY_RETENTION).unwrap_or(Timestamp::UNIX_EPOCH).as_millisecond();
         state.handled.retain(|_, entries| entries.iter().any(|entry| entry.ended_at >= oldest));
-        self.dir.write(&self.file, &state.serialize()?)
+        match &self.file {
+            Some(file) => file.dir.write(&file.name, &state.serialize()?),
+            None => Ok(()),
+        }
+    }
+
+    /// Like [`advance_cursor`](Self::advance_cursor), but only if the cursor moves by at least `step`.
+    pub(crate) fn advance_cursor_by(&self, cursor: Timestamp, step: SignedDuration) -> Result<(), CommandError> {
+        let current = self.state().cursor;
+        if cursor.duration_since(current) < step { Ok(()) } else { self.advance_cursor(cursor) }
     }
 
     fn state(&self) -> MutexGuard<'_, JournalState> {
@@ -213,8 +264,8 @@ fn json_line(content: &impl Serialize) -> Result<Vec<u8>, CommandError> {
     Ok(line)
 }
 
-fn file_name(profile: &ProfileName) -> String {
-    format!("{profile}.jsonl")
+fn file_name(name: &str) -> String {
+    format!("{name}{FILE_SUFFIX}")
 }
 
 /// Polls the server for concluded checks. If the journal lacks the callback of a check, and the server is no longer

@@ -107,8 +107,8 @@ pub(super) struct VerificationContext<'a> {
     pub now: Timestamp,
     /// `Sandbox` accepts callbacks for both live and sandbox checks.
     pub mode: Mode,
-    /// Port on which the receiver listens.
-    pub port: u16,
+    /// Port on which the receiver listens. `None`: it does not listen.
+    pub port: Option<u16>,
 }
 
 pub(super) fn verify_callback(
@@ -116,7 +116,8 @@ pub(super) fn verify_callback(
     context: &VerificationContext<'_>,
 ) -> Result<VerifiedSignature, VerificationError> {
     let VerificationContext { keys, now, mode, port, .. } = *context;
-    let hosts = ["127.0.0.1", "localhost", "[::1]"].map(|name| format!("{name}:{port}"));
+    let names = ["127.0.0.1", "localhost", "[::1]"];
+    let hosts = Vec::from_iter(port.into_iter().flat_map(|port| names.map(|name| format!("{name}:{port}"))));
     let evidence = DiagnosisContext { keys, retired: &[], mode, now, hosts: &hosts, targets: &[], sent: None };
     let Diagnosis { verdict, lines } = diagnose(request, &evidence);
     verdict.map_err(|flaw| {

@@ -256,7 +256,7 @@ impl<V> CheckOutcome<V> {
     }
 }
 
-/// A check that was concluded in memory. It must still be stored.
+/// A concluded check. If it was concluded in memory, it must still be stored.
 #[must_use = "a conclusion must be stored"]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Concluded<V> {
@@ -264,6 +264,11 @@ pub struct Concluded<V> {
 }
 
 impl<V> Concluded<V> {
+    /// Wraps a check whose conclusion is stored. `None`: the check is open.
+    pub fn of_stored(check: Check<V>) -> Option<Self> {
+        matches!(check.state, Lifecycle::Concluded { .. }).then_some(Concluded { check })
+    }
+
     pub fn check(&self) -> &Check<V> {
         &self.check
     }

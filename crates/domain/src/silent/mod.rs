@@ -66,11 +66,11 @@ impl Check<OperatorVerdict> {
 /// The IP address and network of a device that has opened a check's URL, and those that the check expects.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceLocation<'a> {
-    /// IP address of the device.
+    /// IP address from which the device opened the URL.
     pub ip: IpAddr,
     /// Network to which that address belongs.
     pub location: &'a IpLocation,
-    /// IP address of the device that the client announced. `None`: the client announced none.
+    /// IP address of the device that the client named when it created the check. `None`: it named none.
     pub announced_ip: Option<IpAddr>,
     /// Network that serves the claimed number. `None`: the check has no claimed number.
     pub claimed_network: Option<&'a NetworkId>,

@@ -35,7 +35,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// Returns the product of the method's checks.
+    /// Returns the product whose checks this method creates.
     pub fn product(self) -> Product {
         match self {
             Method::SecureSna => Product::SecureSna,

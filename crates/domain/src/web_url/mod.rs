@@ -96,6 +96,8 @@ pub enum UrlError {
     TooManyOrigins,
     #[error("the URL's origin is not among `configuration.verification.redirect_origins` of the project")]
     OriginNotAllowed,
+    #[error("the URL's host must be `localhost` or a loopback address")]
+    NotLoopback,
     #[error("the URL's query contains a parameter that the redirect appends: {}", RESULT_PARAMETERS.join(", "))]
     ResultParameter,
 }
@@ -133,6 +135,19 @@ impl CallbackUrl {
     /// current policy.
     pub fn from_stored(text: &str) -> Result<Self, UrlError> {
         WebUrl::parse(text).map(Self)
+    }
+
+    /// Parses the URL of a listener, which must be on the listener's own machine. Callbacks are signed for this URL but
+    /// never sent there by this server. Other hosts are refused, so that nobody obtains a signed request for a host
+    /// that belongs to somebody else.
+    pub fn parse_loopback(text: &str) -> Result<Self, UrlError> {
+        let url = WebUrl::parse(text)?;
+        let is_loopback = match url.host() {
+            Host::Domain(name) => name.eq_ignore_ascii_case("localhost"),
+            Host::Ipv4(address) => address.is_loopback(),
+            Host::Ipv6(address) => address.is_loopback(),
+        };
+        if is_loopback { Ok(Self(url)) } else { Err(UrlError::NotLoopback) }
     }
 
     /// The URL in canonical form.

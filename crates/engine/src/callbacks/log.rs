@@ -10,7 +10,7 @@ use ringtrue_domain::{
     tenancy::{Project, ProjectId},
 };
 
-use super::{BulkResendBudget, RunningTests};
+use super::{BulkResendBudget, OpenStreams, RunningTests};
 use crate::{
     actor::ManagementActor,
     checks::{Checks, ReadError},
@@ -21,6 +21,7 @@ use crate::{
         callbacks::{AttemptLog, CallbackRecord, CallbackState, CallbackStore, MAX_RESENDS, ResendOutcome},
         store::{StoreError, TenantLookup},
     },
+    verifications::Verifications,
 };
 
 /// A callback with its logged attempts. URL and body are masked in debug output: the URL may contain a token, and the
@@ -88,8 +89,10 @@ pub struct Callbacks {
     pub(crate) checks: Arc<Checks>,
     pub(crate) idempotency: Arc<Idempotency>,
     pub(crate) courier: Courier,
+    pub(crate) verifications: Arc<Verifications>,
     pub(crate) running_tests: RunningTests,
     pub(crate) bulk_resends: BulkResendBudget,
+    pub(crate) streams: Arc<OpenStreams>,
 }
 
 impl Callbacks {

@@ -1,16 +1,19 @@
-//! What users can do with callbacks: list them, read their attempts, resend them, send a test callback, and debug a
-//! signature.
+//! What users can do with callbacks: list them, read their attempts, resend them, send a test callback, stream them to
+//! a development machine, and debug a signature.
 //!
 //! The [`courier`](crate::courier) delivers the callbacks.
 
 mod list;
 mod log;
 mod signature_debugger;
+mod stream;
 mod test_callback;
 
 pub(crate) use list::BulkResendBudget;
 pub use list::{BulkResend, CallbackFilter, CallbackSummary, MAX_BULK_RESENDS, MAX_LISTED_CALLBACKS, ResendBatch};
 pub use log::{Attempt, CallbackLog, Callbacks, ResendError, ScheduledResend};
 pub use signature_debugger::{PastedCallback, SignatureDebugError, SignatureDebugReport};
+pub(crate) use stream::OpenStreams;
+pub use stream::{CallbackStream, MAX_LISTENERS, MAX_RESUME, StreamedCallback, StreamedCallbacks, TooManyListeners};
 pub(crate) use test_callback::RunningTests;
 pub use test_callback::TestCallbackError;

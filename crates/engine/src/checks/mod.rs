@@ -130,12 +130,15 @@ impl Checks {
 
     /// Builds the callback to store with the conclusion. `None`: the check has no callback URL.
     fn prepare_callback(&self, concluded: &Concluded<AnyVerdict>) -> Result<Option<NewCallback>, StoreError> {
+        self.outbox.prepare(concluded.check(), || self.render_callback(concluded))
+    }
+
+    /// Renders the callback body of a check that is not a verification.
+    pub(crate) fn render_callback(&self, concluded: &Concluded<AnyVerdict>) -> Vec<u8> {
         let check = concluded.check();
-        self.outbox.prepare(check, || {
-            let number = check.verdict().and_then(Verdict::discovered);
-            let number = number.and_then(|number| self.unseal_number(check.id, number));
-            payload::render(concluded, number.as_ref())
-        })
+        let number = check.verdict().and_then(Verdict::discovered);
+        let number = number.and_then(|number| self.unseal_number(check.id, number));
+        payload::render(concluded, number.as_ref())
     }
 
     /// Decrypts the number that a Discovery check found. `None`: it is erased, or its seal key is missing.

@@ -101,6 +101,20 @@ impl Courier {
         self.settle(&callback, is_delivered, log).await;
     }
 
+    /// Signs a callback that the courier does not send. `None`: there is no signing key, or the runtime is shutting
+    /// down.
+    pub(crate) async fn sign_once(
+        &self,
+        mode: Mode,
+        product: Product,
+        url: CallbackUrl,
+        body: Vec<u8>,
+    ) -> Option<OutboundRequest> {
+        let (keys, now) = (self.0.dependencies.keys.key_ring(), self.now());
+        let (signer, date) = (keys.callback_signer(mode, now)?, signature::format_date(now));
+        self.build_signed_request(product, NonZeroU32::MIN, url, body, signer, date).await
+    }
+
     /// Sends a callback once, without a queue, a retry or a log entry. `None`: there is no signing key, or the runtime
     /// is shutting down.
     pub(crate) async fn send_once(
@@ -110,9 +124,7 @@ impl Courier {
         url: CallbackUrl,
         body: Vec<u8>,
     ) -> Option<TestCallbackResult> {
-        let (keys, now) = (self.0.dependencies.keys.key_ring(), self.now());
-        let (signer, date) = (keys.callback_signer(mode, now)?, signature::format_date(now));
-        let request = self.build_signed_request(product, NonZeroU32::MIN, url, body, signer, date).await?;
+        let request = self.sign_once(mode, product, url, body).await?;
         let started = Instant::now();
         let response = timeout(ATTEMPT_TIMEOUT, self.0.dependencies.transport.post(request)).await;
         let response = response.unwrap_or(Err(TransportError::Timeout)).map(|response| response.status);

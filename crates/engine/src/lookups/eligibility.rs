@@ -89,7 +89,7 @@ impl EligibilitySubject {
     }
 }
 
-/// Explains an eligibility result to operators and developers. The API does not return it.
+/// Explains an eligibility result to developers and to those who run the server. The API does not return it.
 #[derive(Clone, Debug)]
 pub struct EligibilityExplanation {
     /// Results of the queried number lookup sources. Empty for an address, and in a sandbox.

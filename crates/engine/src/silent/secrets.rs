@@ -134,8 +134,9 @@ pub(super) struct SealedAnswer {
     pub page_return: Option<PageReturn>,
 }
 
-/// The redirect code, kept for the browser that began the redirect at the hosted page. If the browser did not reach the
-/// client's redirect URL with the code, the page sends it there again.
+/// The one-time code that a browser takes to the client's redirect URL. If the browser never arrives there, for example
+/// because its connection was lost, the hosted page redirects it a second time with the same code, but only the browser
+/// that began the redirect.
 #[derive(Clone, Serialize, Deserialize, derive_more::Debug)]
 #[debug("PageReturn")]
 pub(crate) struct PageReturn {

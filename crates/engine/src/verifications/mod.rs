@@ -16,7 +16,8 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     lifecycle::{
-        AnyCheck, Check, CheckId, CheckStatus, ErrorCode, Lifecycle, NumberHash, OpenState, Reference, Verdict,
+        AnyCheck, Check, CheckId, CheckStatus, Concluded, ErrorCode, Lifecycle, NumberHash, OpenState, Reference,
+        Verdict,
     },
     network::NetworkId,
     page::{Page, PageRequest},
@@ -41,7 +42,7 @@ use crate::{
     activity::ActivityRecorder,
     checks::{CheckEndHandler as _, Checks, CreateError, ReadError, downcast, require_enabled},
     context::Context,
-    courier::sealing::seal_callback_url,
+    courier::{payload, sealing::seal_callback_url},
     idempotency::{Idempotency, IdempotentRequest},
     lookups::{
         eligibility::EligibilityError,
@@ -349,6 +350,15 @@ impl Verifications {
     pub async fn read(&self, project: ProjectId, id: CheckId) -> Result<Verification, ReadError> {
         let current = self.load_of_project(project, id).await?;
         Ok(self.present(current)?)
+    }
+
+    /// Renders the callback body of a concluded verification. `None`: it is open or deleted.
+    pub(crate) async fn render_callback(&self, id: CheckId) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(VerificationRecord { check, progress, .. }) = self.store.find_verification(id).await? else {
+            return Ok(None);
+        };
+        let concluded = Concluded::of_stored(downcast(check)?);
+        Ok(concluded.map(|concluded| payload::render_verification(&concluded, &progress)))
     }
 
     /// Lists the project's verifications, newest first, without instructions and page URLs.

@@ -1,4 +1,5 @@
-//! Tests sandbox checks over three processes behind a load balancer that sends every request to another process.
+//! Tests sandbox checks on three server processes behind a load balancer that sends each request to the next one in
+//! turn.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

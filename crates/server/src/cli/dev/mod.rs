@@ -79,7 +79,7 @@ async fn serve_until_stopped(
     run_until_stopped(running, &shutdown, grace, signals, read_config).await
 }
 
-/// Access to the database of `ringtrue dev`, which need not be running.
+/// What a command needs to work on the database of `ringtrue dev`, whether or not `ringtrue dev` is running.
 pub(super) struct DevDeployment {
     pub config: Config,
     pub master: MasterKey,

@@ -1,6 +1,7 @@
 //! `ringtrue listen`.
 
 mod callback;
+mod project;
 mod resume;
 pub mod web;
 

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use ringtrue_domain::account::Role;
 use serde_json::json;
@@ -44,13 +44,14 @@ pub struct Events {
 impl Events {
     pub async fn open(browser: &Browser, path: &str) -> Self {
         let cookies: Vec<_> = browser.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let request = Request::get(path)
-            .header("Accept", "text/event-stream")
-            .header("Connection", "keep-alive")
-            .header("Last-Event-ID", "7")
-            .header("Cookie", cookies.join("; "));
-        let mut stream = TcpStream::connect(browser.address).await.unwrap();
-        stream.write_all(&request.bytes(browser.address)).await.unwrap();
+        let request = Request::get(path).header("Last-Event-ID", "7").header("Cookie", cookies.join("; "));
+        Events::send(browser.address, request).await
+    }
+
+    pub async fn send(address: SocketAddr, request: Request) -> Self {
+        let request = request.header("Accept", "text/event-stream").header("Connection", "keep-alive");
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(&request.bytes(address)).await.unwrap();
         let mut events = Events { stream, status: 0, buffer: String::new(), unread: vec![] };
         let head = events.until("\r\n\r\n").await.expect("a response");
         events.status = head.split(' ').nth(1).unwrap().parse().unwrap();

@@ -40,9 +40,11 @@ impl Ids {
     }
 }
 
+/// Returns all routes but the stream of callbacks, whose response does not end. `callbacks::stream` tests it.
 pub fn all() -> Vec<Route> {
     let routes = ringtrue_api::public_routes();
-    routes.iter().map(|route| Route { method: route.method, template: route.path }).collect()
+    let routes = routes.iter().filter(|route| !route.path.ends_with("/callbacks/stream"));
+    routes.map(|route| Route { method: route.method, template: route.path }).collect()
 }
 
 /// Returns the distinct path templates.
