@@ -6,6 +6,7 @@ use std::{
     io::{self, Write},
 };
 
+use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 use comfy_table::{Table, presets::NOTHING};
 use ringtrue_domain::csv::render_row;
@@ -25,6 +26,12 @@ pub enum Output {
 pub struct Printer {
     pub output: Output,
 }
+
+const HEADING: Style = Style::new().bold();
+const LABEL: Style = Style::new().dimmed();
+const GOOD: Style = AnsiColor::Green.on_default();
+const BAD: Style = AnsiColor::Red.on_default();
+const WAITING: Style = AnsiColor::Yellow.on_default();
 
 /// An item to print: names and values of its fields, in output order.
 pub type Record = Vec<(&'static str, Value)>;
@@ -51,7 +58,9 @@ impl Printer {
             Output::Table => {
                 let headings = columns.iter().map(|name| heading(name)).collect();
                 let row = |record: &Record| record.iter().map(|(_, value)| render_cell(value)).collect();
-                print_text(&align_columns(std::iter::once(headings).chain(records.iter().map(row))))
+                let table = align_columns(std::iter::once(headings).chain(records.iter().map(row)));
+                let (headings, rows) = table.split_once('\n').unwrap_or((&table, ""));
+                print_styled(&format!("{HEADING}{headings}{HEADING:#}\n{rows}"))
             }
             Output::Csv => {
                 let row = |record: &Record| csv_row(record.iter().map(|(_, value)| value));
@@ -85,10 +94,8 @@ impl Printer {
         match self.output {
             Output::Json => print_text(&escape_json_controls(&object.to_string())),
             Output::Table => {
-                let values = select_columns(columns, object)
-                    .filter(|(_, value)| !value.is_null())
-                    .map(|(_, value)| render_cell(&value));
-                print_text(&values.collect::<Vec<_>>().join("  "))
+                let fields = select_columns(columns, object).filter(|(_, value)| !value.is_null());
+                print_styled(&fields.map(|(name, value)| labelled_cell(name, &value)).collect::<Vec<_>>().join("  "))
             }
             Output::Csv => {
                 let values: Vec<Value> = select_columns(columns, object).map(|(_, value)| value).collect();
@@ -111,6 +118,15 @@ fn select_columns(columns: &[&'static str], object: &Value) -> impl Iterator<Ite
     columns.iter().map(|name| (*name, object.get(name).cloned().unwrap_or_default()))
 }
 
+/// Writes text with styles to standard output. The caller must have escaped the terminal control characters of its
+/// contents. On a terminal that shows no colours, and if `NO_COLOR` is set, the styles are left out.
+fn print_styled(text: &str) -> io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    out.write_all(text.trim_end_matches('\n').as_bytes())?;
+    out.write_all(b"\n")?;
+    out.flush()
+}
+
 /// Writes to standard output, with terminal control characters escaped.
 pub fn print_text(text: &str) -> io::Result<()> {
     let text = escape_where(text, is_terminal_control);
@@ -129,7 +145,9 @@ pub fn print_note(text: &str) {
 }
 
 pub fn print_error(error: &impl Display) {
-    print_note(&format!("ringtrue: {error}"));
+    let text = escape_where(&error.to_string(), is_terminal_control);
+    // An error on stderr cannot be reported.
+    let _ = writeln!(anstream::stderr(), "{BAD}ringtrue:{BAD:#} {text}");
 }
 
 pub(crate) fn print_json(value: &Value) -> io::Result<()> {
@@ -142,6 +160,18 @@ fn to_object(record: Record) -> Value {
 
 fn heading(name: &str) -> String {
     name.replace('_', " ").to_uppercase()
+}
+
+/// Renders a field of a line that has no headings.
+fn labelled_cell(name: &str, value: &Value) -> String {
+    let (label, text) = (name.replace('_', " "), render_cell(value));
+    let style = match (name, text.as_str()) {
+        ("status", "COMPLETED") | ("match" | "no_sim_change", "true") => GOOD,
+        ("status", "ACCEPTED" | "PENDING") => WAITING,
+        ("status" | "error_code", _) | ("match" | "no_sim_change", "false") => BAD,
+        _ => Style::new(),
+    };
+    format!("{LABEL}{label}{LABEL:#} {style}{text}{style:#}")
 }
 
 fn render_cell(value: &Value) -> String {
@@ -243,6 +273,17 @@ mod tests {
         let rows = [["ID", "NAME"], ["1", "Bank of Example"], ["22", "Ünïcode"]];
         let rows = rows.iter().map(|row| row.iter().map(ToString::to_string).collect());
         assert_eq!(align_columns(rows), "ID  NAME\n1   Bank of Example\n22  Ünïcode");
+    }
+
+    #[test]
+    fn fields_of_a_line_are_labelled() {
+        for (name, value, text) in [
+            ("status", json!("COMPLETED"), "\u{1b}[2mstatus\u{1b}[0m \u{1b}[32mCOMPLETED\u{1b}[0m"),
+            ("match", json!(false), "\u{1b}[2mmatch\u{1b}[0m \u{1b}[31mfalse\u{1b}[0m"),
+            ("check_id", json!("\u{1b}[2J"), "\u{1b}[2mcheck id\u{1b}[0m \\u{1b}[2J"),
+        ] {
+            assert_eq!(labelled_cell(name, &value), text);
+        }
     }
 
     #[test]

@@ -176,7 +176,7 @@ pub(crate) async fn run(
             session.print_list(Scope::Product(product), checks_path(product), columns, &arguments).await
         }
         CheckAction::Read(ReadAction::Watch { check: Some(check), interval }) => {
-            watch::watch_check(&session, product, &check.to_string(), interval).await
+            watch::watch_check(&session, product, &check.to_string(), interval).await.map(drop)
         }
         CheckAction::Read(ReadAction::Watch { check: None, interval }) => {
             watch::watch_all(&session, product, interval).await
@@ -236,7 +236,7 @@ async fn create(
         action.print_instructions(context.printer, profile_option, new.watch);
     }
     match id_field(&output) {
-        Some(id) if new.watch => watch::watch_check(session, product, id, PollInterval { seconds: 1 }).await,
+        Some(id) if new.watch => watch::watch_check(session, product, id, PollInterval { seconds: 1 }).await.map(drop),
         _ => Ok(()),
     }
 }

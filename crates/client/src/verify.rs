@@ -23,7 +23,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Prefix of simulated numbers. It belongs to no country.
 const SIMULATED_PREFIX: &str = "+990";
 
-/// Creates a verification and follows it to its end. Fails unless it completes.
+/// Creates a verification and follows it to its end. Fails unless the number is verified.
 pub(crate) async fn verify(context: &ClientContext, arguments: VerifyArguments) -> Result<(), CommandError> {
     let session = ApiSession::open(context, &arguments.profile_option)?;
     let number = arguments.number.read()?;
@@ -45,7 +45,8 @@ pub(crate) async fn verify(context: &ClientContext, arguments: VerifyArguments) 
         let url = text_field(&created, "url").unwrap_or_default();
         printer::print_note(&format!("Open this page on the user's phone: {url}"));
         let id = id_field(&created).unwrap_or_default();
-        return watch::watch_check(&session, PRODUCT, id, PollInterval { seconds: 1 }).await;
+        let concluded = watch::watch_check(&session, PRODUCT, id, PollInterval { seconds: 1 }).await?;
+        return require_match(&concluded);
     };
     let given_up: &[&str] = if arguments.no_mobile_data { &["secure_sna"] } else { &[] };
     let (mut is_first, mut failures) = (true, 0);
@@ -60,7 +61,12 @@ pub(crate) async fn verify(context: &ClientContext, arguments: VerifyArguments) 
         })
         .await?;
     printer::print_note(describe_end(&concluded));
-    if text_field(&concluded, "status") == Some("COMPLETED") { Ok(()) } else { Err(CommandError::AlreadyReported) }
+    require_match(&concluded)
+}
+
+fn require_match(concluded: &Value) -> Result<(), CommandError> {
+    let is_match = concluded.get("match").and_then(Value::as_bool).unwrap_or_default();
+    if is_match { Ok(()) } else { Err(CommandError::AlreadyReported) }
 }
 
 fn describe_end(verification: &Value) -> &'static str {

@@ -139,13 +139,13 @@ impl TransientErrors {
     }
 }
 
-/// Prints the status changes of a check until it concludes. Fails unless the check completes.
+/// Prints the status changes of a check until it concludes, and returns it. Fails unless the check completes.
 pub(crate) async fn watch_check(
     session: &ApiSession,
     product: Product,
     id: &str,
     interval: PollInterval,
-) -> Result<(), CommandError> {
+) -> Result<Value, CommandError> {
     let began = Instant::now();
     let mut progress = Progress::start();
     let mut transient_errors = TransientErrors::default();
@@ -157,7 +157,7 @@ pub(crate) async fn watch_check(
                 progress.suspend(|| session.printer.print_stream_item(check_columns(product), &check, is_first))?;
             }
             match status_of(&check) {
-                "COMPLETED" => return Ok(()),
+                "COMPLETED" => return Ok(check),
                 open if is_open(open) => status = Some(open.to_owned()),
                 _ => return Err(CommandError::AlreadyReported),
             }
