@@ -53,3 +53,48 @@ consoleTest('newcomer tries each product in the browser', async (visitor) => {
   await page.getByRole('link', { name: 'View verification' }).click();
   await page.getByRole('heading', { level: 1, name: 'Verification' }).waitFor();
 });
+
+consoleTest('newcomer chooses a language', async (visitor) => {
+  const { page } = visitor;
+  await start(visitor);
+  const tabs = page.getByRole('navigation', { name: 'Tools' });
+  await tabs.locator('[aria-current=page]', { hasText: 'Command line' }).waitFor();
+  for (const [title, name] of [['curl', 'curl'], ['Node.js', 'node'], ['Python', 'python'], ['Go', 'go']]) {
+    await tabs.getByRole('link', { name: title, exact: true }).click();
+    await tabs.locator('[aria-current=page]', { hasText: title }).waitFor();
+    await visitor.inspect(`getting-started-${name}`);
+  }
+});
+
+// In projects other than the demo, the page has the id of the credential, and a form for another one.
+consoleTest('newcomer creates a credential in the chosen tab', async (visitor, ringtrue) => {
+  const { page } = visitor;
+  await visitor.enterDemo();
+  const tabs = page.getByRole('navigation', { name: 'Tools' });
+  const { workspace_id } = ringtrue.workspace;
+  await page.goto(`/console/workspaces/${workspace_id}/new-project`);
+  await page.getByLabel('Name').fill('Kiosk');
+  await page.getByRole('button', { name: 'Create project' }).click();
+  const client_id = await page.locator('#new-client-id').textContent();
+  await page.getByRole('link', { name: 'Getting started' }).first().click();
+  await tabs.getByRole('link', { name: 'Python', exact: true }).click();
+  const setup = page.locator('#setup-commands');
+  await setup.getByText(client_id).waitFor();
+  await visitor.inspect('getting-started-credential');
+  await page.getByRole('button', { name: 'Create a credential' }).click();
+  await page.getByText('Its secret is shown only once').waitFor();
+  await tabs.locator('[aria-current=page]', { hasText: 'Python' }).waitFor();
+  assert.match(await setup.textContent(), /RINGTRUE_CLIENT_SECRET=rts_/);
+  await visitor.inspect('getting-started-secret');
+  await page.reload();
+  await setup.getByText('PASTE THE CLIENT SECRET').waitFor();
+});
+
+consoleTest('tabs work without JavaScript', async (visitor) => {
+  const { page } = visitor;
+  await start(visitor);
+  const tabs = page.getByRole('navigation', { name: 'Tools' });
+  await tabs.getByRole('link', { name: 'Go', exact: true }).click();
+  await tabs.locator('[aria-current=page]', { hasText: 'Go' }).waitFor();
+  assert.match(await page.locator('#verify-commands').textContent(), /^package main/);
+}, { javaScriptEnabled: false });

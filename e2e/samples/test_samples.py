@@ -169,8 +169,9 @@ MODIFIED = {
 
 @every_sample
 def test_modified_callback_is_rejected(ringtrue, post, sample):
-    with start_receiver(sample, ringtrue["base_url"], ACCEPT_SANDBOX="1") as receiver:
-        good = record(post, number(sample, "02"))
+    good = record(post, number(sample, "02"))
+    settings = {"ACCEPT_SANDBOX": "1", "CALLBACK_HOST": good.header("host")}
+    with start_receiver(sample, ringtrue["base_url"], **settings) as receiver:
         accepted = [receiver.deliver(good), receiver.deliver(good)]
         responses = {change: receiver.deliver(alter(good)) for change, alter in MODIFIED.items()}
         accepted.append(receiver.deliver(good))
@@ -195,16 +196,26 @@ def test_valid_signature_with_invalid_parameters_is_rejected(forger, sample):
         "another order": (forger.request(at=now, components=" ".join(reversed(COMPONENTS.split(" ")))), 401),
         "another algorithm": (forger.request(at=now, algorithm="hs2019"), 401),
     }
-    with start_receiver(sample, forger.base_url) as receiver:
+    with start_receiver(sample, forger.base_url, CALLBACK_HOST="backend.example") as receiver:
         responses = {name: receiver.deliver(request)[0] for name, (request, _) in requests.items()}
     assert responses == {name: expected for name, (_, expected) in requests.items()}
+
+
+@pytest.mark.parametrize("sample", ["rust", "shell"])
+def test_callback_for_another_host_is_rejected(forger, sample):
+    genuine = forger.request(at=time.time())
+    for settings in ({}, {"CALLBACK_HOST": "other.example"}, {"CALLBACK_HOST": "backend.example:8080"}):
+        with start_receiver(sample, forger.base_url, **settings) as receiver:
+            assert receiver.deliver(genuine) == (401, "rejected: the callback is for another host")
+    with start_receiver(sample, forger.base_url, CALLBACK_HOST="Backend.Example") as receiver:
+        assert receiver.deliver(genuine)[0] == 200
 
 
 @every_sample
 def test_unavailable_keys_cause_a_retry(forger, sample):
     forger.is_up = False
     try:
-        with start_receiver(sample, forger.base_url) as receiver:
+        with start_receiver(sample, forger.base_url, CALLBACK_HOST="backend.example") as receiver:
             status, line = receiver.deliver(forger.request(at=time.time()))
     finally:
         forger.is_up = True
@@ -215,7 +226,7 @@ def test_unavailable_keys_cause_a_retry(forger, sample):
 @every_sample
 def test_sandbox_key_is_rejected_by_default(ringtrue, post, sample):
     good = record(post, number(sample, "04"))
-    with start_receiver(sample, ringtrue["base_url"]) as receiver:
+    with start_receiver(sample, ringtrue["base_url"], CALLBACK_HOST=good.header("host")) as receiver:
         assert receiver.deliver(good) == (401, "rejected: the key is for sandbox checks only")
 
 
@@ -223,7 +234,7 @@ def test_sandbox_key_is_rejected_by_default(ringtrue, post, sample):
 def test_key_with_unknown_mode_is_rejected(sample):
     forger = Forger(use_mode="rehearsal")
     try:
-        with start_receiver(sample, forger.base_url, ACCEPT_SANDBOX="1") as receiver:
+        with start_receiver(sample, forger.base_url, CALLBACK_HOST="backend.example", ACCEPT_SANDBOX="1") as receiver:
             status, line = receiver.deliver(forger.request(at=time.time()))
     finally:
         forger.server.shutdown()

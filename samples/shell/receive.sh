@@ -2,12 +2,15 @@
 # Reads one callback from standard input, verifies it with OpenSSL, and writes the response to standard output. socat,
 # inetd or a systemd socket (Accept=yes) runs it for each connection. It logs to standard error.
 #
+# CALLBACK_HOST is the host of your callback URL; with socat, the default is the address that it listens on. A callback
+# for another receiver has a valid signature, too, and could be replayed with its Host header.
+#
 # STATE is a folder for the public keys and the verified callbacks (STATE/ID.json). ACCEPT_SANDBOX=1 accepts
 # callbacks of sandbox checks, which do not verify a number. A valid callback can belong to a check of another client:
 # reject an id that you did not create.
 set -euo pipefail
 export LC_ALL=C # one byte per character
-: "${BASE_URL:?}" "${STATE:?}"
+: "${BASE_URL:?}" "${STATE:?}" "${CALLBACK_HOST:=127.0.0.1:${SOCAT_SOCKPORT:?CALLBACK_HOST is not set}}"
 
 readonly components='(request-target) host date x-service-callback digest'
 readonly max_body_bytes=65536
@@ -56,6 +59,7 @@ done
 for name in host date source digest authorization; do
     [[ -n "${!name}" ]] || reject "missing header for $name"
 done
+[[ "${host,,}" == "${CALLBACK_HOST,,}" ]] || reject 'the callback is for another host'
 [[ "$length" =~ ^[0-9]{1,5}$ ]] || reject 'missing or invalid Content-Length'
 ((10#$length <= max_body_bytes)) || reject 'the body is too large'
 # Stored in a file, because shell variables cannot hold NUL bytes.

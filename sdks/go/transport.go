@@ -228,7 +228,9 @@ func (c *core) retry(
 				wait = apiError.RetryAfter
 			}
 		}
-		if !isRetryable || !isTransient || failures >= c.maxRetries || wait > maxRetryAfter {
+		// The service counts requests before it processes them, so that any call can be repeated after a 429.
+		canRepeat := isRetryable || errors.Is(err, ErrRateLimited)
+		if !canRepeat || !isTransient || failures >= c.maxRetries || wait > maxRetryAfter {
 			return nil, err
 		}
 		// Without time for another attempt, the caller gets the reason now.

@@ -87,8 +87,14 @@ impl KeySet {
 
 /// Returns the verified callback. It can belong to a check of another client: reject a `check_id` that you did not
 /// create.
-pub fn verify(request: &Request<'_>, key_set: &mut KeySet) -> Result<Value, VerifyError> {
+///
+/// `own_host` is the host of your callback URL, from your configuration. A callback for another receiver has a valid
+/// signature, too, and could be replayed to you with its `Host` header.
+pub fn verify(request: &Request<'_>, own_host: &str, key_set: &mut KeySet) -> Result<Value, VerifyError> {
     let (host, date) = (single_header(request, "host")?, single_header(request, "date")?);
+    if !host.eq_ignore_ascii_case(own_host) {
+        return Err(Invalid("the callback is for another host"));
+    }
     let (source, digest) = (single_header(request, "x-service-callback")?, single_header(request, "digest")?);
     let [key_id, algorithm, headers, signature] = parse_authorization(single_header(request, "authorization")?)
         .ok_or(Invalid("malformed Authorization header"))?;

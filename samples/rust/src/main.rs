@@ -26,17 +26,18 @@ fn main() -> Result<(), AnyError> {
     let callback_url = format!("http://{}/callbacks", server.server_addr());
     println!("listening on {callback_url}");
     let accept_sandbox = env::var("ACCEPT_SANDBOX").is_ok_and(|value| value == "1");
+    let own_host = setting("CALLBACK_HOST", &server.server_addr().to_string());
     let mut key_set = KeySet::new(format!("{}/.well-known/jwks.json", api.base_url), accept_sandbox);
     let Some(product) = product else {
         loop {
-            receive(&server, &mut key_set)?;
+            receive(&server, &own_host, &mut key_set)?;
         }
     };
 
     let id = api.start(&product, &callback_url)?;
     // Callbacks may be delivered more than once, and callbacks of other checks may arrive.
     let callback = loop {
-        match receive(&server, &mut key_set)? {
+        match receive(&server, &own_host, &mut key_set)? {
             Some(callback) if id_of(&callback) == Some(&id) => break callback,
             _ => {}
         }
@@ -71,14 +72,14 @@ fn next_step(verification: &Value) -> Option<&Value> {
 }
 
 /// Receives one request and responds to it. `None`: verification failed.
-fn receive(server: &Server, key_set: &mut KeySet) -> Result<Option<Value>, AnyError> {
+fn receive(server: &Server, own_host: &str, key_set: &mut KeySet) -> Result<Option<Value>, AnyError> {
     let mut request = server.recv()?;
     let mut body = vec![];
     request.as_reader().take(MAX_BODY_BYTES).read_to_end(&mut body)?;
     let headers: Vec<(String, String)> =
         request.headers().iter().map(|header| (header.field.to_string(), header.value.to_string())).collect();
     let received = Request { method: request.method().as_str(), target: request.url(), headers: &headers, body: &body };
-    let verified = verify(&received, key_set);
+    let verified = verify(&received, own_host, key_set);
     let status = match &verified {
         Ok(callback) => {
             let status = callback["status"].as_str().unwrap_or_default();

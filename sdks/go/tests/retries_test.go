@@ -215,6 +215,15 @@ func TestNothingElseIsRetried(t *testing.T) {
 			}
 			equal(t, "requests of "+name, s.count(), 1)
 		}
+		// The service has not processed what it answers with 429.
+		s := startStub(t, problem(429, "too_many_requests", "Retry-After", "0"), cut)
+		if err := change(s.client(t)); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		equal(t, "requests of "+name+" after 429", s.count(), 2)
+		s = startStub(t, problem(429, "too_many_requests", "Retry-After", "3600"))
+		equal(t, "too long for "+name, errors.Is(change(s.client(t)), ringtrue.ErrRateLimited), true)
+		equal(t, "requests of "+name+" after a long Retry-After", s.count(), 1)
 	}
 }
 

@@ -40,8 +40,9 @@ def main() -> None:
     statements = [line for line in example.splitlines() if line.strip()]
     print(f"the README's sign-up has {len(statements)} lines")
     with tempfile.TemporaryDirectory() as folder, Service(Path(folder) / "data", **UNLIMITED) as service:
-        (Path(folder) / "app.py").write_text(example)
         port = free_port()
+        assert "https://shop.example.com/done" in example
+        (Path(folder) / "app.py").write_text(example.replace("https://shop.example.com", f"http://127.0.0.1:{port}"))
         # The folder comes after the environment's own packages, and has no library of ours.
         env = environment(
             RINGTRUE_URL=service.url,

@@ -184,6 +184,28 @@ def test_wait_for_the_sim_polls_the_verification(clients: Clients) -> None:
     assert len(reads) == 2
 
 
+@pytest.mark.parametrize(("query", "reason"), [("", "code_missing"), ("&code=x", "code_invalid")])
+def test_answer_about_the_sim_is_awaited_without_a_redeemed_code(clients: Clients, query: str, reason: str) -> None:
+    step = {"method": "secure_sna", "status": "COMPLETED", "match": True}
+    asking = {"verification_id": "01a1", "status": "PENDING", "url": "https://host/v/x", "steps": [step]}
+    done = {"verification_id": "01a1", "status": "COMPLETED", "match": True, "steps": [step]}
+    reads: list[RawRequest] = []
+
+    def respond(request: RawRequest) -> bytes:
+        if request.target == "/oauth2/token":
+            return TOKEN_RESPONSE
+        if request.method == "POST":
+            return response(409, {"status": 409, "error_code": "check_not_ready"}, x_project_mode="live")
+        reads.append(request)
+        return response(200, asking if len(reads) < 3 else done, x_project_mode="live")
+
+    with Stub(respond) as stub:
+        client = clients(url=stub.url, client_id="c", client_secret="s")
+        outcome = client.verifications.redeem("01a1", "verification_id=01a1" + query)
+    assert (outcome.verified, outcome.open, outcome.reason) == (False, False, reason)
+    assert len(reads) == 3
+
+
 def test_errors_of_the_service_are_raised(client: Ringtrue) -> None:
     unknown = "01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b"
     with pytest.raises(NotFoundError):

@@ -132,11 +132,24 @@ def test_other_errors_are_not_retried(status: int) -> None:
     assert waits == []
 
 
-@pytest.mark.parametrize("failure", [problem(503), problem(429), TransportError("broken")])
+@pytest.mark.parametrize("failure", [problem(502), problem(503), problem(504), TransportError("broken")])
 def test_changes_are_not_retried(failure: Response | Exception) -> None:
     outcome, waits, _ = drive(PATCH, [failure])
     assert isinstance(outcome, (ApiError, TransportError))
     assert waits == []
+
+
+def test_changes_are_retried_after_429_only() -> None:
+    outcome, waits, requests = drive(PATCH, [problem(429, retry_after="2"), OK])
+    assert outcome is OK
+    assert waits == [2.25]
+    assert [request.method for request in requests] == ["PATCH", "PATCH"]
+    outcome, waits, requests = drive(PATCH, [problem(429, retry_after="2"), TransportError("broken")])
+    assert isinstance(outcome, TransportError)
+    assert len(requests) == 2
+    outcome, waits, _ = drive(PATCH, [problem(429)] * 3)
+    assert isinstance(outcome, RateLimitError)
+    assert len(waits) == 2
 
 
 def test_retries_end() -> None:

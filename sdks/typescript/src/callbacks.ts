@@ -1,4 +1,4 @@
-import { CallbackError } from './errors.js';
+import { CallbackError, ConfigurationError } from './errors.js';
 import { KeySet } from './keys.js';
 import type { DiscoveryCallback, ReverseSmsCallback, SecureSnaCallback, VerificationCallback } from './openapi.js';
 import type { Transport } from './transport.js';
@@ -37,6 +37,11 @@ export interface CallbackOptions {
    * header. It is also needed behind a proxy that replaces `Host`. Defaults to the `Host` of the request.
    */
   host?: string | undefined;
+  /**
+   * Your callback URL, such as `https://shop.example.com/api/callbacks`, in place of `host`. It is needed behind a proxy
+   * that also changes the path, for example by removing a prefix. The query comes from the request.
+   */
+  publicUrl?: string | undefined;
 }
 
 interface EventOf<Kind extends string, Data> {
@@ -82,12 +87,14 @@ export class Callbacks {
    * response. The signature proves the sender, not the owner: reject an `id` that you did not create.
    */
   async verify(request: CallbackRequest | Request, options: CallbackOptions = {}): Promise<CallbackEvent> {
-    const { method, target, headers, body } = isWebRequest(request) ? await fromWebRequest(request) : request;
+    const { method, target: received, headers, body } = isWebRequest(request) ? await fromWebRequest(request) : request;
     const bytes = typeof body === 'string' ? new TextEncoder().encode(body) : body;
     if (bytes.length > MAX_CALLBACK_BYTES) throw tooLarge();
 
     const read = headerReader(headers);
-    const host = options.host === undefined ? read('host') : hostOf(options.host);
+    const target = options.publicUrl === undefined ? received : publicTarget(options.publicUrl, received);
+    const publicHost = options.publicUrl ?? options.host;
+    const host = publicHost === undefined ? read('host') : hostOf(publicHost);
     const date = read('date');
     const kind = read('x-service-callback');
     const digest = read('digest');
@@ -256,6 +263,25 @@ function parseAuthorization(value: string): { keyId: string; signature: Uint8Arr
 /** Host and port of a URL, or of a text that has nothing else. */
 function hostOf(text: string): string {
   return text.includes('://') ? new URL(text).host : text.toLowerCase();
+}
+
+/** Path of the public URL, as it is written, with the query of the request. */
+function publicTarget(publicUrl: string, received: string): string {
+  const path = /^https?:\/\/[^/?#]+([^?#]*)/i.exec(publicUrl)?.[1];
+  if (path === undefined || !isUrl(publicUrl)) {
+    throw new ConfigurationError('publicUrl must be an http or https URL');
+  }
+  const query = received.indexOf('?');
+  return (path || '/') + (query < 0 ? '' : received.slice(query));
+}
+
+/** `URL.canParse` is missing in Node.js 18.0. */
+function isUrl(text: string): boolean {
+  try {
+    return new URL(text).host !== '';
+  } catch {
+    return false;
+  }
 }
 
 function toBase64(bytes: Uint8Array): string {

@@ -117,6 +117,17 @@ export class VerificationsResource {
   }
 
   /**
+   * Redeems a code without the checks of `redeem`, for apps with their own screens. Accept the code only from the
+   * session in which you created the verification.
+   *
+   * The call can be repeated: the same code has the same result.
+   */
+  redeemCode(verificationId: string, code: string, options?: RequestOptions): Promise<Verification> {
+    const call = { body: { code }, options, isRepeatable: true, defaultTimeout: OPERATOR_TIMEOUT_MS };
+    return this.#post('', verificationId, call);
+  }
+
+  /**
    * Handles the return of a browser to your `redirect_url`:
    *
    * - throws `ForeignReturnError`, without a call, if the session did not start this verification;
@@ -137,12 +148,13 @@ export class VerificationsResource {
     const code = parameters('code');
     if (!code) return toOutcome(await this.#settle(await this.get(expected, options), options), 'code_missing');
     try {
-      const call = { body: { code }, options, isRepeatable: true, defaultTimeout: OPERATOR_TIMEOUT_MS };
-      return toOutcome(await this.#settle(await this.#post('', expected, call), options));
+      return toOutcome(await this.#settle(await this.redeemCode(expected, code, options), options));
     } catch (error) {
       if (!(error instanceof ApiError) || !REDEMPTION_REFUSALS.includes(error.errorCode)) throw error;
       const verification = await this.get(expected, options);
-      if (error.errorCode !== 'code_invalid') return toOutcome(verification, 'code_invalid');
+      if (error.errorCode !== 'code_invalid') {
+        return toOutcome(await this.#settle(verification, options), 'code_invalid');
+      }
       return { verified: false, open: false, reason: 'code_invalid', verification };
     }
   }

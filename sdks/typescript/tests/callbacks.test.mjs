@@ -1,7 +1,7 @@
 // Callbacks of the real service, modified and forged ones, and the cache of public keys.
 import assert from 'node:assert/strict';
 import { after, before, mock, test } from 'node:test';
-import { CallbackError, MemoryDeduplicator } from '@ringtrue/server';
+import { CallbackError, ConfigurationError, MemoryDeduplicator } from '@ringtrue/server';
 import { COMPONENTS, completeCheck, header, startForger, startRecorder, withHeader } from './callbacks.mjs';
 import { openSilently } from './phone.mjs';
 import { startService } from './service.mjs';
@@ -136,6 +136,24 @@ test('the date is checked both ways', async () => {
     const result = service.client({ now: () => at + offset * minute }).callbacks.verify(good);
     if (isAccepted) assert.ok(await result);
     else await rejects(result, 'date_out_of_range');
+  }
+});
+
+test('the public URL restores a path that a proxy changed', async () => {
+  const [path, query] = good.target.split('?');
+  const publicUrl = `http://${header(good, 'host')}${path}`;
+  const target = `/internal?${query}`;
+  const proxied = { ...withHeader(good, 'host', 'internal:8080'), target };
+  assert.ok(await ringtrue.callbacks.verify(proxied, { publicUrl }));
+  assert.ok(await ringtrue.callbacks.verify(proxied, { publicUrl, host: 'backend.example' }), 'in place of the host');
+  await rejects(ringtrue.callbacks.verify(proxied, { host: publicUrl }), 'signature_invalid');
+  for (const other of [`${publicUrl}/`, `http://backend.example${path}`, publicUrl.replace(path, '')]) {
+    await rejects(ringtrue.callbacks.verify(proxied, { publicUrl: other }), 'signature_invalid');
+  }
+  const altered = { ...proxied, target: '/internal?order=8' };
+  await rejects(ringtrue.callbacks.verify(altered, { publicUrl }), 'signature_invalid');
+  for (const invalid of ['/callbacks', 'shop.example.com', 'ftp://shop.example.com/', 'https://a b/']) {
+    await assert.rejects(ringtrue.callbacks.verify(proxied, { publicUrl: invalid }), ConfigurationError);
   }
 });
 

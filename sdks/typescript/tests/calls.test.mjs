@@ -243,6 +243,8 @@ test('calls that must not be repeated are retried after 429 only', async () => {
   const calls = [
     (client) => client.secureSna.redeemCode(CHECK.check_id, 'code'),
     (client) => client.management.projects.update('w', 'p', { name: 'x' }),
+    (client) => client.management.allowedNetworks.replace('w', 'p', {}),
+    (client) => client.management.workspaceCredentials.delete('w', 'c'),
     (client) => client.sandbox.sendSms({ from: '+990100000000', to: '+990100000001', body: 'x' }),
   ];
   for (const call of calls) {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { ForeignReturnError, SandboxRefusedError } from '@ringtrue/server';
-import { Browser, sendSms } from './phone.mjs';
+import { Browser, openSilently, sendSms } from './phone.mjs';
 import { startService } from './service.mjs';
 import { problem, sendJson, startStub } from './stub.mjs';
 
@@ -196,6 +196,38 @@ test('an open question about a SIM change is awaited', async () => {
   } finally {
     await stub.stop();
   }
+});
+
+for (const [name, query, refusal] of [
+  ['without a code', { verification_id: VERIFICATION.verification_id }, undefined],
+  ['after a refused code', QUERY, 'check_not_ready'],
+]) {
+  test(`an open question about a SIM change is awaited ${name}`, async () => {
+    const ended = { ...VERIFICATION, status: 'COMPLETED', match: true, steps: [ASKING.steps[0]] };
+    let reads = 0;
+    const stub = await startStub((request, response) => {
+      if (request.method === 'POST') return sendJson(response, 409, problem(409, refusal));
+      return sendJson(response, 200, ++reads < 3 ? ASKING : ended);
+    });
+    try {
+      const outcome = await stub.client().verifications.redeem(VERIFICATION, query);
+      assert.deepEqual([outcome.verified, outcome.open, reads], [false, false, 3]);
+      assert.equal(outcome.reason, refusal ? 'code_invalid' : 'code_missing');
+    } finally {
+      await stub.stop();
+    }
+  });
+}
+
+test('a code is redeemed without a session, and again', async () => {
+  const created = await ringtrue.verifications.create({ phone_number: '+990200000016' });
+  const { code } = await openSilently(created.next_step.url);
+  for (let attempt = 1; attempt <= 2; attempt++) {
+    const verification = await ringtrue.verifications.redeemCode(created.verification_id, code);
+    assert.deepEqual([verification.status, verification.match], ['COMPLETED', true]);
+  }
+  const wrong = ringtrue.verifications.redeemCode(created.verification_id, 'wrong');
+  await assert.rejects(wrong, { errorCode: 'code_invalid' });
 });
 
 test('a signal ends the wait', async () => {

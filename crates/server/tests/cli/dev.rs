@@ -118,11 +118,13 @@ fn commands(page: &str, start: &str) -> String {
 struct GettingStarted(String);
 
 impl GettingStarted {
-    fn open(base_url: &str, link: &str) -> Self {
+    /// Opens the tab of a tool, or the first one.
+    fn open(base_url: &str, link: &str, tool: Option<&str>) -> Self {
         let (path, cookie) = open_link(base_url, link);
         assert!(path.ends_with("/getting-started"), "{path}");
         let cookie = cookie.split(';').next().unwrap();
-        GettingStarted(raw_request(base_url, &format!("GET {path} HTTP/1.1\r\ncookie: {cookie}"), ""))
+        let query = tool.map(|tool| format!("?with={tool}")).unwrap_or_default();
+        GettingStarted(raw_request(base_url, &format!("GET {path}{query} HTTP/1.1\r\ncookie: {cookie}"), ""))
     }
 
     fn commands(&self, id: &str) -> String {
@@ -220,7 +222,7 @@ fn commands_of_the_page_run_a_check_with_callback() {
     let server = RunningCommand::start(&mut dev(folder.path(), "127.0.0.1:0"));
     let link = console_link(&server);
     let dev = read_dev_json(folder.path());
-    let page = GettingStarted::open(base_url(&dev), &link);
+    let page = GettingStarted::open(base_url(&dev), &link, Some("curl"));
     assert!(secrets(&dev).iter().all(|secret| !page.0.contains(secret)));
     assert!(page.commands("listen").ends_with("/data"), "{}", page.commands("listen"));
 
@@ -256,9 +258,10 @@ fn commands_of_the_page_use_all_products_and_the_management_api() {
     let server = RunningCommand::start(&mut dev(folder.path(), "127.0.0.1:0"));
     let link = console_link(&server);
     let dev = read_dev_json(folder.path());
-    let page = GettingStarted::open(base_url(&dev), &link);
+    let page = GettingStarted::open(base_url(&dev), &link, Some("curl"));
     for (id, parts) in [
         ("verification", ["\"ACCEPTED\"", "\"verification_id\":"]),
+        ("result", ["\"COMPLETED\"", "\"match\":true"]),
         ("secure_sna", ["\"COMPLETED\"", "\"match\":true"]),
         ("discovery", ["\"COMPLETED\"", "+990123456708"]),
         ("sim_swap", ["\"COMPLETED\"", "\"check_id\":"]),
@@ -279,10 +282,39 @@ fn client_commands_of_the_page_work() {
     let server = RunningCommand::start(&mut dev(folder.path(), "127.0.0.1:0"));
     let link = console_link(&server);
     let dev = read_dev_json(folder.path());
-    let page = GettingStarted::open(base_url(&dev), &link);
+    let page = GettingStarted::open(base_url(&dev), &link, None);
     let output = run_in_shell(&[&config_home(folder.path()), &page.commands("client")]);
     assert!(output.contains("BASE URL") && output.contains("ACCEPTED"), "{output}");
     assert_eq!(output.matches("COMPLETED").count(), 2, "{output}");
+    assert!(page.commands("listen").ends_with("/data"), "{}", page.commands("listen"));
+    let output = run_in_shell(&[&config_home(folder.path()), &page.commands("products")]);
+    // Secure SNA, Discovery and SIM Swap.
+    assert_eq!(output.matches("COMPLETED").count(), 3, "{output}");
+    assert!(output.contains("+990123456742") && output.contains("reverse_sms"), "{output}");
+    let version = run_in_shell(&[&page.commands("install")]);
+    assert!(version.starts_with("ringtrue "), "{version}");
+    server.stop();
+}
+
+#[test]
+fn every_tab_of_the_page_sets_the_variables_of_the_credential() {
+    let folder = folder();
+    let server = RunningCommand::start(&mut dev(folder.path(), "127.0.0.1:0"));
+    let link = console_link(&server);
+    let dev = read_dev_json(folder.path());
+    let (path, cookie) = open_link(base_url(&dev), &link);
+    let cookie = cookie.split(';').next().unwrap();
+    for tool in ["command-line", "curl", "node", "python", "go"] {
+        let request = format!("GET {path}?with={tool} HTTP/1.1\r\ncookie: {cookie}");
+        let page = GettingStarted(raw_request(base_url(&dev), &request, ""));
+        assert!(secrets(&dev).iter().all(|secret| !page.0.contains(secret)));
+        let print = "printf '%s\n' \"$RINGTRUE_URL\" \"$RINGTRUE_CLIENT_ID\" \"$RINGTRUE_CLIENT_SECRET\"";
+        let output = run_in_shell(&[&page.commands("setup"), print]);
+        let project = &dev["project"];
+        let expected =
+            [base_url(&dev), project["client_id"].as_str().unwrap(), project["client_secret"].as_str().unwrap()];
+        assert_eq!(output.lines().collect::<Vec<_>>(), expected, "{tool}");
+    }
     server.stop();
 }
 

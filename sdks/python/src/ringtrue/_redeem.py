@@ -60,7 +60,8 @@ def redeem(session: Session, created: str | Mapping[str, object] | None, query: 
     code = parameters.get("code", "")
     if not code:
         # The `error` of the query comes from the browser: the verification has the reason.
-        return _outcome((yield from _get(session, expected)), unproved="code_missing")
+        verification = yield from _await_sim_answer(session, (yield from _get(session, expected)))
+        return _outcome(verification, unproved="code_missing")
     if len(code) > MAX_CODE_LENGTH or not code.isascii():
         return _rejected((yield from _get(session, expected)))
     try:
@@ -69,13 +70,19 @@ def redeem(session: Session, created: str | Mapping[str, object] | None, query: 
         return _rejected((yield from _get(session, expected)))
     except ApiError as error:
         if error.error_code in ("check_not_ready", "check_already_completed", "check_expired"):
-            return _outcome((yield from _get(session, expected)), unproved="code_invalid")
+            verification = yield from _await_sim_answer(session, (yield from _get(session, expected)))
+            return _outcome(verification, unproved="code_invalid")
         raise
+    return _outcome((yield from _await_sim_answer(session, verification)))
+
+
+def _await_sim_answer(session: Session, verification: Verification) -> Flow[Verification]:
+    """Reads the verification again while only the operator's answer about a SIM change is missing."""
     deadline = session.monotonic() + SIM_ANSWER_SECONDS
     while _awaits_sim_answer(verification) and session.monotonic() < deadline:
         yield from sleep(POLL_INTERVAL_SECONDS)
-        verification = yield from _get(session, expected)
-    return _outcome(verification)
+        verification = yield from _get(session, verification["verification_id"])
+    return verification
 
 
 _ROUTE = "/v1/verifications/{verification_id}"

@@ -46,6 +46,7 @@ MAX_RENEWAL_MARGIN_SECONDS = 60.0
 RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 HTTP_UNAUTHORIZED = 401
 HTTP_CONFLICT = 409
+HTTP_TOO_MANY_REQUESTS = 429
 FIRST_ERROR_STATUS = 300  # redirects are not followed
 
 
@@ -167,7 +168,7 @@ class Call:
     content_type: str = "application/json"
     idempotency_key: str | None = None
     is_repeatable: bool = True
-    """Whether a repetition has no effect, so that the call is retried."""
+    """Whether a repetition has no effect, so that the call is retried even if the service may have processed it."""
     default_timeout: float = DEFAULT_TIMEOUT_SECONDS
     """Seconds for each attempt, unless the caller has set them."""
     is_sandbox_only: bool = False
@@ -289,7 +290,7 @@ class Session:
                 if response.status < FIRST_ERROR_STATUS:
                     return response
                 error = api_error(name, response)
-            delay = self._retry_delay(error, attempt) if sent.is_repeatable else None
+            delay = self._retry_delay(error, attempt) if sent.is_repeatable or _is_unprocessed(error) else None
             if delay is None or (deadline is not None and self.monotonic() + delay >= deadline):
                 raise error
             yield from sleep(delay)
@@ -369,6 +370,11 @@ class Session:
         form = urlencode({"grant_type": "client_credentials", "scope": scope}).encode()
         timeout = DEFAULT_TIMEOUT_SECONDS if settings.timeout is None else settings.timeout
         return Request("POST", settings.url + "/oauth2/token", headers, form, min(timeout, remaining))
+
+
+def _is_unprocessed(error: ApiError | TransportError) -> bool:
+    """The service counts requests before it processes them, so that any call can be repeated after a 429."""
+    return isinstance(error, ApiError) and error.status == HTTP_TOO_MANY_REQUESTS
 
 
 def parse_object(name: str, response: Response) -> dict[str, Any]:
