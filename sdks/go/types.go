@@ -182,6 +182,8 @@ type VerificationConfiguration struct {
 	RedirectURL string `json:"redirect_url,omitempty"`
 	// The origins that a verification's `redirect_url` may have, in canonical form. If unset, any origin is allowed.
 	RedirectOrigins []string `json:"redirect_origins,omitempty"`
+	// The origins of sites that may show the hosted page in a frame, in canonical form. If unset, no site may.
+	FrameOrigins []string `json:"frame_origins,omitempty"`
 	// Seconds until a verification expires. Defaults to 600.
 	TTL int `json:"ttl,omitempty"`
 	// The hosted page's appearance.
@@ -201,6 +203,8 @@ type VerificationConfigurationInput struct {
 	RedirectURL string `json:"redirect_url,omitempty"`
 	// The origins that a verification's `redirect_url` may have, in canonical form. If unset, any origin is allowed.
 	RedirectOrigins []string `json:"redirect_origins,omitempty"`
+	// The origins of sites that may show the hosted page in a frame, in canonical form. If unset, no site may.
+	FrameOrigins []string `json:"frame_origins,omitempty"`
 	// Seconds until a verification expires. Defaults to 600.
 	TTL int `json:"ttl,omitempty"`
 	// The hosted page's appearance.
@@ -284,6 +288,8 @@ type VerificationConfigurationPatch struct {
 	RedirectURL *Nullable[string] `json:"redirect_url,omitempty"`
 	// The origins that a verification's `redirect_url` may have, in canonical form. If unset, any origin is allowed.
 	RedirectOrigins *Nullable[[]string] `json:"redirect_origins,omitempty"`
+	// The origins of sites that may show the hosted page in a frame, in canonical form. If unset, no site may.
+	FrameOrigins *Nullable[[]string] `json:"frame_origins,omitempty"`
 	// Seconds until a verification expires. Defaults to 600.
 	TTL   *Nullable[int]        `json:"ttl,omitempty"`
 	Brand *Nullable[BrandPatch] `json:"brand,omitempty"`

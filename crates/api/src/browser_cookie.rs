@@ -3,10 +3,14 @@
 //!
 //! Each verification has its own cookie, so that tabs with different verifications do not overwrite each other's key. A
 //! cookie lives as long as a silent check.
+//!
+//! The cookie also says whether the browser began in a pop-up window, because the URL to which the operator returns
+//! cannot say it.
 
 use http::{HeaderMap, HeaderValue, header};
 use ringtrue_domain::{lifecycle::CheckId, silent::CHECK_TTL_SECONDS};
 use ringtrue_engine::silent::BrowserKey;
+use ringtrue_verification_page::DisplayMode;
 use ringtrue_web::app::App;
 
 /// The `__Host-` prefix makes browsers accept the cookie from this host only. It requires TLS.
@@ -14,21 +18,40 @@ const SECURE_PREFIX: &str = "__Host-ringtrue-device-";
 const PLAIN_PREFIX: &str = "ringtrue-device-";
 /// Maximum number of these cookies in one browser. More could exceed the size limit of request headers.
 const MAX_COOKIES: usize = 16;
+/// End of the cookie's value if the browser began in a pop-up window. Keys do not contain a dot.
+const POPUP_SUFFIX: &str = ".popup";
 
 /// Reads the browser keys from the cookies of a request.
 pub fn read_keys(app: &App, headers: &HeaderMap) -> Vec<BrowserKey> {
-    cookies(app, headers).filter_map(|(_, value)| BrowserKey::parse(value)).take(MAX_COOKIES).collect()
+    cookies(app, headers).filter_map(|(_, value)| BrowserKey::parse(key_of(value))).take(MAX_COOKIES).collect()
+}
+
+/// Returns whether the browser began the silent check of a verification in a pop-up window.
+pub fn began_in_popup(app: &App, headers: &HeaderMap, verification: CheckId) -> bool {
+    let own_name = name(app, verification);
+    cookies(app, headers).any(|(name, value)| name == own_name && value.ends_with(POPUP_SUFFIX))
 }
 
 /// Returns the `Set-Cookie` headers that give a browser its key for a verification. They also remove cookies of other
 /// verifications if there are too many.
-pub fn set_key(app: &App, headers: &HeaderMap, verification: CheckId, key: &BrowserKey) -> Vec<HeaderValue> {
+pub fn set_key(
+    app: &App,
+    headers: &HeaderMap,
+    verification: CheckId,
+    key: &BrowserKey,
+    display: DisplayMode,
+) -> Vec<HeaderValue> {
     let own_name = name(app, verification);
     let others: Vec<_> = cookies(app, headers).map(|(name, _)| name).filter(|name| *name != own_name).collect();
     let removed = if others.len() >= MAX_COOKIES { others } else { Vec::new() };
     let removed = removed.into_iter().map(|name| render(app, name, "", 0));
-    let set = render(app, &own_name, key.as_str(), CHECK_TTL_SECONDS);
+    let suffix = if display == DisplayMode::Popup { POPUP_SUFFIX } else { "" };
+    let set = render(app, &own_name, &format!("{}{suffix}", key.as_str()), CHECK_TTL_SECONDS);
     removed.chain([set]).flatten().collect()
+}
+
+fn key_of(value: &str) -> &str {
+    value.strip_suffix(POPUP_SUFFIX).unwrap_or(value)
 }
 
 fn cookies<'h>(app: &App, headers: &'h HeaderMap) -> impl Iterator<Item = (&'h str, &'h str)> {

@@ -22,6 +22,7 @@ use ringtrue_domain::{
     reverse_sms::Platform,
     tenancy::{Mode, Name, Project},
     verification::{Brand, BrandName, Locale, LogoUrl, Method, UserEnd},
+    web_url::{RESULT_PARAMETERS, WebOrigin},
 };
 use ringtrue_engine::{
     rate_limits::{PageVisitorKey, RateLimitClass, RateLimitState},
@@ -29,8 +30,8 @@ use ringtrue_engine::{
     verifications::{PageFailure, PageFollower, PageState, PageView},
 };
 use ringtrue_verification_page::{
-    self as page, Confirming, Failure, Language, Notice, Page, Question, QuestionSubject, RenderedPage, SmsToSend,
-    detect_platform,
+    self as page, Confirming, DisplayMode, EndMessage, Failure, Language, Notice, Page, Question, QuestionSubject,
+    RenderedPage, SmsToSend, detect_platform,
 };
 use ringtrue_web::{
     app::App,
@@ -44,7 +45,7 @@ use ringtrue_web::{
 };
 use strum::{EnumString, IntoStaticStr};
 use tokio::time::{Instant, sleep, sleep_until};
-use url::form_urlencoded;
+use url::{Url, form_urlencoded};
 
 use crate::{browser_cookie, redirect_response::redirect};
 
@@ -65,6 +66,8 @@ const STREAM_RETRY_AFTER: u32 = 5;
 const PERMIT_PARAMETER: &str = "go";
 /// Query parameter with a [`StartHint`].
 const START_PARAMETER: &str = "start";
+/// Query parameter that says where the browser shows the page: `popup` or `frame`.
+const DISPLAY_PARAMETER: &str = "display";
 /// Maximum length of a query parameter of the page. Longer ones are ignored, because some are copied to its links.
 const MAX_PARAMETER_BYTES: usize = 64;
 
@@ -119,7 +122,7 @@ async fn leave(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap)
             // The silent check has failed. The page shows the next step.
             NextStep::Finish(_) => return visitor.redirect_to_page(),
         };
-        set_browser_key(&app, &headers, view.verification, &key, &mut response);
+        visitor.set_browser_key(&app, &headers, view.verification, &key, &mut response);
         Ok(response)
     };
     visitor.respond(left.await)
@@ -141,16 +144,10 @@ async fn start_silent(State(app): State<App>, visitor: PageVisitor, headers: Hea
             return visitor.redirect_to_page();
         };
         let mut response = visitor.redirect("/silent", Some((PERMIT_PARAMETER, &permit)))?;
-        set_browser_key(&app, &headers, view.verification, &key, &mut response);
+        visitor.set_browser_key(&app, &headers, view.verification, &key, &mut response);
         Ok(response)
     };
     visitor.respond(started.await)
-}
-
-fn set_browser_key(app: &App, headers: &HeaderMap, verification: CheckId, key: &BrowserKey, response: &mut Response) {
-    for cookie in browser_cookie::set_key(app, headers, verification, key) {
-        response.headers_mut().append(header::SET_COOKIE, cookie);
-    }
 }
 
 /// `POST /v/{token}/next`
@@ -242,18 +239,25 @@ pub async fn finish_at_page(
     verification: &VerificationReturn,
 ) -> Result<Response, Problem> {
     let token = &verification.page_token;
+    let is_popup = browser_cookie::began_in_popup(app, headers, verification.id);
     if let Ok(code) = &end.result {
         if let Some(url) = app.engine.verifications.page_return_url(token, &code.0).await? {
             let visitor = PageVisitor::new(app, Arc::clone(context), token.clone(), None, headers);
-            if !visitor.is_framed {
-                return redirect(&url);
+            match visitor.display {
+                DisplayMode::Handset => {
+                    let view = app.engine.verifications.page(token, &[]).await?.ok_or_else(Problem::not_found)?;
+                    return Ok(visitor.render(Some(&view), page::State::Confirming(Confirming::Return(&url))));
+                }
+                // The page passes the code to the window that opened this one.
+                _ if is_popup => {}
+                _ => return redirect(&url),
             }
-            let view = app.engine.verifications.page(token, &[]).await?.ok_or_else(Problem::not_found)?;
-            return Ok(visitor.render(Some(&view), page::State::Confirming(Confirming::Return(&url))));
+        } else {
+            app.engine.verifications.page_redeem(token, &code.0).await?;
         }
-        app.engine.verifications.page_redeem(token, &code.0).await?;
     }
-    redirect(&format!("{}{}", app.engine.base_url(), page_path(token)))
+    let query = if is_popup { display_query(DisplayMode::Popup) } else { String::new() };
+    redirect(&format!("{}{}{query}", app.engine.base_url(), page_path(token)))
 }
 
 /// A request for the hosted page or one of its actions.
@@ -278,8 +282,7 @@ struct PageVisitor {
     platform: Platform,
     browser_keys: Vec<BrowserKey>,
     navigation: Navigation,
-    /// Whether the console's simulated handset shows the page in a frame.
-    is_framed: bool,
+    display: DisplayMode,
 }
 
 /// Reason why a browser could not start the silent check. It determines what the page shows next.
@@ -314,7 +317,7 @@ impl Navigation {
             Navigation::Unknown
         } else if is(SEC_FETCH_SITE, &["same-origin"])
             && is(SEC_FETCH_MODE, &["navigate"])
-            // Frames are safe: the page's content security policy permits only the console to frame it.
+            // A frame of another site does not get here, see `FromRequestParts`.
             && is(SEC_FETCH_DEST, &["document", "iframe"])
         {
             Navigation::OwnPage
@@ -340,14 +343,27 @@ impl FromRequestParts<HandlerState> for PageVisitor {
         // The SIM is a phone number. If its `+` was not escaped, it has been decoded to a space.
         let sim = parameter("sim").map(|sim| sim.replace(' ', "+"));
         let context = Arc::clone(&state.context);
+        let visitor = PageVisitor::new(&state.app, context, token, language.clone(), &parts.headers);
+        let display = requested_display(parameter(DISPLAY_PARAMETER).as_deref(), &parts.headers);
+        let display_value = display.as_ref().map(DisplayMode::into_str);
+        let display = display.unwrap_or(visitor.display);
         Ok(PageVisitor {
-            query: carried_query(&[("lang", language.as_deref()), ("sim", sim.as_deref())]),
+            query: carried_query(&[
+                ("lang", language.as_deref()),
+                ("sim", sim.as_deref()),
+                (DISPLAY_PARAMETER, display_value),
+            ]),
+            display,
             sim,
             permit: parameter(PERMIT_PARAMETER),
             start_hint: parameter(START_PARAMETER).and_then(|hint| hint.parse().ok()),
             question: parameter("ask").and_then(|subject| subject.parse().ok()),
-            navigation: Navigation::from_headers(&parts.method, &parts.headers),
-            ..PageVisitor::new(&state.app, context, token, language, &parts.headers)
+            navigation: match (display, parts.headers.get(SEC_FETCH_DEST)) {
+                // A silent check cannot start here. Browsers without the header may be in a tab again.
+                (DisplayMode::Frame, Some(_)) => Navigation::Other,
+                _ => Navigation::from_headers(&parts.method, &parts.headers),
+            },
+            ..visitor
         })
     }
 }
@@ -373,7 +389,7 @@ impl PageVisitor {
             browser_keys: browser_cookie::read_keys(app, headers),
             start_hint: None,
             navigation: Navigation::Other,
-            is_framed: text(SEC_FETCH_DEST) == Some("iframe"),
+            display: if is_framed(headers) { DisplayMode::Handset } else { DisplayMode::Tab },
             context,
             token,
         }
@@ -476,7 +492,11 @@ impl PageVisitor {
         let state = match page_state(view, self.platform) {
             // The page shows a button instead of starting the check by itself. Without `Sec-Fetch` headers, `leave`
             // would refuse to start it. A `start_hint` means that `leave` has refused before, and would refuse again.
-            page::State::Silent if self.navigation == Navigation::Unknown || self.start_hint.is_some() => {
+            page::State::Silent
+                if self.navigation == Navigation::Unknown
+                    || self.start_hint.is_some()
+                    || self.display == DisplayMode::Frame =>
+            {
                 page::State::Start { own_url: None }
             }
             page::State::Start { .. } if !view.has_redirect_url => page::State::Start { own_url: Some(&own_url) },
@@ -509,7 +529,23 @@ impl PageVisitor {
         Language::negotiate(requested, self.accept_language.as_deref())
     }
 
+    fn set_browser_key(
+        &self,
+        app: &App,
+        headers: &HeaderMap,
+        verification: CheckId,
+        key: &BrowserKey,
+        response: &mut Response,
+    ) {
+        for cookie in browser_cookie::set_key(app, headers, verification, key, self.display) {
+            response.headers_mut().append(header::SET_COOKIE, cookie);
+        }
+    }
+
     fn render(&self, view: Option<&PageView>, state: page::State<'_>) -> Response {
+        let frame_origins = view.map_or(&[][..], |view| &view.frame_origins);
+        let frame_origins: Vec<_> = frame_origins.iter().map(WebOrigin::as_str).collect();
+        let end = view.and_then(EndResult::of);
         let RenderedPage { html, content_security_policy } = Page {
             language: self.language(view),
             brand: view.and_then(brand),
@@ -517,7 +553,10 @@ impl PageVisitor {
             is_sandbox: view.is_some_and(|view| view.mode == Mode::Sandbox),
             path: &self.path,
             query: &self.query,
-            is_framed: self.is_framed,
+            display: self.display,
+            frame_origins: &frame_origins,
+            end_message: end.as_ref().map(EndResult::message),
+            has_redirect_url: view.is_some_and(|view| view.has_redirect_url),
             has_other_method: view.is_some_and(|view| view.has_other_method),
             notice: match self.start_hint {
                 Some(StartHint::Cookies) => Some(Notice::AllowCookies),
@@ -556,6 +595,37 @@ impl PageVisitor {
         response.headers_mut().extend(page.headers);
         *response.body_mut() = body;
         response
+    }
+}
+
+/// The result of a verification, as the page reports it to the company's page that opened it.
+struct EndResult {
+    parameters: String,
+    return_origin: Option<String>,
+}
+
+impl EndResult {
+    /// `None`: the verification has no result yet, or another browser gets it.
+    fn of(view: &PageView) -> Option<Self> {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        let return_to = view.state.return_to().and_then(|url| Url::parse(url).ok());
+        match &return_to {
+            // Redirect URLs have none of these parameters of their own.
+            Some(url) => {
+                query.extend_pairs(url.query_pairs().filter(|(name, _)| RESULT_PARAMETERS.contains(&name.as_ref())))
+            }
+            None if page_state(view, Platform::Unknown).is_final() => query
+                .append_pair("verification_id", &view.verification.to_string())
+                .extend_pairs(view.state.return_error().map(|error| ("error", error)))
+                .extend_pairs(view.reference.as_ref().map(|reference| ("reference_id", reference.as_str()))),
+            None => return None,
+        };
+        let return_origin = return_to.map(|url| url.origin().ascii_serialization());
+        Some(EndResult { parameters: query.finish(), return_origin })
+    }
+
+    fn message(&self) -> EndMessage<'_> {
+        EndMessage { result: &self.parameters, return_origin: self.return_origin.as_deref() }
     }
 }
 
@@ -623,6 +693,30 @@ fn page_path(token: &str) -> String {
     format!("/v/{}", form_urlencoded::byte_serialize(token.as_bytes()).collect::<String>())
 }
 
+/// Returns how the link or the browser says that the page is shown. `None`: in a tab or by the console's handset.
+///
+/// The first request for a frame comes from another site. The page's own requests in that frame carry the parameter.
+fn requested_display(parameter: Option<&str>, headers: &HeaderMap) -> Option<DisplayMode> {
+    let requested = parameter.and_then(|display| display.parse().ok());
+    match requested {
+        Some(DisplayMode::Frame) if !headers.contains_key(SEC_FETCH_DEST) || is_framed(headers) => requested,
+        _ if is_framed(headers) => {
+            let is_own = headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "same-origin");
+            (!is_own).then_some(DisplayMode::Frame)
+        }
+        Some(DisplayMode::Popup) => requested,
+        _ => None,
+    }
+}
+
+fn is_framed(headers: &HeaderMap) -> bool {
+    headers.get(SEC_FETCH_DEST).is_some_and(|destination| destination == "iframe")
+}
+
+fn display_query(display: DisplayMode) -> String {
+    carried_query(&[(DISPLAY_PARAMETER, Some(display.into_str()))])
+}
+
 /// Builds a query from the parameters that have a value. Empty, or starts with `?`.
 fn carried_query(parameters: &[(&str, Option<&str>)]) -> String {
     let given = parameters.iter().filter_map(|(name, value)| Some((*name, (*value)?)));
@@ -653,7 +747,7 @@ fn require_same_origin(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 fn is_origin_of(base_url: &str, origin: &str) -> bool {
-    url::Url::parse(base_url).is_ok_and(|url| url.origin().ascii_serialization() == origin)
+    Url::parse(base_url).is_ok_and(|url| url.origin().ascii_serialization() == origin)
 }
 
 /// Stream of server-sent events for one verification.

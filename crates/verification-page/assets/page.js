@@ -1,12 +1,47 @@
 'use strict';
-// Goes to the operator, follows the verification, returns to the company at its end, and copies texts.
+// Goes to the operator, follows the verification, returns to the company at its end or reports it to the company's
+// page, and copies texts.
 // The server lets other browsers wait as long.
 const OPERATOR_TIMEOUT_MS = 8000;
 const RETURN_AFTER_MS = 1500;
+// If the company's page has handled a message, this window is closed by then.
+const UNHANDLED_AFTER_MS = 3000;
 const POLL_AFTER_MS = 5000;
-const { state, events, operator, returnTo, page } = document.body.dataset;
+const { state, events, operator, returnTo, page, origins, event: endEvent, result } = document.body.dataset;
+// The company's page, if it opened this window or frame by the library (sdks/web), which names it so.
+const host = origins && window.name === 'ringtrue-verify' && (parent === window ? opener : parent);
 
-if (returnTo) setTimeout(() => location.replace(returnTo), RETURN_AFTER_MS);
+const forward = () => returnTo && location.replace(returnTo);
+// The browser delivers a message only to a page of the given origin.
+const post = (message) => origins.split(' ').forEach((origin) => {
+  host.postMessage({ source: 'ringtrue', ...message }, origin);
+});
+
+if (host) {
+  post({ event: 'ready' });
+  // Keys that are pressed in a frame do not reach the page around it.
+  addEventListener('keydown', ({ key }) => key === 'Escape' && host === parent && post({ event: 'close' }));
+}
+if (host && result) report();
+else if (returnTo) setTimeout(forward, state === 'confirming' ? 0 : RETURN_AFTER_MS);
+
+// Reports a success by itself, and anything else when the user taps to return.
+function report() {
+  const message = { event: endEvent, ...Object.fromEntries(new URLSearchParams(result)) };
+  const back = document.getElementById('return');
+  back.hidden = false;
+  const onTap = (tap) => {
+    tap.preventDefault();
+    post(message);
+    setTimeout(() => back.firstElementChild.click(), UNHANDLED_AFTER_MS);
+  };
+  back.addEventListener('click', onTap, { once: true });
+  if (endEvent !== 'verified') return;
+  setTimeout(() => {
+    post(message);
+    setTimeout(forward, UNHANDLED_AFTER_MS);
+  }, state === 'confirming' ? 0 : RETURN_AFTER_MS);
+}
 
 if (operator) leave();
 else if (events) follow();
@@ -33,7 +68,8 @@ function leave() {
 function follow() {
   const source = new EventSource(events);
   // The event of what a form starts could arrive before its response, and cancel the navigation.
-  addEventListener('submit', () => source.close());
+  // A form that opens another tab leaves this page open.
+  addEventListener('submit', ({ target: form }) => form.target !== '_blank' && source.close());
   // Such a page may come from the cache of the browser.
   addEventListener('pageshow', (event) => event.persisted && location.replace(page));
   source.addEventListener('state', (event) => {

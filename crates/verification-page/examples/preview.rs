@@ -6,7 +6,8 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use ringtrue_domain::{phone::Msisdn, reverse_sms::Platform, tenancy::Mode, verification::Method};
 use ringtrue_verification_page::{
-    Brand, Colour, Confirming, Failure, Language, Notice, Page, Question, QuestionSubject, SmsToSend, State,
+    Brand, Colour, Confirming, DisplayMode, Failure, Language, Notice, Page, Question, QuestionSubject, SmsToSend,
+    State,
 };
 use strum::VariantArray;
 
@@ -57,7 +58,10 @@ fn main() -> Result<(), Box<dyn Error>> {
                 is_sandbox: true,
                 path: "",
                 query: "",
-                is_framed: false,
+                display: DisplayMode::Tab,
+                frame_origins: &[],
+                end_message: None,
+                has_redirect_url: true,
                 has_other_method: *name != "ask_stop",
                 notice: (*name == "start_cookies").then_some(Notice::AllowCookies),
                 state: state.clone(),

@@ -81,6 +81,7 @@ impl DevicePage<'_> {
                 &[STYLE, &brand_style],
                 None,
                 logo.as_ref().map(|(_, source)| source.as_str()),
+                &[],
             ),
         }
     }

@@ -48,9 +48,13 @@ pub struct Page<'a> {
     pub path: &'a str,
     /// Query that is appended to all links on the page. Empty, or starts with `?`.
     pub query: &'a str,
-    /// Whether the console's simulated handset shows the page in a frame. A framed page must not navigate to other
-    /// sites.
-    pub is_framed: bool,
+    pub display: DisplayMode,
+    /// Origins of sites that may show the page in a frame.
+    pub frame_origins: &'a [&'a str],
+    /// Message for the company's page that opened this one. `None`: the verification is open.
+    pub end_message: Option<EndMessage<'a>>,
+    /// Whether the verification has a redirect URL.
+    pub has_redirect_url: bool,
     /// Whether the verification can still use a method other than the current one.
     pub has_other_method: bool,
     /// Explains why the user's last action failed.
@@ -62,6 +66,30 @@ pub struct Page<'a> {
 pub enum Notice {
     /// The browser did not keep the cookie that a silent check needs.
     AllowCookies,
+}
+
+/// Where the browser shows the page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum DisplayMode {
+    #[default]
+    Tab,
+    /// A window that a page of the company opened.
+    Popup,
+    /// A frame in a page of the company. Silent checks need the whole tab: the operator's pages may refuse frames, and
+    /// browsers keep no cookies in frames of other sites.
+    Frame,
+    /// The frame of the console's simulated handset. The page must not navigate to other sites there.
+    Handset,
+}
+
+/// What the page tells the company's page that opened it. It proves nothing: the company's backend redeems the code.
+#[derive(Clone, Copy, Debug)]
+pub struct EndMessage<'a> {
+    /// The parameters with which the browser returns to the company, as a query.
+    pub result: &'a str,
+    /// Origin of the URL to which the browser returns.
+    pub return_origin: Option<&'a str>,
 }
 
 /// The company that asks for the verification.
@@ -342,6 +370,7 @@ impl Page<'_> {
             brand_style: &brand_style,
             logo_url: logo.as_ref().map(|(url, _)| *url),
             forward_url: matches!(self.state, State::Silent).then(|| self.url("/silent")),
+            message_origins: self.message_origins(),
             operator_url: match self.state {
                 State::Leaving { location } => Some(location),
                 _ => None,
@@ -362,6 +391,7 @@ impl Page<'_> {
                 &[STYLE, &brand_style],
                 Some(SCRIPT),
                 logo.as_ref().map(|(_, source)| source.as_str()),
+                self.frame_origins,
             ),
         }
     }
@@ -403,10 +433,56 @@ impl Page<'_> {
         format!("{}{separator}ask={}", self.url(""), subject.into_str())
     }
 
-    /// Returns the company's URL to which the browser goes by itself at the end. `None` after a failure, because users
-    /// need time to read what went wrong.
+    /// Returns the company's URL to which the browser goes by itself at the end. Only success has one: after a failure, users
+    /// need time to read what went wrong. Frames have none: the company's page may refuse to be framed, and browsers
+    /// let a frame navigate its tab only after a tap.
     fn forward_to(&self) -> Option<&str> {
-        self.state.return_to().filter(|_| matches!(self.state, State::Done { .. }) && !self.is_framed)
+        let forwards = match self.display {
+            DisplayMode::Tab => matches!(self.state, State::Done { .. }),
+            // In a tab, the return from the operator leads to the company directly.
+            DisplayMode::Popup => self.is_success(),
+            DisplayMode::Frame | DisplayMode::Handset => false,
+        };
+        self.state.return_to().filter(|_| forwards)
+    }
+
+    fn is_success(&self) -> bool {
+        matches!(self.state, State::Done { .. } | State::Confirming(Confirming::Return(_)))
+    }
+
+    /// Event that the page reports at the end.
+    fn end_event(&self) -> &'static str {
+        if self.is_success() { "verified" } else { "failed" }
+    }
+
+    /// Returns the origins that may receive the page's messages, separated by spaces. `None`: nobody may.
+    fn message_origins(&self) -> Option<String> {
+        if !matches!(self.display, DisplayMode::Popup | DisplayMode::Frame) {
+            return None;
+        }
+        let return_origin = self.end_message.and_then(|message| message.return_origin);
+        let return_origin = return_origin.filter(|origin| !self.frame_origins.contains(origin));
+        let origins: Vec<_> = self.frame_origins.iter().copied().chain(return_origin).collect();
+        (!origins.is_empty()).then(|| origins.join(" "))
+    }
+
+    /// Returns the attributes of links to the company.
+    fn return_target(&self) -> &'static str {
+        match self.display {
+            DisplayMode::Tab | DisplayMode::Popup => "",
+            DisplayMode::Frame => " target=\"_top\"",
+            DisplayMode::Handset => " target=\"_blank\" rel=\"noopener\"",
+        }
+    }
+
+    /// Returns the attributes of forms that start the silent check. With a redirect URL, the whole tab leaves the frame
+    /// and returns to the company. Without one, another tab shows the result, and the frame follows.
+    fn silent_target(&self) -> &'static str {
+        match (self.display, self.has_redirect_url) {
+            (DisplayMode::Frame, true) => " target=\"_top\"",
+            (DisplayMode::Frame, false) => " target=\"_blank\"",
+            (DisplayMode::Tab | DisplayMode::Popup | DisplayMode::Handset, _) => "",
+        }
     }
 }
 
@@ -428,6 +504,8 @@ struct PageTemplate<'a> {
     logo_url: Option<&'a str>,
     /// Our own URL that the page opens immediately, to start the silent check.
     forward_url: Option<String>,
+    /// Origins that may receive the page's messages, separated by spaces.
+    message_origins: Option<String>,
     /// URL at the operator that the page opens after the silent check has started.
     operator_url: Option<&'a str>,
     /// Delay in seconds and URL of the `refresh` element for browsers without JavaScript.

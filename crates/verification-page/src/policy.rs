@@ -15,15 +15,21 @@ pub(crate) fn image_source(url: &str) -> Option<String> {
     Some(url.origin().ascii_serialization())
 }
 
-/// Builds the content security policy. It lets the console show the page in a frame, but no other site: a site could
-/// trick users into pressing the page's buttons.
-pub(crate) fn content_security_policy(styles: &[&str], script: Option<&str>, image_source: Option<&str>) -> String {
+/// Builds the content security policy. It lets the console and the sites of these origins show the page in a frame, but
+/// no other site: a site could trick users into pressing the page's buttons.
+pub(crate) fn content_security_policy(
+    styles: &[&str],
+    script: Option<&str>,
+    image_source: Option<&str>,
+    frame_origins: &[&str],
+) -> String {
     let styles: Vec<_> = styles.iter().map(|style| hash_source(style)).collect();
     let (styles, script) = (styles.join(" "), script.map_or_else(|| "'none'".to_owned(), hash_source));
     let image = image_source.map(|source| format!(" {source}")).unwrap_or_default();
+    let ancestors = [&["'self'"], frame_origins].concat().join(" ");
     format!(
         "default-src 'none'; style-src {styles}; script-src {script}; img-src 'self'{image}; connect-src 'self'; \
-         form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
+         form-action 'self'; base-uri 'none'; frame-ancestors {ancestors}"
     )
 }
 

@@ -6,8 +6,8 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use ringtrue_domain::{phone::Msisdn, reverse_sms::Platform, tenancy::Mode, verification::Method};
 use ringtrue_verification_page::{
-    Brand, Colour, Confirming, DevicePage, DeviceState, Failure, Language, Notice, Page, QrSvg, Question,
-    QuestionSubject, RenderedPage, SmsToSend, State, detect_platform,
+    Brand, Colour, Confirming, DevicePage, DeviceState, DisplayMode, EndMessage, Failure, Language, Notice, Page,
+    QrSvg, Question, QuestionSubject, RenderedPage, SmsToSend, State, detect_platform,
 };
 use strum::VariantArray;
 
@@ -85,7 +85,10 @@ fn page<'a>(state: State<'a>, name: &'a str, language: Language) -> Page<'a> {
         is_sandbox: true,
         path: PATH,
         query: "?lang=de&sim=%2B990123",
-        is_framed: false,
+        display: DisplayMode::Tab,
+        frame_origins: &[],
+        end_message: None,
+        has_redirect_url: true,
         has_other_method: true,
         notice: Some(Notice::AllowCookies),
         state,
@@ -302,14 +305,99 @@ fn page_follows_the_state_with_and_without_script() {
 }
 
 #[test]
-fn framed_page_opens_the_company_in_another_tab() {
+fn handset_opens_the_company_in_another_tab() {
     let return_to = Some("https://shop.example/?code=1");
     let confirming = State::Confirming(Confirming::Return("https://shop.example/?code=1"));
     for state in [State::Done { return_to }, State::Expired { return_to }, confirming] {
-        let html = Page { is_framed: true, ..page(state, "Acme", Language::English) }.render().html;
+        let html = Page { display: DisplayMode::Handset, ..page(state, "Acme", Language::English) }.render().html;
         let link = "<a class=\"button\" href=\"https://shop.example/?code=1\" target=\"_blank\" rel=\"noopener\">";
         assert!(html.contains(link) && !html.contains("data-return-to"), "{html}");
         assert!(!html.contains("content=\"2;url=https://shop.example/"), "{html}");
+    }
+}
+
+const SHOP_MESSAGE: EndMessage<'_> =
+    EndMessage { result: "verification_id=1&code=2", return_origin: Some("https://shop.example") };
+
+fn shown_in(display: DisplayMode, state: State<'_>) -> Page<'_> {
+    let end_message = state.is_final().then_some(SHOP_MESSAGE);
+    Page { display, frame_origins: &["https://a.example"], end_message, ..page(state, "Acme", Language::English) }
+}
+
+#[test]
+fn policy_permits_the_companys_frames() {
+    let framed = shown_in(DisplayMode::Tab, State::SimSwap);
+    let two = Page { frame_origins: &["https://a.example", "http://localhost:8080"], ..framed.clone() };
+    for (page, ancestors) in [
+        (framed, "frame-ancestors 'self' https://a.example"),
+        (two, "frame-ancestors 'self' https://a.example http://localhost:8080"),
+    ] {
+        let policy = page.render().content_security_policy;
+        assert!(policy.ends_with(ancestors), "{policy}");
+    }
+}
+
+#[test]
+fn messages_go_to_the_companys_origins_only() {
+    let return_to = Some("https://shop.example/?code=2");
+    let done = State::Done { return_to };
+    for display in [DisplayMode::Popup, DisplayMode::Frame] {
+        let html = shown_in(display, done.clone()).render().html;
+        let message = "data-origins=\"https://a.example https://shop.example\" data-event=\"verified\" \
+                       data-result=\"verification_id=1&#38;code=2\"";
+        assert!(html.contains(message), "{html}");
+        let failed = State::Failed { reason: Failure::GivenUp, return_to };
+        let html = shown_in(display, failed).render().html;
+        assert!(html.contains("data-event=\"failed\"") && !html.contains("data-return-to"), "{html}");
+        let open = shown_in(display, State::SimSwap).render().html;
+        assert!(open.contains("data-origins=\"https://a.example\"") && !open.contains("data-event"), "{open}");
+        let nobody = Page { frame_origins: &[], end_message: None, ..shown_in(display, done.clone()) };
+        assert!(!nobody.render().html.contains("data-origins"));
+        let own = Page { frame_origins: &["https://shop.example"], ..shown_in(display, done.clone()) }.render().html;
+        assert!(own.contains("data-origins=\"https://shop.example\""), "{own}");
+    }
+    for display in [DisplayMode::Tab, DisplayMode::Handset] {
+        assert!(!shown_in(display, done.clone()).render().html.contains("data-origins"));
+    }
+}
+
+/// Without a redirect URL there is no link, so the script shows a button with which the user reports a failure.
+#[test]
+fn end_without_a_link_has_a_button_for_the_script() {
+    let button = "<p id=\"return\" hidden><button type=\"button\">Back to Acme</button></p>";
+    for (display, has_button) in [(DisplayMode::Tab, false), (DisplayMode::Popup, true), (DisplayMode::Frame, true)] {
+        let html = shown_in(display, State::Expired { return_to: None }).render().html;
+        assert_eq!(html.contains(button), has_button, "{html}");
+        let html = shown_in(display, State::Expired { return_to: Some("https://shop.example/") }).render().html;
+        assert!(!html.contains(button) && html.contains("<p id=\"return\"><a class=\"button\" href="), "{html}");
+    }
+}
+
+#[test]
+fn frame_leaves_by_its_tab_only() {
+    let link = "href=\"https://shop.example/?code=2\" target=\"_top\">";
+    let return_to = Some("https://shop.example/?code=2");
+    for state in [State::Done { return_to }, State::Expired { return_to }] {
+        let html = shown_in(DisplayMode::Frame, state).render().html;
+        assert!(html.contains(link) && !html.contains("data-return-to") && !html.contains("http-equiv"), "{html}");
+    }
+    for state in [State::Start { own_url: None }, State::Stalled, State::Confirming(Confirming::Finish)] {
+        for (has_redirect_url, target) in [(true, "_top"), (false, "_blank")] {
+            let page = Page { has_redirect_url, ..shown_in(DisplayMode::Frame, state.clone()) };
+            let form = format!("/silent?lang=de&#38;sim=%2B990123\" target=\"{target}\">");
+            assert!(page.render().html.contains(&form));
+        }
+        assert!(!shown_in(DisplayMode::Popup, state).render().html.contains("target="));
+    }
+}
+
+/// In a tab, the return from the operator does not show a page.
+#[test]
+fn popup_forwards_a_return_from_the_operator() {
+    let confirming = State::Confirming(Confirming::Return("https://shop.example/?code=2"));
+    for (display, forwards) in [(DisplayMode::Tab, false), (DisplayMode::Popup, true), (DisplayMode::Frame, false)] {
+        let html = shown_in(display, confirming.clone()).render().html;
+        assert_eq!(html.contains("data-return-to=\"https://shop.example/?code=2\""), forwards, "{html}");
     }
 }
 

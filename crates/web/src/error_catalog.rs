@@ -71,7 +71,7 @@ error_catalog! {
         "The callback URL is not an absolute https URL with a public address: the scheme is wrong, it contains credentials or a fragment, it is too long, or it points into a private network.",
         "Use a public https URL. Sandbox projects may use http. This deployment's administrator can allow additional hosts and address ranges.";
     RedirectUrlInvalid: BAD_REQUEST "redirect_url_invalid" "Invalid redirect URL",
-        "The redirect URL is not an absolute https URL: the scheme is wrong, it contains credentials or a fragment, or it is too long; or the project's `redirect_origins` do not contain its origin.",
+        "The redirect URL is not an absolute https URL: the scheme is wrong, it contains credentials or a fragment, or it is too long; or the project's `redirect_origins` do not contain its origin. Also if an entry of `redirect_origins` or `frame_origins` is not an origin.",
         "Use an https URL, such as your app's universal link, with an origin that the project allows. Sandbox projects may use http.";
     Unauthorized: UNAUTHORIZED "unauthorized" "Unauthorized",
         "The access token is missing, expired, revoked or issued by another region, or its credential or project is no longer active.",

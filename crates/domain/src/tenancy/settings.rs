@@ -26,6 +26,7 @@ pub static SETTINGS: &[Setting] = settings![
     verification.callback_url,
     verification.redirect_url,
     verification.redirect_origins,
+    verification.frame_origins,
     verification.ttl,
     verification.brand.name,
     verification.brand.logo_url,
@@ -285,8 +286,7 @@ impl SettingType for Option<Vec<Method>> {
 impl SettingType for Vec<WebOrigin> {
     const KIND: SettingKind = SettingKind::List;
 
-    /// Rejects an empty list. A client that sends one probably wants to forbid all origins, but an empty list in the
-    /// configuration allows all.
+    /// Rejects an empty list, which is probably a mistake: an empty list in the configuration is the same as no list.
     fn from_value(value: &SettingValue, rules: SettingRules<'_>) -> Result<Self, ElementError> {
         let parse = |text: &str| match rules {
             SettingRules::Given(policy) => WebOrigin::parse(text, policy).map_err(SettingError::RedirectUrl),
@@ -303,7 +303,7 @@ impl SettingType for Vec<WebOrigin> {
             }
         }
         if origins.is_empty() {
-            let problem = "at least one origin is required; `null` removes the restriction";
+            let problem = "at least one origin is required; `null` removes the list";
             return Err(SettingError::Other(problem.to_owned()).into());
         }
         Ok(origins)
@@ -450,6 +450,7 @@ mod tests {
             ("verification.callback_url", text("https://shop.example/cb?verification")),
             ("verification.redirect_url", text("https://shop.example/verified")),
             ("verification.redirect_origins", list(&["https://shop.example", "https://pay.example"])),
+            ("verification.frame_origins", list(&["https://shop.example"])),
             ("verification.ttl", SettingValue::Integer(3_600)),
             ("verification.brand.name", text("Shop")),
             ("verification.brand.logo_url", text("https://shop.example/logo.svg")),
@@ -539,6 +540,12 @@ mod tests {
                 list(&["https://shop.example", "https://shop.example/back"]),
                 "verification/redirect_origins/1",
                 redirect(UrlError::NotOrigin),
+            ),
+            (
+                "verification.frame_origins",
+                list(&["https://*.shop.example"]),
+                "verification/frame_origins/0",
+                redirect(UrlError::HostInvalid),
             ),
             (
                 "verification.redirect_origins",

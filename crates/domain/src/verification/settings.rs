@@ -20,6 +20,8 @@ pub struct VerificationSettings {
     pub redirect_url: Option<RedirectUrl>,
     /// Allowed origins of redirect URLs. Empty: any origin is allowed.
     pub redirect_origins: Vec<WebOrigin>,
+    /// Origins of sites that may show the hosted page in a frame. Empty: none may.
+    pub frame_origins: Vec<WebOrigin>,
     pub ttl: Option<VerificationTtl>,
     pub brand: Brand,
 }

@@ -15,6 +15,7 @@ use ringtrue_domain::{
     product::Product,
     tenancy::{Mode, Name, ProjectId},
     verification::{Brand, Locale, Method, Progress, StepState},
+    web_url::WebOrigin,
 };
 use uuid::Uuid;
 
@@ -49,6 +50,8 @@ pub struct PageView {
     /// Shown if the brand has no name. `None`: this node does not know the project.
     pub project_name: Option<Name>,
     pub brand: Brand,
+    /// Origins of sites that may show the page in a frame.
+    pub frame_origins: Vec<WebOrigin>,
     /// Last digits of the phone number: four while the verification is open, afterwards the two that are stored with
     /// the check. `None`: they were erased.
     #[debug(skip)]
@@ -56,6 +59,7 @@ pub struct PageView {
     pub mode: Mode,
     pub expires_at: Timestamp,
     pub has_redirect_url: bool,
+    pub reference: Option<Reference>,
     /// Language that the API client chose. `None`: the browser's language.
     pub locale: Option<Locale>,
     /// Whether methods other than the current one are left.
@@ -132,6 +136,30 @@ mod return_error {
     pub const EXPIRED: &str = "expired";
 }
 
+impl PageState {
+    /// URL to which the browser returns at the end.
+    pub fn return_to(&self) -> Option<&str> {
+        match self {
+            PageState::Returned { return_to, .. }
+            | PageState::Done { return_to, .. }
+            | PageState::Failed { return_to, .. }
+            | PageState::Expired { return_to } => return_to.as_deref(),
+            PageState::Silent { .. } | PageState::SendSms { .. } | PageState::SimSwap => None,
+        }
+    }
+
+    /// The `error` with which the browser returns to the client. `None`: the verification is open, or the number
+    /// matches.
+    pub fn return_error(&self) -> Option<&'static str> {
+        match self {
+            PageState::Done { matched: false, .. } => Some(return_error::NO_MATCH),
+            PageState::Expired { .. } => Some(return_error::EXPIRED),
+            PageState::Failed { reason, .. } => Some(reason.return_error()),
+            _ => None,
+        }
+    }
+}
+
 impl PageFailure {
     fn of_error(code: ErrorCode) -> Self {
         match code {
@@ -200,15 +228,18 @@ impl Verifications {
         };
         let state = self.page_state(&current, input, browser_keys).await?;
         let project = self.context.control_plane.project(record.check.project);
+        let settings = project.as_ref().map(|project| &project.configuration.verification);
         Ok(Some(PageView {
             verification: record.check.id,
             project: record.check.project,
             project_name: project.as_ref().map(|project| project.name.clone()),
-            brand: project.map(|project| project.configuration.verification.brand.clone()).unwrap_or_default(),
+            brand: settings.map(|settings| settings.brand.clone()).unwrap_or_default(),
+            frame_origins: settings.map(|settings| settings.frame_origins.clone()).unwrap_or_default(),
             number_ending,
             mode: record.check.mode,
             expires_at: record.check.expires_at,
             has_redirect_url: record.check.redirect_url.is_some(),
+            reference: record.check.reference.clone(),
             locale: record.locale.clone(),
             has_other_method: record.progress.remaining_methods().next().is_some(),
             state,

@@ -97,6 +97,7 @@ pub fn project(workspace: WorkspaceId, name: &str) -> Project {
                 callback_url: Some(CallbackUrl::from_stored("https://acme.example/verified").unwrap()),
                 redirect_url: Some(RedirectUrl::from_stored("https://acme.example/back").unwrap()),
                 redirect_origins: vec![WebOrigin::from_stored("https://acme.example").unwrap()],
+                frame_origins: vec![WebOrigin::from_stored("https://embed.acme.example").unwrap()],
                 ttl: Some(VerificationTtl::try_from(900).unwrap()),
                 brand: Brand {
                     name: Some("Acme Shop".parse().unwrap()),

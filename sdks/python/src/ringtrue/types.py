@@ -75,6 +75,9 @@ Colour = str
 RedirectOrigins = List[str]
 """The origins that a verification's `redirect_url` may have, in canonical form. If unset, any origin is allowed."""
 
+FrameOrigins = List[str]
+"""The origins of sites that may show the hosted page in a frame, in canonical form. If unset, no site may."""
+
 RetryFor = int
 """Seconds after the end of a check for which its callback is retried, up to three days. Defaults to 0, which means
 the six regular retries. After those, the delays double from 2 minutes to 1 hour.
@@ -702,6 +705,8 @@ class VerificationConfiguration(TypedDict):
     """The origins that a verification's `redirect_url` may have, in canonical form. If unset, any origin is
     allowed.
     """
+    frame_origins: NotRequired[FrameOrigins]
+    """The origins of sites that may show the hosted page in a frame, in canonical form. If unset, no site may."""
     ttl: NotRequired[VerificationTtl]
     """Seconds until a verification expires. Defaults to 600."""
     brand: NotRequired[Brand]
@@ -725,6 +730,8 @@ class VerificationConfigurationInput(TypedDict):
     """The origins that a verification's `redirect_url` may have, in canonical form. If unset, any origin is
     allowed.
     """
+    frame_origins: NotRequired[FrameOrigins]
+    """The origins of sites that may show the hosted page in a frame, in canonical form. If unset, no site may."""
     ttl: NotRequired[VerificationTtl]
     """Seconds until a verification expires. Defaults to 600."""
     brand: NotRequired[Brand]
@@ -802,6 +809,7 @@ class VerificationConfigurationPatch(TypedDict):
     callback_url: NotRequired[Union[CallbackUrl, None]]
     redirect_url: NotRequired[Union[RedirectUrl, None]]
     redirect_origins: NotRequired[Union[RedirectOrigins, None]]
+    frame_origins: NotRequired[Union[FrameOrigins, None]]
     ttl: NotRequired[Union[VerificationTtl, None]]
     brand: NotRequired[Union[BrandPatch, None]]
 
@@ -1880,6 +1888,7 @@ __all__ = [
     "EndedSilentErrorCode",
     "EndedVerificationErrorCode",
     "ExpiresAt",
+    "FrameOrigins",
     "GroupBy",
     "KeySet",
     "Liveness",

@@ -381,6 +381,28 @@ async fn redirect_origins_restrict_redirect_urls(world: World) {
     world.send(Request::post(VERIFICATIONS).bearer(&client.token).json(&body)).await.assert(201);
 }
 
+async fn frame_origins_are_validated_as_redirect_origins_are(world: World) {
+    let origins = json!(["HTTPS://Shop.example:443/", "http://localhost:8080", "https://shop.example"]);
+    let client = VerificationClient::configured(&world, json!({"frame_origins": origins})).await;
+    let (project, manager) = (client.project.path.clone(), world.management_token().await);
+    let configured = world.send(Request::get(&project).bearer(&manager)).await.assert(200).json();
+    let settings = &configured["configuration"]["verification"];
+    assert_eq!(settings["frame_origins"], json!(["https://shop.example", "http://localhost:8080"]), "normalised");
+    let patch = async |settings: Value| {
+        let body = json!({"configuration": {"verification": settings}});
+        world.send(Request::patch(&project).bearer(&manager).json(&body)).await
+    };
+    for origin in ["https://a.example/path", "ftp://a.example", "https://*.a.example", "*"] {
+        let problem = patch(json!({"frame_origins": [origin]})).await.assert_problem(400, "redirect_url_invalid");
+        assert!(problem.detail().contains("frame_origins/0"), "{}", problem.detail());
+    }
+    let many: Vec<_> = (0..21).map(|number| format!("https://shop{number}.example")).collect();
+    patch(json!({"frame_origins": many})).await.assert_problem(400, "redirect_url_invalid");
+    patch(json!({"frame_origins": []})).await.assert_problem(400, "bad_request");
+    let cleared = patch(json!({"frame_origins": null})).await.assert(200).json();
+    assert_eq!(cleared["configuration"]["verification"].get("frame_origins"), None);
+}
+
 on_both_stores!(
     named_method_is_given_up_once,
     repeated_next_with_a_key_is_replayed,
@@ -395,4 +417,5 @@ on_both_stores!(
     numbers_may_be_written_as_people_write_them,
     address_that_is_not_mobile_leaves_secure_sna_out,
     redirect_origins_restrict_redirect_urls,
+    frame_origins_are_validated_as_redirect_origins_are,
 );

@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use ringtrue_domain::{lifecycle::CheckStatus, tenancy::Project, verification::Method};
 use ringtrue_engine::verifications::{CreateVerification, StepInstructions, Verification};
 use ringtrue_server::config::BaseUrl;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     client::{self, HttpResponse, Request},
@@ -61,7 +61,13 @@ struct Shop<'a> {
 
 impl<'a> Shop<'a> {
     async fn new(world: &'a World) -> Self {
-        let project = world.project("Nordwind <Outdoor>", json!({})).await;
+        Self::configured(world, &json!({})).await
+    }
+
+    /// Creates a project with these settings of verifications.
+    async fn configured(world: &'a World, settings: &Value) -> Self {
+        let configuration = json!({"configuration": {"verification": settings}});
+        let project = world.project("Nordwind <Outdoor>", configuration).await;
         let sms_token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
         let project = world.node.engine.control_plane().project(project.project_id.parse().unwrap()).unwrap();
         Shop { world, project, sms_token }
@@ -195,12 +201,22 @@ fn with_redirect(phone_number: &str) -> CreateVerification {
 /// Asserts headers and content that every page must have.
 #[track_caller]
 fn assert_page(response: &HttpResponse) {
+    assert_framable(response, "frame-ancestors 'self'");
+}
+
+/// Asserts headers and content that every page must have, and which sites may show it in a frame.
+#[track_caller]
+fn assert_framable(response: &HttpResponse, ancestors: &str) {
+    // Both would override or defeat what the policy permits: frames, and messages to the window that opened the page.
+    for name in ["x-frame-options", "cross-origin-opener-policy"] {
+        assert_eq!(response.header(name), None);
+    }
     assert_eq!(response.header("content-type"), Some("text/html; charset=utf-8"));
     assert_eq!(response.header("cache-control"), Some("no-store"));
     assert_eq!(response.header("referrer-policy"), Some("same-origin"));
     let policy = response.header("content-security-policy").unwrap();
     assert!(policy.starts_with("default-src 'none'; style-src 'sha256-"), "{policy}");
-    assert!(policy.ends_with("frame-ancestors 'self'") && !policy.contains("unsafe"), "{policy}");
+    assert!(policy.ends_with(&format!("; {ancestors}")) && !policy.contains("unsafe"), "{policy}");
     assert!(response.body.len() < 50 * 1024);
     let text = response.text();
     assert!(!text.contains("<Outdoor>"), "the brand is escaped: {text}");
@@ -663,6 +679,128 @@ async fn framed_page_opens_the_shop_in_another_tab() {
     assert!(location.starts_with(SHOP) && shop.redeem(&verification, code).await.is_some(), "{location}");
     let done = framed(&path, &started.cookie).await.assert(200).text();
     assert!(done.contains("data-state=\"done\"") && !done.contains("data-return-to"), "{done}");
+}
+
+#[tokio::test]
+async fn listed_origins_may_frame_the_page() {
+    let world = World::sqlite().await;
+    ScriptedOperator::of(&world);
+    let origins = json!(["https://shop.example", "http://localhost:8080"]);
+    let listed = Shop::configured(&world, &json!({"frame_origins": origins})).await;
+    let one = Shop::configured(&world, &json!({"frame_origins": ["https://shop.example"]})).await;
+    let unlisted = Shop::new(&world).await;
+    for (shop, ancestors) in [
+        (&listed, "frame-ancestors 'self' https://shop.example http://localhost:8080"),
+        (&one, "frame-ancestors 'self' https://shop.example"),
+        (&unlisted, "frame-ancestors 'self'"),
+    ] {
+        let (verification, path) = shop.create(with_redirect(EVEN)).await;
+        for query in ["", "?ask=wrong_number", "?display=frame", "?display=popup", "?display=none", "?lang=de"] {
+            assert_framable(&shop.get(&format!("{path}{query}")).await.assert(200), ancestors);
+        }
+        assert_framable(&shop.send(navigation(&format!("{path}/silent"))).await.assert(200), ancestors);
+        shop.submit(&format!("{path}/next"), &[("method", "secure_sna")]).await.assert(303);
+        shop.text(EVEN, &verification).await;
+        let done = shop.get(&path).await.assert(200);
+        assert_framable(&done, ancestors);
+        assert!(done.text().contains("data-state=\"done\""));
+    }
+    // The list belongs to a project: whoever has no verification of it, has no frame.
+    let (_, path) = listed.create(with_redirect(EVEN)).await;
+    for unknown in ["/v/AAAA".to_owned(), path.replace(&path[3..7], "AAAA"), format!("{path}A")] {
+        let refused = listed.get(&unknown).await.assert(404);
+        assert_framable(&refused, "frame-ancestors 'self'");
+    }
+}
+
+/// Browsers keep no cookies in frames of other sites, and operators may refuse frames.
+#[tokio::test]
+async fn silent_check_leaves_the_frame() {
+    let world = World::sqlite().await;
+    let operator = ScriptedOperator::of(&world);
+    let shop = Shop::configured(&world, &json!({"frame_origins": ["https://shop.example"]})).await;
+    for (request, target) in [(with_redirect(EVEN), "_top"), (request(EVEN, &[]), "_blank")] {
+        let (verification, path) = shop.create(request).await;
+        // The first request comes from the shop, the others from the page in the frame.
+        for (query, site) in [("", "cross-site"), ("", "same-site"), ("?display=frame", "same-origin")] {
+            let page = shop.send(fetch(&format!("{path}{query}"), site, "navigate", "iframe")).await.assert(200).text();
+            let form = format!("action=\"{path}/silent?display=frame\" target=\"{target}\">");
+            assert!(page.contains(&form) && !page.contains("http-equiv"), "{page}");
+            assert!(
+                page.contains("Try another way") && page.contains("data-origins=\"https://shop.example\""),
+                "{page}"
+            );
+        }
+        let silent = format!("{path}/silent?display=frame");
+        for site in ["cross-site", "same-origin"] {
+            shop.send(fetch(&silent, site, "navigate", "iframe")).await.assert(303);
+        }
+        let permitted = shop.submit(&silent, &[]).await.assert(303);
+        let (leave, cookie) = (permitted.header("location").unwrap(), cookie_of(&permitted));
+        let framed = fetch(leave, "same-origin", "navigate", "iframe").header("Cookie", &cookie);
+        shop.send(framed).await.assert(303);
+        assert_eq!(shop.status(&verification).await, CheckStatus::Accepted);
+        assert!(operator.returned_devices().is_empty());
+        // In the whole tab, the same link starts it.
+        Started::new(shop.send(navigation(leave).header("Cookie", cookie)).await);
+        assert_eq!(shop.status(&verification).await, CheckStatus::Pending);
+    }
+}
+
+/// The page reports to the window that opened it. In a tab, the browser would return to the shop at once.
+#[tokio::test]
+async fn popup_returns_from_the_operator_to_the_page() {
+    let world = World::sqlite().await;
+    ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    let request = CreateVerification { reference: Some("order 7".parse().unwrap()), ..with_redirect(EVEN) };
+    let (verification, path) = shop.create(request).await;
+    let started = shop.start_silent(&format!("{path}/silent?sim=%2B990123456700&display=popup")).await;
+    let page = format!("{path}?display=popup");
+    let back = shop.send(started.come_back()).await.assert(302);
+    assert_eq!(back.header("location"), Some(format!("{}{page}", world.node.base_url).as_str()));
+
+    let own = shop.send(navigation(&page).header("Cookie", &started.cookie)).await.assert(200);
+    assert_page(&own);
+    let own = own.text();
+    assert!(own.contains("data-origins=\"https://shop.example\" data-event=\"verified\" data-result=\""), "{own}");
+    let result = own.split("data-result=\"").nth(1).unwrap().split('"').next().unwrap().replace("&#38;", "&");
+    let parameters = query(&format!("?{result}"));
+    let get = |name: &str| parameters.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str());
+    assert_eq!(get("verification_id"), Some(verification.check.id.to_string().as_str()));
+    assert_eq!((get("reference_id"), get("cart"), parameters.len()), (Some("order 7"), None, 3), "{result}");
+    // Nobody else learns the code, and pages in tabs report nothing.
+    let other = shop.send(navigation(&page)).await.assert(200).text();
+    let tab = shop.send(navigation(&path).header("Cookie", &started.cookie)).await.assert(200).text();
+    for page in [other, tab] {
+        assert!(!page.contains("data-result") && !page.contains("data-return-to"), "{page}");
+    }
+    assert!(shop.redeem(&verification, get("code").unwrap()).await.is_some());
+}
+
+/// Failures have an `error`. Without a redirect URL, only sites that may frame the page learn of them.
+#[tokio::test]
+async fn failure_is_reported_to_allowed_origins() {
+    let world = World::sqlite().await;
+    for (origins, redirect_url, reported_to) in [
+        (json!(["https://a.example"]), Some(SHOP), Some("https://a.example https://shop.example")),
+        (json!(["https://a.example"]), None, Some("https://a.example")),
+        (Value::Null, Some(SHOP), Some("https://shop.example")),
+        (Value::Null, None, None),
+    ] {
+        let settings = if origins.is_null() { json!({}) } else { json!({"frame_origins": origins}) };
+        let shop = Shop::configured(&world, &settings).await;
+        let redirect_url = redirect_url.map(str::to_owned);
+        let (verification, path) = shop.create(CreateVerification { redirect_url, ..request(EVEN, &[]) }).await;
+        shop.submit(&format!("{path}/end"), &[("reason", "wrong_number")]).await.assert(303);
+        let page = shop.get(&format!("{path}?display=popup")).await.assert(200).text();
+        let id = verification.check.id;
+        let report = format!("data-event=\"failed\" data-result=\"verification_id={id}&#38;error=wrong_number\"");
+        match reported_to {
+            Some(origins) => assert!(page.contains(&format!("data-origins=\"{origins}\" {report}")), "{page}"),
+            None => assert!(!page.contains("data-origins") && !page.contains("data-result"), "{page}"),
+        }
+    }
 }
 
 #[tokio::test]
