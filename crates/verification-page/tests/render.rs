@@ -350,7 +350,7 @@ fn messages_go_to_the_companys_origins_only() {
         let html = shown_in(display, failed).render().html;
         assert!(html.contains("data-event=\"failed\"") && !html.contains("data-return-to"), "{html}");
         let open = shown_in(display, State::SimSwap).render().html;
-        assert!(open.contains("data-origins=\"https://a.example\"") && !open.contains("data-event"), "{open}");
+        assert!(open.contains("data-origins=\"https://a.example\"") && !open.contains("data-event="), "{open}");
         let nobody = Page { frame_origins: &[], end_message: None, ..shown_in(display, done.clone()) };
         assert!(!nobody.render().html.contains("data-origins"));
         let own = Page { frame_origins: &["https://shop.example"], ..shown_in(display, done.clone()) }.render().html;

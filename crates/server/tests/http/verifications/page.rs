@@ -61,13 +61,13 @@ struct Shop<'a> {
 
 impl<'a> Shop<'a> {
     async fn new(world: &'a World) -> Self {
-        Self::configured(world, &json!({})).await
+        Self::configured(world, "Nordwind <Outdoor>", &json!({})).await
     }
 
     /// Creates a project with these settings of verifications.
-    async fn configured(world: &'a World, settings: &Value) -> Self {
+    async fn configured(world: &'a World, name: &str, settings: &Value) -> Self {
         let configuration = json!({"configuration": {"verification": settings}});
-        let project = world.project("Nordwind <Outdoor>", configuration).await;
+        let project = world.project(name, configuration).await;
         let sms_token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
         let project = world.node.engine.control_plane().project(project.project_id.parse().unwrap()).unwrap();
         Shop { world, project, sms_token }
@@ -686,8 +686,8 @@ async fn listed_origins_may_frame_the_page() {
     let world = World::sqlite().await;
     ScriptedOperator::of(&world);
     let origins = json!(["https://shop.example", "http://localhost:8080"]);
-    let listed = Shop::configured(&world, &json!({"frame_origins": origins})).await;
-    let one = Shop::configured(&world, &json!({"frame_origins": ["https://shop.example"]})).await;
+    let listed = Shop::configured(&world, "Two origins", &json!({"frame_origins": origins})).await;
+    let one = Shop::configured(&world, "One origin", &json!({"frame_origins": ["https://shop.example"]})).await;
     let unlisted = Shop::new(&world).await;
     for (shop, ancestors) in [
         (&listed, "frame-ancestors 'self' https://shop.example http://localhost:8080"),
@@ -718,7 +718,7 @@ async fn listed_origins_may_frame_the_page() {
 async fn silent_check_leaves_the_frame() {
     let world = World::sqlite().await;
     let operator = ScriptedOperator::of(&world);
-    let shop = Shop::configured(&world, &json!({"frame_origins": ["https://shop.example"]})).await;
+    let shop = Shop::configured(&world, "Nordwind", &json!({"frame_origins": ["https://shop.example"]})).await;
     for (request, target) in [(with_redirect(EVEN), "_top"), (request(EVEN, &[]), "_blank")] {
         let (verification, path) = shop.create(request).await;
         // The first request comes from the shop, the others from the page in the frame.
@@ -742,7 +742,8 @@ async fn silent_check_leaves_the_frame() {
         assert_eq!(shop.status(&verification).await, CheckStatus::Accepted);
         assert!(operator.returned_devices().is_empty());
         // In the whole tab, the same link starts it.
-        Started::new(shop.send(navigation(leave).header("Cookie", cookie)).await);
+        let left = shop.send(navigation(leave).header("Cookie", cookie)).await.assert(200).text();
+        assert!(left.contains(&format!("data-operator=\"{AUTHORIZE}")), "{left}");
         assert_eq!(shop.status(&verification).await, CheckStatus::Pending);
     }
 }
@@ -765,7 +766,7 @@ async fn popup_returns_from_the_operator_to_the_page() {
     let own = own.text();
     assert!(own.contains("data-origins=\"https://shop.example\" data-event=\"verified\" data-result=\""), "{own}");
     let result = own.split("data-result=\"").nth(1).unwrap().split('"').next().unwrap().replace("&#38;", "&");
-    let parameters = query(&format!("?{result}"));
+    let parameters = query(&format!("https://shop.example/?{result}"));
     let get = |name: &str| parameters.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str());
     assert_eq!(get("verification_id"), Some(verification.check.id.to_string().as_str()));
     assert_eq!((get("reference_id"), get("cart"), parameters.len()), (Some("order 7"), None, 3), "{result}");
@@ -782,14 +783,18 @@ async fn popup_returns_from_the_operator_to_the_page() {
 #[tokio::test]
 async fn failure_is_reported_to_allowed_origins() {
     let world = World::sqlite().await;
-    for (origins, redirect_url, reported_to) in [
+    for (number, (origins, redirect_url, reported_to)) in [
         (json!(["https://a.example"]), Some(SHOP), Some("https://a.example https://shop.example")),
         (json!(["https://a.example"]), None, Some("https://a.example")),
         (Value::Null, Some(SHOP), Some("https://shop.example")),
         (Value::Null, None, None),
-    ] {
+    ]
+    .into_iter()
+    .enumerate()
+    {
         let settings = if origins.is_null() { json!({}) } else { json!({"frame_origins": origins}) };
-        let shop = Shop::configured(&world, &settings).await;
+        let name = format!("Shop {number}");
+        let shop = Shop::configured(&world, &name, &settings).await;
         let redirect_url = redirect_url.map(str::to_owned);
         let (verification, path) = shop.create(CreateVerification { redirect_url, ..request(EVEN, &[]) }).await;
         shop.submit(&format!("{path}/end"), &[("reason", "wrong_number")]).await.assert(303);
