@@ -92,7 +92,7 @@ fn print_failures(verification: &Value, printed: &mut usize) {
 /// Prints what the phone does next.
 fn print_next_step(verification: &Value, given_up: &[&str]) {
     match verification.get("next_step").and_then(|step| text_field(step, "method")) {
-        Some(method) if given_up.contains(&method) => printer::print_note(&format!("The phone gives up {method}.")),
+        Some(method) if given_up.contains(&method) => printer::print_note(&format!("The phone skips {method}.")),
         Some("secure_sna") => printer::print_note("The phone opens the URL."),
         Some("reverse_sms") => printer::print_note("The phone sends the SMS."),
         _ => {}

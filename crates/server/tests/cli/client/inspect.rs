@@ -109,7 +109,7 @@ fn request_log_is_shown_and_followed() {
     for _ in 0..2 {
         client.run("reverse-sms create 0123").expect_code(1);
         let line = follower.wait_for("reverse-sms-checks");
-        assert!(line.contains("POST") && line.contains("  400  "), "{line}");
+        assert!(line.contains("method POST") && line.contains("  status 400  "), "{line}");
     }
     follower.signal("TERM");
     assert_eq!(follower.wait_for_exit().code(), Some(0));

@@ -14,7 +14,7 @@ fn verify_walks_every_path() {
     let client = TestClient::signed_in();
     for (arguments, code, expected) in [
         (MATCHING.to_owned(), 0, json!({"status": "COMPLETED", "match": true, "method": "secure_sna"})),
-        (OTHER.to_owned(), 0, json!({"status": "COMPLETED", "match": false, "method": "secure_sna"})),
+        (OTHER.to_owned(), 1, json!({"status": "COMPLETED", "match": false, "method": "secure_sna"})),
         (
             format!("{MATCHING} --no-mobile-data --sim-swap-period 60"),
             0,
@@ -37,8 +37,9 @@ fn verify_walks_every_path() {
     let refused = client.run("verify +990123456797").expect_code(1).errors();
     assert!(refused.contains("(mno_not_supported)"), "{refused}");
     let table = client.run(&format!("verify {MATCHING} --no-mobile-data")).expect_code(0);
-    assert!(table.text().contains("COMPLETED  true  reverse_sms"), "{}", table.text());
-    let notes = "The phone gives up secure_sna.\nsecure_sna failed: given_up\nThe phone sends the SMS.\nThe number is verified.\n";
+    assert!(table.text().contains("status COMPLETED  match true  method reverse_sms"), "{}", table.text());
+    let notes =
+        "The phone skips secure_sna.\nsecure_sna failed: given_up\nThe phone sends the SMS.\nThe number is verified.\n";
     assert_eq!(table.errors(), notes);
 }
 

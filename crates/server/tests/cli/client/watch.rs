@@ -14,7 +14,7 @@ fn watch_ends_with_the_check() {
     let mut watching = RunningCommand::start(client.command(&format!("reverse-sms watch {id}")).stderr(Stdio::null()));
     watching.wait_for("ACCEPTED");
     client.run(&format!("trigger {id}")).expect_code(0);
-    watching.wait_for("COMPLETED  true");
+    watching.wait_for("status COMPLETED  match true");
     assert_eq!(watching.wait_for_exit().code(), Some(0));
     client.run(&format!("reverse-sms watch {id}")).expect_code(0);
 }
