@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::{http::HttpResponse, printer::escape_controls};
 
-/// Exit code after the reader of the output has closed the pipe. The same as for a process that SIGPIPE has ended.
+/// Exit code if the program that reads the output has closed the pipe. The same as of a process that SIGPIPE has ended.
 const CLOSED_PIPE_EXIT_CODE: u8 = 128 + 13;
 
 #[derive(Debug, thiserror::Error)]
@@ -120,7 +120,7 @@ impl ApiProblem {
                 documentation_url: Some(body.r#type),
                 retry_after,
             },
-            // The response comes from a proxy or another kind of server.
+            // The response is no problem document, so it comes from a proxy or another kind of server.
             Err(_) => ApiProblem {
                 status,
                 error_code: format!("status {status}"),

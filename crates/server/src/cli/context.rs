@@ -118,7 +118,7 @@ pub(super) async fn database_clock(store: &dyn Store) -> Result<DatabaseClock, S
     Ok(clock)
 }
 
-/// Unseals the stored keys. Success proves that `master` is the deployment's master key.
+/// Decrypts the stored keys with the master key. Success proves that `master` belongs to this deployment.
 pub(super) async fn open_keys(store: &dyn Store, master: &MasterKey) -> Result<KeyRing, CliError> {
     let stored = store.list_keys().await?;
     Ok(KeyRing::from_sealed(&stored, master, &KeyRing::default())?)
