@@ -71,8 +71,8 @@ impl Route {
         self
     }
 
-    /// Supports `Idempotency-Key`. The handler always runs to completion, because a cancelled one would leave its key
-    /// claimed.
+    /// Supports `Idempotency-Key`. The handler always runs to completion: if it were cancelled, its key would stay
+    /// reserved and repeated requests would be rejected.
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.policy.is_idempotent = true;

@@ -71,7 +71,7 @@ impl SettingsForm {
     /// Returns the text for a form field. Items of a list are separated by spaces.
     fn text(&self, path: &str) -> String {
         match Setting::find(path).and_then(|setting| setting.value(&self.configuration)) {
-            // The query of a URL may contain the receiver's secrets.
+            // The query of a URL may contain secrets of its receiver, so only developers see it.
             Some(SettingValue::Text(url)) if path.ends_with("_url") && !self.shows_queries => redact_query(&url),
             Some(SettingValue::Text(text)) => text,
             Some(SettingValue::Integer(number)) => number.to_string(),

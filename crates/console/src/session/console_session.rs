@@ -183,7 +183,7 @@ impl FromRequestParts<HandlerState> for BrowserClient {
 
 impl ConsoleSession {
     /// Authenticates the session cookie. Returns `None` without a valid one. If the user still has to set up a second
-    /// factor, the error redirects to its setup, which continues at `next`.
+    /// factor, the error redirects to the setup page, from which the user then continues to `next`.
     pub async fn authenticate(
         app: &App,
         headers: &HeaderMap,
@@ -280,7 +280,8 @@ fn limit_workspace(app: &App, workspace: WorkspaceId, class: RateLimitClass) -> 
     if state.admitted { Ok(()) } else { Err(ConsoleError::rate_limited("The workspace")) }
 }
 
-/// Limits, by client address, the requests without a session that cause a lookup, such as that of a link token.
+/// Counts a request without a valid session against a limit for its IP address, because it causes a lookup, such as
+/// that of a link token.
 pub fn limit_link_lookup(app: &App, address: IpAddr) -> Result<(), ConsoleError> {
     require_admitted(app.engine.rate_limiter().limit_by_ip(RateLimitClass::Console, address, app.engine.clock().now()))
 }
@@ -338,7 +339,8 @@ impl FromRequestParts<HandlerState> for ProjectAccess {
     }
 }
 
-/// Returns the path to open after sign-in. `None`: the start page, or a form, which is not submitted again.
+/// Returns the path to open after sign-in. `None` for the start page, which is the default, and for forms, which must
+/// not be submitted again.
 fn path_to_open_again(parts: &Parts) -> Option<&str> {
     let requested = parts.uri.path_and_query().map(PathAndQuery::as_str);
     requested.filter(|path| parts.method == Method::GET && *path != "/console")

@@ -81,7 +81,7 @@ pub fn describe_sim_swap(swap: &SimSwapVerdict) -> String {
     format!("{change} in the last {}{last_change}", format_minutes(swap.covered_minutes))
 }
 
-/// Formats minutes in the largest whole unit.
+/// Formats a number of minutes as days, hours or minutes: the largest unit that gives a whole number.
 fn format_minutes(minutes: u32) -> String {
     let units = [(1_440, "day"), (60, "hour"), (1, "minute")];
     let (size, unit) = units.into_iter().find(|(size, _)| minutes.is_multiple_of(*size)).unwrap_or((1, "minute"));
