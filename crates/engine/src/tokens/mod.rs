@@ -143,8 +143,8 @@ impl Tokens {
         }
     }
 
-    /// Authenticates a client by its secret. Rejecting an unknown client takes as long as rejecting a wrong secret, so that
-    /// timing does not reveal which clients exist.
+    /// Authenticates a client by its secret. Rejecting an unknown client takes as long as rejecting a wrong secret, so
+    /// that timing does not reveal which clients exist.
     pub fn authenticate_client(
         &self,
         client_id: &str,
