@@ -54,7 +54,7 @@ async fn query_name_is_built_from_number_and_suffix() {
         assert_eq!(lower, name);
         assert!(has_edns(query));
     }
-    // Id and letter case are random.
+    // The id and the letter case of queries are random.
     let different = |part: fn(&[u8]) -> &[u8]| {
         seen.iter().map(|query| part(query)).collect::<std::collections::BTreeSet<_>>().len()
     };
@@ -135,7 +135,7 @@ async fn silent_server_is_skipped() {
     let with_short_timeout = |ports: &[u16]| source(EnumConfig { timeout: SHORT, tries: 3, ..config(ports) });
     assert_eq!(with_short_timeout(&[silent.port]).resolve(&number()).await, Err(LookupError::Timeout));
     assert_eq!(silent.query_counts(), (3, 0));
-    // The other server may exceed the timeout on a busy machine, but not at each try.
+    // On a busy machine, the good server may exceed the short timeout, but hardly in all three tries.
     assert_eq!(with_short_timeout(&[silent.port, good.port]).resolve(&number()).await, network("23410"));
 }
 

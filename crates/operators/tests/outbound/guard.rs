@@ -56,7 +56,8 @@ async fn internal_addresses_are_never_connected() {
     for host in INTERNAL_HOSTS {
         for scheme in ["http", "https"] {
             let url = format!("{scheme}://{host}:{}/", v4.port);
-            // A URL that was stored under another policy may have such a host. It is then blocked when it is opened.
+            // A URL that was stored under another policy may have such a host. The request is then blocked when the
+            // connection is opened.
             if CallbackUrl::from_stored(&url).is_ok() {
                 assert_eq!(post(&strict, &url).await, Err(TransportError::BlockedAddress), "{url}");
             }

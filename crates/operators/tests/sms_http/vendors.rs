@@ -428,7 +428,7 @@ pub fn vonage(method: SigMethod, text: &str) -> WebhookConfig {
     unrestricted(WebhookDriver::Vonage(Vonage { signature: Some(signature) }))
 }
 
-/// Adds `sig` to the fields.
+/// Adds `sig`, the signature of the fields.
 pub fn vonage_signed(method: SigMethod, fields: &[(&str, &str)]) -> Vec<(String, String)> {
     let mut fields: Vec<(String, String)> =
         fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();

@@ -58,7 +58,7 @@ pub(super) fn device_phone_number(
     }
 }
 
-/// Returns the number of the recognised device, or the error that the number simulates.
+/// Returns the number of the recognised device, or the error that the last digits of the number select.
 fn recognised_number(grant: &Grant) -> Result<&PhoneNumber, CamaraError> {
     let subject = grant.subject.as_ref().filter(|subject| subject.authentication != AuthenticationMethod::Named);
     let number = &subject.ok_or(CamaraError::NotAuthenticatedByNetwork)?.number;

@@ -429,8 +429,8 @@ fn message_response_body(command: CommandId, body: MessageResponseBody) -> Respo
     }
 }
 
-/// Timer for `enquire_link`. Any received octet counts as activity. After an idle interval `enquire_link` is due;
-/// without activity until the response timeout the session ends.
+/// Timer for `enquire_link`, which is sent to an idle peer. Any received octet counts as activity. If none arrives
+/// within the response timeout after an `enquire_link`, the session ends.
 #[derive(Debug)]
 struct EnquireLinkTimer {
     interval: Option<Duration>,

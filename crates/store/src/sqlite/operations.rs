@@ -227,7 +227,7 @@ impl Run<FindCheck> for Sqlite {
 
 impl WriteOp for RedirectOperation {
     /// A consumed `state` does not wait for the fsync. Its result does not leave the process before the verdict is
-    /// stored, and that commit makes both durable.
+    /// stored, and the commit of the verdict makes both durable.
     fn waits_for_sync(&self) -> bool {
         !matches!(self, RedirectOperation::ConsumeState { .. })
     }

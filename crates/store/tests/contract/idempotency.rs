@@ -24,7 +24,8 @@ pub async fn key_with_another_fingerprint_is_reused(fixture: &StoreFixture) {
     assert_eq!(store.claim_idempotency_key(&other).await.unwrap(), ClaimOutcome::KeyReused);
     complete(fixture, &first).await;
     assert_eq!(store.claim_idempotency_key(&other).await.unwrap(), ClaimOutcome::KeyReused);
-    // The same holds after the lease has ended: the key belongs to the first request until the key expires.
+    // A request with another fingerprint is also rejected after the lease has ended: the key belongs to the first
+    // request until the key expires.
     let late = IdempotencyClaim { now: sample::later(31), ..sample::claim(first.tenant, 1, 2) };
     assert_eq!(store.claim_idempotency_key(&late).await.unwrap(), ClaimOutcome::KeyReused);
 }

@@ -192,7 +192,7 @@ pub async fn roles_by_claim_and_by_hand_are_kept_apart(fixture: &StoreFixture) {
     let record = store.find_account(jane.id).await.unwrap().unwrap();
     assert!(!record.account.is_admin && !record.admin_by_claim);
 
-    // An account that is an administrator by claim is made one manually, too.
+    // An account that is an administrator by an OpenID claim is also made one manually.
     replace(access(store, jane.id).await.memberships, true).await;
     let promote = || event(None, jane.id, Action::AccountMadeAdmin);
     assert!(store.make_admin(jane.id, &promote()).await.unwrap());
