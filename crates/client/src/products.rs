@@ -31,7 +31,7 @@ const ELIGIBILITY_COLUMNS: [&str; 6] =
 pub(crate) enum CheckAction {
     Create(CreateCheck),
     Redeem(RedeemArguments),
-    /// Gives up the current step of a verification.
+    /// Gives up the current step of a verification. With a method, only if the step uses this method.
     GiveUpStep(CheckId, Option<Method>),
     /// Cancels a verification.
     Cancel(CheckId),

@@ -86,8 +86,8 @@ impl CommandContext {
         };
         let engine = Engine::start(parts, wiring::engine_settings(config, base_url, OwnEndpoints::default())).await?;
         let done = work(&engine).await;
-        // Starting the engine has registered this process as a node. A registered node takes a share of the rate limits
-        // from the servers.
+        // Starting the engine has registered this process as a node. Until it is deregistered, the servers leave a part
+        // of the rate limits to it.
         engine.node.deregister_node().await;
         done
     }

@@ -49,7 +49,7 @@ async fn checks_are_acknowledged_after_their_sync() {
     assert!(early.is_empty(), "acknowledged before their sync: {early:?}");
 }
 
-/// A system call that matters for this test, in the order of the trace.
+/// A system call in the trace that matters for this test.
 #[derive(Debug, PartialEq, Eq)]
 enum Call {
     /// A write to the log has returned.
