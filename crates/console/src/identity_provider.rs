@@ -15,7 +15,7 @@ pub struct IdentityProvider {
     settings: IdentityProviderSettings,
 }
 
-/// Settings of `console.openid_connect` that determine how identities are read and what they may do.
+/// Settings of `console.openid_connect` that determine how claims are read and which rights they grant.
 #[derive(Clone, Debug)]
 pub struct IdentityProviderSettings {
     pub provider_name: String,
@@ -36,7 +36,7 @@ impl IdentityProvider {
         &self.settings.provider_name
     }
 
-    /// Returns the rules that decide what an identity's claims allow.
+    /// Returns the rules that decide who gets an account and which rights the roles claim grants.
     pub fn policy(&self) -> &IdentityPolicy {
         &self.settings.policy
     }

@@ -155,8 +155,8 @@ fn settings_error(access: &ProjectAccess, error: &str) -> Response {
     settings_page(access, StatusCode::BAD_REQUEST, error, false)
 }
 
-/// Builds a patch from the form. It contains all settings except the project's mode and whether it is disabled. An
-/// empty field clears its setting.
+/// Builds a patch from the form. An empty field clears its setting. Only the project's mode and its disabled state are
+/// not part of the form.
 fn parse_patch(fields: &FormFields) -> Result<ProjectPatch, String> {
     Ok(ProjectPatch {
         name: Some(fields.get("name").unwrap_or_default().parse::<Name>().map_err(|error| error.to_string())?),

@@ -58,7 +58,7 @@ impl BrowserClient {
     }
 }
 
-/// Access to a workspace, with the user as the actor of changes in it. The extractor requires [`Permission::View`].
+/// Access to a workspace. `actor` is the signed-in user. The extractor requires [`Permission::View`].
 #[derive(Debug)]
 pub struct WorkspaceAccess {
     pub session: ConsoleSession,
@@ -75,7 +75,7 @@ impl WorkspaceAccess {
     }
 }
 
-/// Access to a project, with the user as the actor of changes in it. The extractor requires [`Permission::View`].
+/// Access to a project. `actor` is the signed-in user. The extractor requires [`Permission::View`].
 #[derive(Debug)]
 pub struct ProjectAccess {
     pub session: ConsoleSession,
@@ -142,17 +142,18 @@ impl Cookie {
         pairs.find(|(given, _)| *given == name).map(|(_, value)| value).filter(|value| !value.is_empty())
     }
 
-    /// Sets the cookie until the browser is closed.
+    /// Returns a header that sets the cookie until the browser is closed.
     pub fn set(self, app: &App, value: &str) -> HeaderValue {
         self.header(app, value, "")
     }
 
-    /// Sets the cookie for the maximum lifetime of a session, so that it survives a restart of the browser.
+    /// Returns a header that sets the cookie for the maximum lifetime of a session, so that the cookie survives a
+    /// restart of the browser.
     pub fn set_persistent(self, app: &App, value: &str) -> HeaderValue {
         self.set_for(app, value, SESSION_MAX_AGE)
     }
 
-    /// Sets the cookie for a limited time.
+    /// Returns a header that sets the cookie for a limited time.
     pub fn set_for(self, app: &App, value: &str, lifetime: SignedDuration) -> HeaderValue {
         self.header(app, value, &format!("; Max-Age={}", lifetime.as_secs()))
     }

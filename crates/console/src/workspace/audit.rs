@@ -57,7 +57,7 @@ struct EventRow {
     is_id: bool,
     changes: String,
     request_id: String,
-    /// Path and name of the event's workspace. `None` in the log of a single workspace.
+    /// Path and name of the event's workspace. `None` for events that concern the whole deployment.
     workspace: Option<(String, String)>,
 }
 

@@ -1,9 +1,9 @@
 //! The page *Getting started* of a sandbox project: a first verification in the browser, then the first API requests with
 //! the tool of the user's choice.
 //!
-//! The page contains a secret only once, after its form has created a credential. In the demo project of `ringtrue dev`,
-//! its commands read the credentials from a file. In other projects, the page has the id of a credential, and the user
-//! pastes the secret.
+//! The page contains a secret only once, after its form has created a credential. In the demo project of `ringtrue
+//! dev`, the commands on the page read the credential from a file. In other projects, they contain the client id, and
+//! the user pastes the secret.
 
 mod examples;
 
