@@ -30,7 +30,7 @@ pub(crate) struct BatchDelay {
 }
 
 impl BatchDelay {
-    /// Records a finished batch, and the number of callers that have queued meanwhile.
+    /// Records the size and duration of a finished batch, and the number of callers that queued while it ran.
     pub(crate) fn record_commit(&mut self, size: usize, queued: usize, duration: Duration) {
         let is_alone = size + queued <= 1;
         self.expected_size = if is_alone { 0 } else { size + queued };

@@ -259,7 +259,8 @@ async fn next_lookup_starts_with_another_server() {
     assert_eq!(source_with_lost_server.resolve(&number()).await, network("23410"));
     assert_eq!(names.0.load(Ordering::Relaxed), 1, "the unreachable server is not tried first again");
 
-    // The first lookup is dropped while it waits for the first server, so the next one starts with the other server.
+    // The first lookup is dropped while it waits for the first server, so the next lookup starts with the second
+    // server.
     let slow = FakeNameServer::start(|query, _| vec![answer(query, NO_SUCH_NAME, &[])]).await;
     let source = source(config(&[slow.port, other.port]));
     assert_eq!(source.resolve(&number()).now_or_never(), None);

@@ -331,7 +331,7 @@ async fn last_addresses_of_an_own_name_stay_blocked() {
     let names = FailingNames::new();
     let client = names.client(&[], &[]);
     assert_eq!(guarded(&client, "c.example").await, Ok(()));
-    // One of our names cannot be resolved; the other has a new address.
+    // One of our host names cannot be resolved, and the second one has a new address.
     names.failing.lock().insert("eu.ours.example");
     names.names.set("sms.ours.example", "1.1.1.1");
     tokio::time::advance(Duration::from_secs(61)).await;

@@ -38,7 +38,7 @@ pub struct Vendor {
     pub signed_part: SignedPart,
     pub has_timestamp: bool,
     pub acknowledgement: (StatusCode, &'static str, &'static str),
-    /// Whether malformed requests are acknowledged too.
+    /// Whether malformed requests get the same acknowledgement as valid ones.
     pub acknowledges_malformed: bool,
 }
 

@@ -278,7 +278,7 @@ fn parse_object<T: DeserializeOwned>(request: &Request) -> Result<T, CamaraError
     if !request.has_media_type("application/json") {
         return Err(CamaraError::UnsupportedMediaType);
     }
-    // serde would accept an array for a struct, too.
+    // Tested separately, because serde also accepts an array for a struct.
     let is_object = request.body.trim_ascii_start().first() == Some(&b'{');
     let parsed = is_object.then(|| serde_json::from_slice(&request.body).ok()).flatten();
     parsed.ok_or(CamaraError::InvalidArgument("The request body is not a JSON object."))

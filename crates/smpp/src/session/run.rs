@@ -406,7 +406,7 @@ impl<'a, A: RequestHandler, S: AsyncWrite> SessionState<'a, A, S> {
         self.send_response(sequence, status, ResponseBody::empty_for(command));
     }
 
-    /// Sends a response that cannot fail to encode.
+    /// Sends a response that is always encodable, unlike that of a handler.
     fn send_response(&mut self, sequence: u32, status: CommandStatus, body: ResponseBody) {
         let written = self.writer.write_pdu(&Pdu::response(sequence, status, body));
         debug_assert_eq!(written, Ok(()));

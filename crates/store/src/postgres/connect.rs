@@ -208,8 +208,8 @@ fn load_system_roots() -> RootCertStore {
 
 /// Listens for control-plane changes by other nodes.
 ///
-/// Notifications only speed things up, because nodes poll as well. A broken connection is reopened after a delay. Then
-/// listeners are notified once, in case notifications were missed.
+/// Notifications only make changes take effect sooner: nodes also poll. A broken connection is reopened after a delay.
+/// Then listeners are notified once, in case notifications were missed.
 #[derive(Debug)]
 pub(super) struct ChangeListener {
     change_notification: Arc<Notify>,

@@ -1,4 +1,4 @@
-//! Stores the control plane: its version, the changes since a version, sealed keys and token revocations.
+//! Stores the control plane: its version, the changes since a version, sealed (encrypted) keys and token revocations.
 
 use std::sync::Arc;
 

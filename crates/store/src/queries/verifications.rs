@@ -188,7 +188,7 @@ async fn move_on<D: Database>(tx: &mut dyn Tx, advance: Advance) -> Result<Trans
         AdvanceTo::SimSwap { check, .. } => *check,
         AdvanceTo::End { .. } => verification,
     };
-    // The sealed input is erased when the verification ends.
+    // The sealed (encrypted) input is no longer needed when the verification ends.
     let input_sql = if matches!(to, AdvanceTo::End { .. }) { "null" } else { "coalesce($5, input)" };
     let update = format!(
         "update verifications set step_id = $1, progress = $2, input = {input_sql}

@@ -61,7 +61,8 @@ impl WriteOp for InsertCheck {
     }
 }
 
-/// Stores the response of a request with an idempotency key. Fails if another request has taken over the claim.
+/// Stores the response of a request with an idempotency key. Fails if another request has taken over the claim on the
+/// key.
 fn store_response(tx: &mut BatchTransaction<'_>, response: Option<&IdempotentResponse>) -> Result<(), StoreError> {
     let Some(response) = response else { return Ok(()) };
     let stored = tx.execute(

@@ -16,7 +16,7 @@ use ringtrue_engine::ports::{
 
 use crate::{fixture::StoreFixture, sample};
 
-/// The password hash that stands for an account without a password.
+/// The value that the store expects instead of a password hash if the account has no password.
 pub const NO_PASSWORD: PasswordHash = PasswordHash(String::new());
 
 fn account(email: &str) -> Account {

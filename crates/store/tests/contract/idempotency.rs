@@ -116,7 +116,7 @@ pub async fn concurrent_claims_of_a_key_succeed_once(fixture: &StoreFixture) {
     let stores = [fixture.store.clone(), fixture.database.open().await];
     for round in 0..10 {
         let tenant = sample::uuid();
-        // Every third request has another fingerprint.
+        // Every third request differs from the others: it has another fingerprint.
         let requests: Vec<_> = (0..60).map(|number| sample::claim(tenant, round, u8::from(number % 3 == 0))).collect();
         let attempts =
             requests.iter().zip(stores.iter().cycle()).map(|(request, store)| store.claim_idempotency_key(request));
