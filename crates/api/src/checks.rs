@@ -1,7 +1,7 @@
 //! Endpoints of Reverse SMS and SIM Swap checks, and the endpoint that resends callbacks.
 //!
-//! SIM Swap checks conclude on creation and have no callbacks. [`super::silent`] contains the endpoints of the other
-//! products.
+//! SIM Swap checks conclude on creation and have no callbacks. [`super::silent`] contains the endpoints of Secure SNA
+//! and Discovery checks.
 
 use axum::{
     extract::{RawQuery, Request, State},

@@ -91,7 +91,8 @@ fn has_confirmable_email(claims: &Claims) -> bool {
     claims.contains_key("email") && claims.contains_key("email_verified")
 }
 
-/// Finds a claim by its name. If no claim has this name, the dots in it separate the members of a path.
+/// Finds a claim by its name. If no claim has this name, the name is read as a path to a nested member, separated by
+/// dots.
 fn find_claim<'c>(claims: &'c Claims, name: &str) -> Option<&'c Value> {
     let by_path = || {
         let mut parts = name.split('.');

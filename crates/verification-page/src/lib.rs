@@ -80,7 +80,7 @@ pub enum DisplayMode {
     /// A frame in a page of the company. Silent checks need the whole tab: the operator's pages may refuse frames, and
     /// browsers keep no cookies in frames of other sites.
     Frame,
-    /// The frame of the console's simulated handset. The page must not navigate to other sites there.
+    /// The frame of the console's simulated handset, in which the page must not navigate to other sites.
     Handset,
 }
 

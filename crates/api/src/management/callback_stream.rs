@@ -97,7 +97,7 @@ async fn open(
 struct EventStream {
     app: App,
     stream: CallbackStream,
-    /// Headers of the request that opened the stream. Its access token is verified again before each poll.
+    /// Headers of the request that opened the stream. The access token in them is verified again before each poll.
     headers: HeaderMap,
     heartbeat: Duration,
     wrote_at: Instant,

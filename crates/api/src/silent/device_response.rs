@@ -127,8 +127,8 @@ impl ResponseFormat {
         }
     }
 
-    /// Renders the outcome of the redirect chain. For JSON, a failure that has its own error in the API is returned as
-    /// `Err`, because the middleware renders problems.
+    /// Renders the outcome of the redirect chain. For JSON, a failure for which the API has an error code is returned
+    /// as `Err`, because the middleware renders problems.
     pub fn render_outcome(
         self,
         engine: &Engine,

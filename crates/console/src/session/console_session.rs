@@ -26,7 +26,7 @@ use ringtrue_web::{
 use crate::page::{self, Layout, LayoutUser, MenuSection, error::ConsoleError};
 
 const SECOND_FACTOR_SETUP_PATH: &str = "/console/account/second-factor";
-/// Request header that marks requests which a page's script sends without an action of the user.
+/// Header with which a page's script marks requests that it sends without an action of the user.
 const BACKGROUND_HEADER: &str = "x-background-request";
 /// Maximum number of projects in the project switcher. The workspace's page lists all.
 const MAX_SWITCHER_PROJECTS: usize = 15;

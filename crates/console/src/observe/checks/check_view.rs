@@ -91,7 +91,7 @@ fn format_minutes(minutes: u32) -> String {
     }
 }
 
-/// Returns the last digits of the claimed number after an ellipsis. The other digits are not stored.
+/// Returns the last digits of the number to verify, after an ellipsis. The other digits are not stored.
 pub fn masked_number(check: &AnyCheck) -> String {
     check.claimed.map(|claimed| format!("…{}", claimed.tail)).unwrap_or_default()
 }
