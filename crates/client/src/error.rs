@@ -30,7 +30,7 @@ pub enum CommandError {
     /// A device was redirected to its operator, but the operator did not redirect it back.
     #[error("the operator did not answer\n  The check expires when its ttl ends.")]
     OperatorSilent,
-    /// The command has printed the reason itself.
+    /// The command has already printed its error, so only the exit code is left to set.
     #[error("")]
     AlreadyReported,
     #[error("{0}")]

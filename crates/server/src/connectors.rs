@@ -229,7 +229,8 @@ impl Webhooks for Connectors {
 }
 
 impl ConnectorFactory {
-    /// Creates a factory. `enriched` is the address of the header enrichment listener.
+    /// Creates a factory. `enriched` is the address of the header enrichment listener, or `None` if that listener is
+    /// off.
     pub fn new(
         config: &Config,
         base_url: String,

@@ -18,7 +18,8 @@ use crate::{
 #[derive(Debug)]
 pub struct ServerProcess {
     pub address: SocketAddr,
-    /// The log message `ready`, as JSON.
+    /// The log line with which the server reports that it is ready, as JSON. It contains the addresses of the
+    /// listeners.
     pub ready: Value,
     child: Child,
     has_exited: watch::Receiver<bool>,

@@ -35,7 +35,7 @@ pub enum TargetChange {
     PrefixAdded,
     #[strum(serialize = "path_encoding")]
     Encoding,
-    /// The receiver uses an absolute URL instead of path and query.
+    /// The receiver has put an absolute URL into the signing string instead of path and query.
     #[strum(serialize = "path_whole_url")]
     AbsoluteUrl,
     #[strum(serialize = "path_rewritten")]

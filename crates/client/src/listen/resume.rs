@@ -147,7 +147,7 @@ impl ListenJournal {
         self.file.is_none()
     }
 
-    /// Returns the time of the first `listen`.
+    /// Returns the time of the first `listen`. Callbacks from before this time are not replayed.
     pub(crate) fn began_at(&self) -> Timestamp {
         self.state().began_at
     }

@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// Number of rounds on each store that kill the process at a random time, in addition to the rounds that kill it at a
-/// system call. The environment variable `KILL_ROUNDS` overrides it.
+/// system call. The environment variable `KILL_ROUNDS` overrides this number.
 const ROUNDS: usize = 25;
 /// System calls at which the process is killed: within a transaction, between commit and sync, before it sends a
 /// response or callback, and before it processes received data.

@@ -27,7 +27,7 @@ use crate::{
 };
 
 const VERIFICATIONS: &str = "/v1/verifications";
-/// Number of rounds on each store. The environment variable `KILL_ROUNDS` overrides it.
+/// Number of rounds on each store. The environment variable `KILL_ROUNDS` overrides this number.
 const ROUNDS: usize = 10;
 const WRITERS: usize = 8;
 /// Approximate number of responses in each round.

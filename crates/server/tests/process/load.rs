@@ -31,7 +31,7 @@ pub struct CheckLoad {
     is_stopping: AtomicBool,
 }
 
-/// The load, and the clients that create it.
+/// A running load: its shared state, and the clients that send the requests.
 pub struct RunningLoad {
     pub load: Arc<CheckLoad>,
     writers: Writers,

@@ -78,7 +78,7 @@ async fn shutdown_loses_no_check_or_callback(database: &Database) {
     each_callback_is_delivered_once(&receiver, &ended).await;
 }
 
-/// Runs the writers, and stops the process meanwhile.
+/// Runs the writers, and stops the process while they write.
 async fn stop_under_load(mut server: ServerProcess, writer: &Arc<Writer>, receiver: &Receiver) {
     let enough = writer.responses.so_far() + RESPONSES_PER_ROUND;
     let mut writers = Writers::default();

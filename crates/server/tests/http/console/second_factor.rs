@@ -304,7 +304,7 @@ async fn required_second_factor_comes_first(database: Database) {
     assert_well_formed(SETUP, &page);
     assert!(page.text().contains("This deployment requires a second factor"), "{}", page.text());
 
-    // All other routes, including future ones, lead to the setup and change nothing.
+    // All other routes, including future ones, redirect to the setup page of the second factor and change nothing.
     let token = here.form_token(SETUP).await;
     for Route { method, path, .. } in console_routes().iter() {
         let is_setup = [SETUP, "/console/sign-out"].contains(path);

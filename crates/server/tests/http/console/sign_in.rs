@@ -274,7 +274,8 @@ async fn failed_sign_ins_are_counted_across_nodes(world: World) {
             assert_eq!(response.header("retry-after").is_some(), expected == 429);
         }
     }
-    // The correct password is throttled too, and then resets the count on both nodes.
+    // Even the correct password is throttled. After the delay, it is accepted and resets the count of failures on both
+    // nodes.
     sign_in(&mut there, "root@example.com", PASSWORD).await.assert(429);
     world.advance(SignedDuration::from_mins(16));
     assert_eq!(location(&sign_in(&mut there, "root@example.com", PASSWORD).await), "/console");

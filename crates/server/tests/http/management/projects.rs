@@ -127,7 +127,7 @@ async fn one_of_concurrent_creates_with_the_same_name_succeeds(world: World) {
     assert_eq!(statuses, [201, 409, 409, 409, 409, 409]);
 }
 
-/// RFC 7396: omitted members are unchanged, `null` removes, arrays are replaced.
+/// RFC 7396: omitted members are unchanged, `null` removes a member, and arrays are replaced as a whole.
 async fn merge_patch_changes_only_the_given_members(world: World) {
     let configuration = json!({
         "reverse_sms": {"callback_url": "https://shop.example/sms", "ttl": 120, "prefix": "SHOP"},

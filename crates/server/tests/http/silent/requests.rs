@@ -134,7 +134,7 @@ async fn code_can_be_redeemed_once_for_its_check(world: World) {
         silent.redeem(&one.id, &code_one).await.assert(200);
         let response = silent.redeem(&one.id, &code_one).await.assert_problem(409, "check_already_completed");
         assert!(!response.detail().contains("Reverse SMS"), "completed checks need no fallback");
-        // The URL for the device is used up, too.
+        // After the redemption, the device's URL of the check does not work any more either.
         let response = silent.open(&one.target).await.assert_problem(409, "check_already_completed").json();
         assert_eq!((&response["check_id"], &response["error"]), (&json!(one.id), &json!("check_already_completed")));
         silent.redeem(&two.id, &code_two).await.assert(200);

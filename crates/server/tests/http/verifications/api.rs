@@ -299,10 +299,10 @@ async fn mismatch_ends_the_verification_unless_configured_otherwise(world: World
             client.send_sms(&client.get(id(&created)).await, from).await;
         }
         assert_completed(&client.get(id(&created)).await, matched, "reverse_sms");
-        // The code of the Secure SNA mismatch did not conclude the verification, so it is invalid now.
+        // The Secure SNA mismatch did not conclude the verification, so its code is no longer valid.
         client.redeem(id(&created), &code).await.assert_problem(400, "code_invalid");
     }
-    // The Secure SNA mismatch does not conclude the verification, and no other method is left, so it fails.
+    // The Secure SNA mismatch does not conclude the verification. As no other method is left, the verification fails.
     let created = client.create(&json!({"phone_number": EVEN, "methods": ["secure_sna"]})).await;
     let code = client.complete_redirect(&created, other).await;
     let ended = client.redeem(id(&created), &code).await.assert(200).json();
