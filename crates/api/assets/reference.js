@@ -7,7 +7,7 @@ const configuration = {
   generateOperationSlug: (operation) => operation.operationId,
   hideClientButton: true,
   mcp: { disabled: true },
-  // Tokens and secrets stay in this page.
+  // Keeps tokens and secrets out of the browser's storage.
   persistAuth: false,
   showDeveloperTools: "never",
   telemetry: false,
@@ -30,7 +30,7 @@ function withToken(token, scope) {
 
 const reference = Scalar.createApiReference("#reference", configuration);
 
-// Users who are signed in to the console get tokens of their sandbox projects.
+// Users who are signed in to the console can get tokens for their sandbox projects.
 const form = document.getElementById("sandbox-token");
 const { project: projectField, scope: scopeField } = form.elements;
 const result = form.querySelector("output");
@@ -77,5 +77,5 @@ async function start() {
   showScopes();
   form.hidden = false;
 }
-// Without the console, the reference has no tokens, but works.
+// Ignores failures, because the reference also works without tokens.
 start().catch(() => {});

@@ -1,11 +1,11 @@
-//! Cookies that hold browser keys. A browser key lets one browser finish the silent checks that it began for one
-//! verification.
+//! Cookies with browser keys. A browser key is a secret that lets the browser that began the silent checks of a
+//! verification, and no other browser, finish them.
 //!
 //! Each verification has its own cookie, so that tabs with different verifications do not overwrite each other's key. A
-//! cookie lives as long as a silent check.
+//! cookie expires after the maximum duration of a silent check.
 //!
-//! The cookie also says whether the browser began in a pop-up window, because the URL to which the operator returns
-//! cannot say it.
+//! The cookie also says whether the check began in a pop-up window, because the URL to which the operator redirects the
+//! browser cannot carry this information.
 
 use http::{HeaderMap, HeaderValue, header};
 use ringtrue_domain::{lifecycle::CheckId, silent::CHECK_TTL_SECONDS};
@@ -16,12 +16,13 @@ use ringtrue_web::app::App;
 /// The `__Host-` prefix makes browsers accept the cookie from this host only. It requires TLS.
 const SECURE_PREFIX: &str = "__Host-ringtrue-device-";
 const PLAIN_PREFIX: &str = "ringtrue-device-";
-/// Maximum number of these cookies in one browser. More could exceed the size limit of request headers.
+/// Maximum number of these cookies that a browser keeps. More could exceed the size limit of request headers.
 const MAX_COOKIES: usize = 16;
-/// End of the cookie's value if the browser began in a pop-up window. Keys do not contain a dot.
+/// Suffix of the cookie's value if the check began in a pop-up window. It starts with a dot, which browser keys do not
+/// contain.
 const POPUP_SUFFIX: &str = ".popup";
 
-/// Reads the browser keys from the cookies of a request.
+/// Reads the browser keys of all verifications from the cookies of a request.
 pub fn read_keys(app: &App, headers: &HeaderMap) -> Vec<BrowserKey> {
     cookies(app, headers).filter_map(|(_, value)| BrowserKey::parse(key_of(value))).take(MAX_COOKIES).collect()
 }
@@ -62,7 +63,7 @@ fn cookies<'h>(app: &App, headers: &'h HeaderMap) -> impl Iterator<Item = (&'h s
 }
 
 fn name(app: &App, verification: CheckId) -> String {
-    // Ids begin with the creation time. The last digits are random and suffice to tell verifications apart.
+    // The last 12 digits of an id are random, so they suffice to tell verifications apart.
     let id = verification.0.simple().to_string();
     format!("{}{}", prefix(app), &id[20..])
 }

@@ -22,7 +22,7 @@ use ringtrue_web::{
     request_context::{HandlerState, RequestContext},
 };
 
-/// A scope that a handler requires by naming its type in the signature.
+/// Marker type for a scope. A handler with `Caller<S>` in its signature accepts only tokens with the scope of `S`.
 pub trait RequiredScope: Send + Sync + 'static {
     const SCOPE: Scope;
 }
@@ -73,7 +73,8 @@ impl Caller<scope::Management> {
     }
 }
 
-/// A caller authenticated for a project. Handlers can only obtain a project through this extractor.
+/// A caller whose token belongs to a project. Handlers get the project only from this extractor, so they cannot skip
+/// authentication.
 #[derive(Debug)]
 pub struct ProjectCaller<S> {
     project: Arc<Project>,
@@ -165,7 +166,8 @@ impl<S: RequiredScope> FromRequestParts<HandlerState> for Caller<S> {
     }
 }
 
-/// A simulated device at the sandbox operator's authorization endpoint, rate limited by IP address.
+/// Extractor for simulated devices at the sandbox operator's authorization endpoint. Counts the request against the
+/// rate limit of its IP address.
 #[derive(Clone, Copy, Debug)]
 pub struct SandboxDevice;
 
@@ -212,7 +214,7 @@ impl DeviceVisitor {
     }
 }
 
-/// Accepts exactly one token, in the `Authorization` header (RFC 6750).
+/// Verifies the access token, which must be in the only `Authorization` header (RFC 6750).
 fn authenticate(app: &App, parts: &Parts, now: Timestamp) -> Result<TokenBearer, Problem> {
     let in_query = parts
         .uri
@@ -237,8 +239,8 @@ fn authenticate(app: &App, parts: &Parts, now: Timestamp) -> Result<TokenBearer,
     })
 }
 
-/// Whether the token of a request is still valid. A stream asks this while it is open, because its token may expire or
-/// be revoked meanwhile.
+/// Returns whether the access token of a request is still valid. Open streams check this repeatedly, because the token
+/// may expire or be revoked after the stream was opened.
 pub fn is_token_valid(app: &App, headers: &HeaderMap) -> bool {
     let token = headers.get(header::AUTHORIZATION).and_then(bearer_token);
     token.is_some_and(|token| app.engine.tokens.verify_token(token, app.engine.clock().now()).is_ok())

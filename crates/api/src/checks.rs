@@ -1,7 +1,7 @@
 //! Endpoints of Reverse SMS and SIM Swap checks, and the endpoint that resends callbacks.
 //!
-//! SIM Swap checks conclude on creation and have no callbacks. [`super::silent`] contains the endpoints of the other
-//! products.
+//! SIM Swap checks conclude on creation and have no callbacks. [`super::silent`] contains the endpoints of Secure SNA
+//! and Discovery checks.
 
 use axum::{
     extract::{RawQuery, Request, State},
@@ -71,10 +71,10 @@ pub struct CheckBody {
     status: &'static str,
     #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
     matched: Option<bool>,
-    /// Number of the device, found by a Discovery check.
+    /// Phone number that a Discovery check found. `None` for other products, and once the number is erased.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phone_number: Option<String>,
-    /// Network of the device. Only Secure SNA and Discovery checks with a verdict have it.
+    /// Mobile network of the device. Only completed Secure SNA and Discovery checks have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network_id: Option<String>,
     created_at: String,
@@ -82,13 +82,13 @@ pub struct CheckBody {
     updated_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reference_id: Option<String>,
-    /// Reason why the check failed. Expired silent checks have one, too.
+    /// Reason why the check failed. Silent checks (Secure SNA and Discovery) also have one if they expired.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_code: Option<&'static str>,
 }
 
 impl<V: Verdict + Clone> From<&Check<V>> for CheckBody {
-    /// Sets the fields common to all products.
+    /// Sets the fields that all products have. `phone_number` and `network_id` stay empty.
     fn from(check: &Check<V>) -> Self {
         CheckBody {
             check_id: check.id.to_string(),
@@ -104,7 +104,8 @@ impl<V: Verdict + Clone> From<&Check<V>> for CheckBody {
     }
 }
 
-/// Response to the request that creates a check. No later response contains the SMS to send.
+/// Response to the request that creates a Reverse SMS check. Only this response contains the SMS that the user has to
+/// send.
 #[derive(Serialize)]
 struct NewReverseSmsBody {
     #[serde(flatten)]

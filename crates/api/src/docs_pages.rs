@@ -46,8 +46,8 @@ pub fn routes(docs: &DocsPages) -> Routes {
     SHARED_ASSETS.into_iter().fold(routes, |routes, file| routes.get(file.path, move || async move { file }))
 }
 
-/// Routes for the scripts of the pages and for the document of the API reference. The OpenAPI document omits these
-/// routes.
+/// Routes for the pages' scripts and for the document that the API reference shows. They are not part of the API, so
+/// the OpenAPI document does not list them.
 pub fn script_routes(docs: &DocsPages) -> Routes {
     Routes::default()
         .get(REFERENCE_DOCUMENT_PATH, reference_document)
@@ -103,7 +103,7 @@ impl DocsPages {
 fn render(base_url: &str) -> Result<BTreeMap<String, Bytes>, PageError> {
     let document = pages::openapi::document(base_url);
     let reference = pages::openapi::reference_document(&document)?;
-    // The error pages link to operations of the reference, so they need its document.
+    // The error pages link to operations in the API reference, so they are built from the reference's document.
     let error_pages = ErrorPages::new(&reference)?;
     let entries: Vec<ErrorEntry<'static>> = ProblemCode::ALL.iter().map(|code| error_entry(*code)).collect();
     let mut rendered = BTreeMap::from([(ERRORS_PATH.to_owned(), ErrorPages::index(&entries)?.into())]);

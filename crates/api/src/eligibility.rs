@@ -1,6 +1,6 @@
 //! Eligibility: `/v1/eligibility/phone-numbers/{phone_number}` and `/v1/eligibility/device-ips/{ip}`.
 //!
-//! Paths contain phone numbers and IP addresses. Logs, traces and metrics contain route templates only.
+//! Paths contain phone numbers and IP addresses, so logs, traces and metrics record only route templates.
 
 use std::sync::Arc;
 
@@ -30,8 +30,8 @@ use serde::{Serialize, Serializer};
 
 use crate::caller::{ProjectCaller, scope::Eligibility};
 
-/// Cache of rendered responses. The key is the memory address of the network and a bit set of products. The value holds
-/// the network, so that no other network can get the same address.
+/// Cache of rendered responses. The key is the memory address of the network and a bit set of products. The value keeps
+/// the network allocated, so that no other network can get the same address.
 type EligibilityBodies = papaya::HashMap<(usize, u8), (Arc<NetworkInfo>, Bytes)>;
 
 pub fn routes() -> Routes {
@@ -106,8 +106,8 @@ impl From<Product> for ProductBody {
     }
 }
 
-/// Maximum number of cached responses. It exceeds the number of networks times product sets. A reload of the networks
-/// adds entries under new addresses, so a full cache is cleared.
+/// Maximum number of cached responses, more than the networks and product sets in use can produce. After a reload,
+/// networks have new addresses and the old entries are useless, so a full cache is cleared.
 const MAX_CACHED_BODIES: usize = 10_000;
 
 /// Returns the response from the cache, or renders it. Subscribers of the same network with the same products get
@@ -177,7 +177,7 @@ mod tests {
         let (before, after) = (named("Before"), named("After"));
         let products = [&[Product::SecureSna][..], &[Product::SecureSna, Product::SimSwap], &[]];
         for _ in 0..3 {
-            // A reload replaces a network by one with the same id at another memory address.
+            // After a reload, a network has the same id but another memory address.
             for network in [&before, &after] {
                 for products in products {
                     let network = ServingNetwork::Configured(Arc::clone(network));

@@ -12,7 +12,7 @@ use ringtrue_web::{app::App, problem::Problem, response::json_response, routes::
 use serde_json::json;
 use tokio::{sync::Mutex, time::Instant};
 
-/// Time for which a ping result is cached. A ping writes to the disk, so frequent probes must not cause one each.
+/// Time for which a ping result is cached. A ping writes to the disk, so frequent probes must share its result.
 const PING_CACHE_DURATION: Duration = Duration::from_secs(1);
 const PING_TIMEOUT: Duration = Duration::from_secs(3);
 

@@ -18,14 +18,15 @@ use serde::{Deserialize, Serialize};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Extracts the `Idempotency-Key` of a route that is declared as idempotent.
+/// Extracts the `Idempotency-Key` header, on routes that are declared as idempotent.
 #[derive(derive_more::Debug)]
 #[debug("Idempotency(…)")]
 pub struct Idempotency {
     app: App,
     context: Arc<RequestContext>,
     keys: Vec<HeaderValue>,
-    /// Path of the request, which is part of its fingerprint. Empty if the request has no key.
+    /// Path of the request. Part of the fingerprint that detects a different request with the same key. Empty if the
+    /// request has no key.
     path: String,
 }
 
@@ -79,7 +80,7 @@ impl Idempotency {
         }
     }
 
-    /// Records the check or verification that the request has created in the request log.
+    /// Adds the id of the created check or verification to the request log entry.
     pub fn log_created(&self, id: CheckId) {
         self.context.log_check(|| Some(id));
     }
@@ -96,7 +97,8 @@ impl Idempotency {
     }
 }
 
-/// Reads the id of the check or verification from a stored response, because the id is not stored separately.
+/// Reads the id of the check or verification from the stored response that a repeated request gets, for the request
+/// log.
 fn replayed_check(body: &[u8]) -> Option<CheckId> {
     #[derive(Deserialize)]
     struct CheckResponse<'a> {
@@ -111,7 +113,7 @@ fn replay_response(stored: StoredResponse) -> Response {
     mark_replayed(json_bytes_response(status, stored.body))
 }
 
-/// Marks a response as a replay: the request was processed before.
+/// Adds the header that marks a response as the repeated result of an earlier request.
 pub fn mark_replayed(mut response: Response) -> Response {
     response.headers_mut().insert("idempotent-replayed", HeaderValue::from_static("true"));
     response

@@ -1,6 +1,6 @@
 //! HTTP API, OAuth, hosted page and documentation: handlers and their extractors.
 //!
-//! Public JSON shapes are defined in the modules of their resources only. `api/openapi.yaml` is the contract.
+//! Each resource's module defines its public JSON types. `api/openapi.yaml` is the contract.
 
 mod browser_cookie;
 mod caller;

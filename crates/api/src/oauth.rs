@@ -1,6 +1,6 @@
 //! OAuth 2.0: token and revocation endpoints, authorization server metadata, and the JWKS of callback keys.
 //!
-//! Clients authenticate by HTTP Basic or form fields. Wrong secrets are throttled.
+//! Clients authenticate with HTTP Basic or form fields. Repeated wrong secrets are throttled.
 
 use std::{
     borrow::Cow,
@@ -130,7 +130,7 @@ fn missing_parameter(parameter: &str) -> Problem {
     Problem::new(ProblemCode::InvalidRequest, format!("missing parameter `{parameter}`"))
 }
 
-/// Parses exactly one known scope.
+/// Parses the `scope` parameter, which must be exactly one known scope.
 fn parse_scope(form: &Form<'_>) -> Result<Scope, Problem> {
     let invalid = |detail: &str| Problem::new(ProblemCode::InvalidScope, detail);
     let text = form.get("scope").ok_or_else(|| missing_parameter("scope"))?;
@@ -197,8 +197,8 @@ fn verify_secret(
     })
 }
 
-/// Finds the credential that a rejected request names by HTTP Basic or in the `client_id` form field. The secret is not
-/// verified.
+/// Finds the credential whose id a rejected request contains, in HTTP Basic or in the `client_id` form field, for the
+/// request log. The secret is not verified.
 fn claimed_credential(app: &App, headers: &HeaderMap, posted: Option<&str>) -> Option<Arc<Credential>> {
     if !headers.contains_key(header::AUTHORIZATION) {
         return app.engine.control_plane().credential(posted?);

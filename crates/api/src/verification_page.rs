@@ -57,18 +57,18 @@ const WAIT_INTERVAL: Duration = Duration::from_secs(1);
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 /// Field of an event stream that sets the browser's reconnection delay, in milliseconds.
 const RETRY_FIELD: &str = "retry: 2000\n";
-/// Time after the verification's expiry at which an event stream ends. Streams normally end with the verification; this
-/// limits those that fail to read its final state.
+/// Time after the verification's expiry at which an event stream ends at the latest. Streams normally end when they
+/// have sent the final state; this ends those that cannot read it.
 const STREAM_GRACE: SignedDuration = SignedDuration::from_secs(30);
 const STREAM_RETRY_AFTER: u32 = 5;
 /// Query parameter with a permit to start the silent check. The browser gets the permit when it submits the page's
 /// form.
 const PERMIT_PARAMETER: &str = "go";
-/// Query parameter with a [`StartHint`].
+/// Query parameter that says why the silent check could not start: a [`StartHint`].
 const START_PARAMETER: &str = "start";
 /// Query parameter that says where the browser shows the page: `popup` or `frame`.
 const DISPLAY_PARAMETER: &str = "display";
-/// Maximum length of a query parameter of the page. Longer ones are ignored, because some are copied to its links.
+/// Maximum length of the page's query parameters. Longer ones are ignored, because the page copies some to its links.
 const MAX_PARAMETER_BYTES: usize = 64;
 
 const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
@@ -119,7 +119,8 @@ async fn leave(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap)
             app.engine.verifications.begin_silent(&visitor.token, &key, address, visitor.sim.as_deref()).await?;
         let mut response = match begun.ok_or(RedirectError::NotFound)? {
             NextStep::Redirect(location) => visitor.render(Some(&view), page::State::Leaving { location: &location }),
-            // The silent check has failed. The page shows the next step.
+            // The silent check has failed before a redirect. The page shows the next method, or the end of the
+            // verification.
             NextStep::Finish(_) => return visitor.redirect_to_page(),
         };
         visitor.set_browser_key(&app, &headers, view.verification, &key, &mut response);
@@ -152,7 +153,8 @@ async fn start_silent(State(app): State<App>, visitor: PageVisitor, headers: Hea
 
 /// `POST /v/{token}/next`
 ///
-/// Gives up the step that the page showed. Submitting the form twice gives up only one step.
+/// Gives up the method that the page showed and continues with the next one. The form names the method, so submitting
+/// it twice gives up only that method.
 async fn give_up_step(State(app): State<App>, visitor: PageVisitor, request: Request) -> Response {
     let given_up = async {
         let method = read_own_form(&app, request, "method").await?;
@@ -248,7 +250,7 @@ pub async fn finish_at_page(
                     let view = app.engine.verifications.page(token, &[]).await?.ok_or_else(Problem::not_found)?;
                     return Ok(visitor.render(Some(&view), page::State::Confirming(Confirming::Return(&url))));
                 }
-                // The page passes the code to the window that opened this one.
+                // A pop-up window shows the page, which passes the code to the window that opened it.
                 _ if is_popup => {}
                 _ => return redirect(&url),
             }
@@ -275,7 +277,7 @@ struct PageVisitor {
     start_hint: Option<StartHint>,
     /// Confirmation to ask the user for, from the query. `None`: the page shows its regular content.
     question: Option<QuestionSubject>,
-    /// Number of the SIM in a simulated device.
+    /// Phone number of the simulated SIM, from the query.
     sim: Option<String>,
     requested_language: Option<String>,
     accept_language: Option<String>,
@@ -291,14 +293,14 @@ struct PageVisitor {
 enum StartHint {
     /// The check cannot start by itself. The page shows a button.
     Tap,
-    /// The browser has to accept cookies.
+    /// The browser did not keep the cookie with its key. The page asks the user to allow cookies.
     Cookies,
 }
 
 /// How a browser came to a URL, derived from its `Sec-Fetch` headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Navigation {
-    /// One of our own pages sent the tab or frame here.
+    /// One of our own pages sent the tab or frame to this URL.
     OwnPage,
     /// A link on another site, an image, a script, a prefetch or a `HEAD` request.
     Other,
@@ -317,7 +319,7 @@ impl Navigation {
             Navigation::Unknown
         } else if is(SEC_FETCH_SITE, &["same-origin"])
             && is(SEC_FETCH_MODE, &["navigate"])
-            // A frame of another site does not get here, see `FromRequestParts`.
+            // Frames in pages of other sites never get here: `FromRequestParts` treats them as `Other`.
             && is(SEC_FETCH_DEST, &["document", "iframe"])
         {
             Navigation::OwnPage
@@ -340,7 +342,7 @@ impl FromRequestParts<HandlerState> for PageVisitor {
             value.filter(|value| value.len() <= MAX_PARAMETER_BYTES).map(Cow::into_owned)
         };
         let language = parameter("lang");
-        // The SIM is a phone number. If its `+` was not escaped, it has been decoded to a space.
+        // `sim` is the phone number of a simulated SIM. An unescaped `+` in it has been decoded to a space.
         let sim = parameter("sim").map(|sim| sim.replace(' ', "+"));
         let context = Arc::clone(&state.context);
         let visitor = PageVisitor::new(&state.app, context, token, language.clone(), &parts.headers);
@@ -359,7 +361,8 @@ impl FromRequestParts<HandlerState> for PageVisitor {
             start_hint: parameter(START_PARAMETER).and_then(|hint| hint.parse().ok()),
             question: parameter("ask").and_then(|subject| subject.parse().ok()),
             navigation: match (display, parts.headers.get(SEC_FETCH_DEST)) {
-                // A silent check cannot start here. Browsers without the header may be in a tab again.
+                // A silent check cannot start in a frame. Without `Sec-Fetch-Dest`, the page may have moved from the
+                // frame to a tab.
                 (DisplayMode::Frame, Some(_)) => Navigation::Other,
                 _ => Navigation::from_headers(&parts.method, &parts.headers),
             },
@@ -395,16 +398,16 @@ impl PageVisitor {
         }
     }
 
-    /// Reads the verification and counts the visit. A valid token counts against the limit of the verification and
-    /// visitor, an invalid one against that of the IP address.
+    /// Reads the verification and counts the visit. A visit with a valid token counts against the limit for this
+    /// visitor of the verification, a visit with an invalid token against the limit for the IP address.
     async fn view(&self, app: &App) -> Result<PageView, Problem> {
         let (verification, visitor) = self.identify(app)?;
         require_admitted(app.engine.rate_limiter().limit_page_visit(verification, visitor, app.engine.clock().now()))?;
         self.load_view(app).await
     }
 
-    /// Reads the verification for a request that starts or ends something. Has its own rate limit, so that page views
-    /// cannot use it up.
+    /// Reads the verification for a request that starts or ends something. Such requests have their own rate limit, so
+    /// that page views cannot use it up.
     async fn view_for_action(&self, app: &App) -> Result<PageView, Problem> {
         let (verification, visitor) = self.identify(app)?;
         require_admitted(app.engine.rate_limiter().limit_page_action(verification, visitor, app.engine.clock().now()))?;
@@ -453,8 +456,8 @@ impl PageVisitor {
         }
     }
 
-    /// Returns the hint for a page that could not start the silent check. Without the hint, a page that starts the
-    /// check by itself would send the browser here again and again.
+    /// Returns the reason why the silent check did not start, for the redirect back to the page. Without it, a page
+    /// that starts the check by itself would come back to [`leave`] again and again.
     fn refused_start(&self, app: &App, view: &PageView) -> Option<StartHint> {
         let is_own = self.navigation != Navigation::Other;
         match view.state {
@@ -490,8 +493,8 @@ impl PageVisitor {
     fn render_view(&self, app: &App, view: &PageView) -> Response {
         let own_url = format!("{}{}{}", app.engine.base_url(), self.path, self.query);
         let state = match page_state(view, self.platform) {
-            // The page shows a button instead of starting the check by itself. Without `Sec-Fetch` headers, `leave`
-            // would refuse to start it. A `start_hint` means that `leave` has refused before, and would refuse again.
+            // The page shows a button instead of starting the check by itself where `leave` would refuse to start it:
+            // without `Sec-Fetch` headers, after an earlier refusal (`start_hint`), and in a frame.
             page::State::Silent
                 if self.navigation == Navigation::Unknown
                     || self.start_hint.is_some()
@@ -505,7 +508,7 @@ impl PageVisitor {
         self.render(Some(view), self.ask_in(state, view))
     }
 
-    /// Replaces the state by the confirmation question that the query asks for, if the question fits the state.
+    /// Replaces the state with the confirmation question that the query names, if the question fits the state.
     fn ask_in<'v>(&self, state: page::State<'v>, view: &PageView) -> page::State<'v> {
         let Some(subject) = self.question else { return state };
         let method = match state {
@@ -589,7 +592,8 @@ impl PageVisitor {
         };
         let (page, body) = self.render(None, state).into_parts();
         let mut response = problem.into_response();
-        // If the problem stayed attached, the middleware would replace the page by a problem document.
+        // If the problem stayed attached to the response, the middleware would replace the page with a problem
+        // document.
         response.extensions_mut().remove::<Problem>();
         response.headers_mut().remove(header::CONTENT_LENGTH);
         response.headers_mut().extend(page.headers);
@@ -605,12 +609,12 @@ struct EndResult {
 }
 
 impl EndResult {
-    /// `None`: the verification has no result yet, or another browser gets it.
+    /// `None`: the verification has no result yet, or the result is for another browser.
     fn of(view: &PageView) -> Option<Self> {
         let mut query = form_urlencoded::Serializer::new(String::new());
         let return_to = view.state.return_to().and_then(|url| Url::parse(url).ok());
         match &return_to {
-            // Redirect URLs have none of these parameters of their own.
+            // The company's own redirect URL has none of these parameters, so they all belong to the result.
             Some(url) => {
                 query.extend_pairs(url.query_pairs().filter(|(name, _)| RESULT_PARAMETERS.contains(&name.as_ref())))
             }
@@ -689,13 +693,15 @@ fn render_brand<'a>(brand: &'a Brand, project_name: Option<&'a Name>) -> Option<
 }
 
 fn page_path(token: &str) -> String {
-    // Only invalid tokens contain characters that encoding changes.
+    // Valid tokens need no encoding, but an invalid one may contain any character.
     format!("/v/{}", form_urlencoded::byte_serialize(token.as_bytes()).collect::<String>())
 }
 
-/// Returns how the link or the browser says that the page is shown. `None`: in a tab or by the console's handset.
+/// Determines from the query parameter and the `Sec-Fetch` headers how the browser shows the page. `None`: in a tab or
+/// in the console's simulated handset.
 ///
-/// The first request for a frame comes from another site. The page's own requests in that frame carry the parameter.
+/// The first request of a frame is recognised because it comes from another site. Later requests of the page in that
+/// frame have the parameter.
 fn requested_display(parameter: Option<&str>, headers: &HeaderMap) -> Option<DisplayMode> {
     let requested = parameter.and_then(|display| display.parse().ok());
     match requested {
@@ -759,7 +765,7 @@ struct EventStream {
     heartbeat: Duration,
     wrote_at: Instant,
     ends_at: Timestamp,
-    /// State at the start of the stream. `None` after it was sent.
+    /// View of the verification at the start of the stream, from which the first event is rendered. `None` after that.
     first_view: Option<PageView>,
     /// Name of the state that was sent last.
     last_state: Option<&'static str>,
@@ -806,7 +812,7 @@ impl EventStream {
         None
     }
 
-    /// Renders the event for a state. `None`: the same state was sent last.
+    /// Renders the event for a state. `None`: the state is the same as in the last event.
     fn describe(&mut self, view: &PageView) -> Option<String> {
         let state = page_state(view, Platform::Unknown);
         self.waits_until = match view.state {

@@ -1,6 +1,6 @@
 //! Endpoints of verifications: `/v1/verifications`.
 //!
-//! [`super::silent`] contains the redirect endpoints that devices visit in Secure SNA steps.
+//! [`super::silent`] contains the redirect endpoints that devices visit when a verification uses Secure SNA.
 
 use axum::{
     extract::{RawQuery, Request, State},
@@ -213,7 +213,7 @@ fn parse_create_body(document: &[u8]) -> Result<CreateVerification, JsonError> {
     body.finish(new)
 }
 
-/// Parses the list of methods, in the order of their use.
+/// Parses the list of methods, in the order in which they are tried.
 pub(super) fn parse_methods(node: Node, pointer: &str) -> Result<Vec<Method>, JsonError> {
     let methods = as_distinct_list(node, pointer, as_parsed)?;
     if methods.is_empty() { Err(JsonError::new(pointer, "at least one method is required")) } else { Ok(methods) }
@@ -243,7 +243,7 @@ async fn list(
     Ok(json_response(StatusCode::OK, &PageBody::new(page, |verification| VerificationBody::from(&verification))))
 }
 
-/// `POST /v1/verifications/{verification_id}`
+/// `POST /v1/verifications/{verification_id}`: redeems the code that the browser or device received.
 async fn redeem(
     State(app): State<App>,
     caller: ProjectCaller<scope::Verification>,
@@ -260,7 +260,7 @@ async fn redeem(
     Ok(if is_replayed { mark_replayed(response) } else { response })
 }
 
-/// `POST /v1/verifications/{verification_id}/next`
+/// `POST /v1/verifications/{verification_id}/next`: gives up the current method and continues with the next one.
 async fn give_up_step(
     State(app): State<App>,
     caller: ProjectCaller<scope::Verification>,

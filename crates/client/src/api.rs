@@ -38,7 +38,7 @@ pub(crate) struct ApiSession {
     pub profile: Profile,
     pub http: HttpClient,
     pub printer: Printer,
-    /// Whether a request over the rate limit waits for the next second and is repeated.
+    /// Whether a request that exceeds the rate limit is repeated in the next second instead of failing.
     pub waits_for_rate_limit: bool,
     /// Name of the profile, shown in hints.
     name: Option<ProfileName>,
@@ -402,7 +402,7 @@ impl ApiSession {
         self.post(Scope::Product(product), &path, None, None).await
     }
 
-    /// Returns those of the given products that the credential may use.
+    /// Returns those of the given products for which the credential can get a token. Fails if there are none.
     pub(crate) async fn permitted_products(&self, products: &[Product]) -> Result<Vec<Product>, CommandError> {
         let mut permitted = vec![];
         let mut last = None;

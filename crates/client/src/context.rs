@@ -107,7 +107,7 @@ impl ConfigDir {
         }
     }
 
-    /// Writes a file atomically.
+    /// Writes a file atomically, readable by its owner only.
     pub(crate) fn write(&self, name: &str, content: &[u8]) -> Result<(), CommandError> {
         let path = self.path.join(name);
         let write = || {

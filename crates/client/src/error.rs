@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::{http::HttpResponse, printer::escape_controls};
 
-/// Exit code after the reader of the output has closed the pipe. The same as for a process that SIGPIPE has ended.
+/// Exit code if the program that reads the output has closed the pipe. The same as of a process that SIGPIPE has ended.
 const CLOSED_PIPE_EXIT_CODE: u8 = 128 + 13;
 
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +30,7 @@ pub enum CommandError {
     /// A device was redirected to its operator, but the operator did not redirect it back.
     #[error("the operator did not answer\n  The check expires when its ttl ends.")]
     OperatorSilent,
-    /// The command has printed the reason itself.
+    /// The command has already printed its error, so only the exit code is left to set.
     #[error("")]
     AlreadyReported,
     #[error("{0}")]
@@ -120,7 +120,7 @@ impl ApiProblem {
                 documentation_url: Some(body.r#type),
                 retry_after,
             },
-            // The response comes from a proxy or another kind of server.
+            // The response is no problem document, so it comes from a proxy or another kind of server.
             Err(_) => ApiProblem {
                 status,
                 error_code: format!("status {status}"),

@@ -38,7 +38,7 @@ use tokio::time::timeout;
 use tower::util::{ServiceFn, service_fn};
 use url::Url;
 
-/// Maximum size of a response. Exceeds the OpenAPI document and the usage report of a year.
+/// Maximum size of a response. Larger than the OpenAPI document and than the usage report of a year.
 const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const USER_AGENT_VALUE: HeaderValue = HeaderValue::from_static(concat!("Ringtrue/", env!("CARGO_PKG_VERSION")));

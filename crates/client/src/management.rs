@@ -123,8 +123,8 @@ fn print_created(context: &ClientContext, mut created: Value) -> Result<(), Comm
     Ok(())
 }
 
-/// Lists, shows, creates and deletes the credentials of a workspace, or of one of its projects. `path` leads to their
-/// list in the Management API.
+/// Lists, shows, creates and deletes the credentials of a workspace, or of one of its projects. `path` has the segments
+/// of their list's path in the Management API.
 #[derive(Debug)]
 pub struct CredentialsApi {
     session: ApiSession,

@@ -162,7 +162,7 @@ fn heading(name: &str) -> String {
     name.replace('_', " ").to_uppercase()
 }
 
-/// Renders a field of a line that has no headings.
+/// Renders a field with its name, for lines that have no column headings.
 fn labelled_cell(name: &str, value: &Value) -> String {
     let (label, text) = (name.replace('_', " "), render_cell(value));
     let style = match (name, text.as_str()) {

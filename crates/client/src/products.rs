@@ -27,11 +27,11 @@ const NEXT_STEP_COLUMNS: [&str; 5] = ["url", "next_method", "device_url", "recei
 const ELIGIBILITY_COLUMNS: [&str; 6] =
     ["network_id", "network_name", "network_aliases", "country_code", "dialing_code", "products"];
 
-/// An action on checks. The arguments of all product commands are converted to this type.
+/// An action on the checks of a product. The arguments of all product commands are converted to this type.
 pub(crate) enum CheckAction {
     Create(CreateCheck),
     Redeem(RedeemArguments),
-    /// Gives up the current step of a verification.
+    /// Gives up the current step of a verification. With a method, only if the step uses this method.
     GiveUpStep(CheckId, Option<Method>),
     /// Cancels a verification.
     Cancel(CheckId),
@@ -125,7 +125,7 @@ impl VerificationOptions {
 }
 
 /// For tables and CSV, moves the fields of `next_step` into the verification itself. Its `url` becomes `device_url`.
-/// The list of steps becomes a text.
+/// The list of steps becomes one text.
 pub(crate) fn flatten_next_step(mut verification: Value, output: Output) -> Value {
     let members = verification.as_object_mut().filter(|_| output != Output::Json);
     let Some(members) = members else { return verification };

@@ -19,7 +19,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Starts without output. The first text or bar appears later.
+    /// Starts without output, which appears with the first [`show`](Self::show) or [`show_bar`](Self::show_bar).
     pub fn start() -> Self {
         // `indicatif` hides the bar if standard error is not a terminal.
         Progress { bar: ProgressBar::new_spinner().with_style(style("{msg}")), last_line_at: Instant::now() }
@@ -51,7 +51,7 @@ impl Progress {
         self.bar.set_position(done);
     }
 
-    /// Without a terminal, prints a line, but at most one per second.
+    /// Prints a line, at most one per second, if standard error is not a terminal.
     pub fn print_occasionally(&mut self, line: impl FnOnce() -> String) {
         if self.bar.is_hidden() && self.last_line_at.elapsed() >= LINE_INTERVAL {
             self.last_line_at = Instant::now();
@@ -59,7 +59,7 @@ impl Progress {
         }
     }
 
-    /// Without a terminal, prints a line.
+    /// Prints a line, if standard error is not a terminal.
     pub fn print_line(&self, line: &str) {
         if self.bar.is_hidden() {
             printer::print_note(line);

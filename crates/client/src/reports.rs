@@ -120,7 +120,7 @@ pub(crate) async fn audit(context: &ClientContext, arguments: &AuditArguments) -
 }
 
 fn print_audit_events(context: &ClientContext, mut events: Vec<Value>) -> Result<(), CommandError> {
-    // JSON output keeps the structure of the API. Tables and CSV have one word for the type and one for the id.
+    // JSON output keeps the objects of the API. Tables and CSV show an actor or target as text: its type and its id.
     if context.printer.output != Output::Json {
         for event in &mut events {
             for name in ["actor", "target"] {

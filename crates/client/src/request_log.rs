@@ -77,7 +77,7 @@ struct LogFollower<'a> {
     session: &'a ApiSession,
     path: &'a [&'a str],
     filter: &'a [(&'static str, String)],
-    /// Times of the known entries since `cutoff`, by id.
+    /// Times of the entries since `cutoff` that were already returned, by entry id.
     seen: HashMap<String, Timestamp>,
     /// Entries from before this time are not read again.
     cutoff: Timestamp,
@@ -143,7 +143,7 @@ fn id_and_time(entry: &Value) -> Option<(String, Timestamp)> {
     Some((text_field(entry, "entry_id")?.to_owned(), timestamp::parse(text_field(entry, "at")?)?))
 }
 
-/// Adds the duration in milliseconds, which is easier to read.
+/// Adds the duration in milliseconds, because the API reports microseconds, which are hard to read.
 fn with_milliseconds(mut entry: Value) -> Value {
     let micros = entry.get("duration_micros").and_then(Value::as_u64);
     if let (Some(micros), Some(members)) = (micros, entry.as_object_mut()) {
@@ -153,7 +153,7 @@ fn with_milliseconds(mut entry: Value) -> Value {
     entry
 }
 
-/// Returns the project from the command line, else that of the profile, else the only project of the workspace.
+/// Returns the project from the command line, else the project of the profile, else the only project of the workspace.
 pub(crate) async fn resolve_project(session: &ApiSession, given: Option<ProjectId>) -> Result<String, CommandError> {
     if let Some(id) = given {
         return Ok(id.to_string());

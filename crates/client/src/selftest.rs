@@ -30,7 +30,7 @@ const CASE_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const SERVER_CANNOT_REACH_US: &str = "the server cannot reach this machine; use `ringtrue listen`";
 
-/// The detail to report, or the reason why the case did not pass.
+/// Result of a test case: a detail for the report, or the reason why the case failed or was skipped.
 type CaseResult = Result<String, CaseError>;
 
 enum CaseError {

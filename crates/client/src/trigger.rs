@@ -1,5 +1,5 @@
-//! `ringtrue trigger`: does with a simulated phone what the user of a check must do. When a check is created, this
-//! action is saved and printed.
+//! `ringtrue trigger`: does with a simulated phone what the user of a check must do. The command that creates a check
+//! saves and prints this action.
 
 use http::{
     HeaderMap, HeaderValue, Method,

@@ -79,7 +79,7 @@ fn describe_end(verification: &Value) -> &'static str {
     }
 }
 
-/// Prints the failed steps, without the first `printed` ones, which were printed before.
+/// Prints the failed steps, except the first `printed` ones, which an earlier call has printed.
 fn print_failures(verification: &Value, printed: &mut usize) {
     let steps = verification.get("steps").and_then(Value::as_array).into_iter().flatten();
     for failed in steps.filter(|step| step.get("error_code").is_some()).skip(*printed) {

@@ -54,8 +54,8 @@ impl CheckFollower {
         CheckFollower { product, search, seen: None }
     }
 
-    /// Returns new and changed checks, oldest first. The first poll returns nothing, because later polls are compared
-    /// with it.
+    /// Returns new and changed checks, oldest first. The first poll returns nothing: it only records the statuses with
+    /// which later polls compare.
     async fn poll(&mut self, session: &ApiSession) -> Result<Vec<Value>, CommandError> {
         let newest = self.fetch_newest(session).await?;
         let mut statuses: HashMap<String, String> =

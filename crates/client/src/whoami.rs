@@ -45,7 +45,7 @@ pub(crate) async fn whoami(context: &ClientContext, profile_option: &ProfileOpti
     let project_mode = fetch_project_mode(&session, &scopes).await?;
     let mut expiries = vec![];
     for scope in &scopes {
-        // Uses a cached token, unless the server has rejected it.
+        // Uses the cached token, which the requests above have replaced if the server rejected it.
         expiries.push(session.token(*scope).await?.expires_at);
     }
     let first_expiry = expiries.into_iter().min().and_then(|second| jiff::Timestamp::from_second(second).ok());

@@ -6,7 +6,7 @@
   const HOUR = 60 * MINUTE;
   const DAY = 24 * HOUR;
   const NOW_SECONDS = 10;
-  /** Below this, a time in the future may be the difference of the clocks. */
+  /** A time that is less than this in the future may be due to a difference between the clocks. */
   const CLOCK_SECONDS = 2;
   const UPDATE_INTERVAL_MS = 10_000;
   const COPIED_MS = 2000;
@@ -118,7 +118,7 @@
 
   enhance(document);
   setInterval(() => document.querySelectorAll('time[datetime]').forEach(showTime), UPDATE_INTERVAL_MS);
-  // Rows that other scripts insert.
+  // Also handles rows that other scripts insert later.
   new MutationObserver((changes) => {
     for (const { addedNodes } of changes) {
       for (const node of addedNodes) if (node instanceof Element) enhance(node);

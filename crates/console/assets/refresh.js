@@ -40,7 +40,7 @@
     }
     try {
       const response = await fetch(window.location.href, {
-        // Does not keep the session alive.
+        // Marks a request without an action of the user, which does not keep the session alive.
         headers: { accept: 'text/html', 'x-background-request': '1' },
       });
       if (response.redirected) {

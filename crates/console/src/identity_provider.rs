@@ -15,7 +15,7 @@ pub struct IdentityProvider {
     settings: IdentityProviderSettings,
 }
 
-/// Settings of `console.openid_connect` that determine how identities are read and what they may do.
+/// Settings of `console.openid_connect` that determine how claims are read and which rights they grant.
 #[derive(Clone, Debug)]
 pub struct IdentityProviderSettings {
     pub provider_name: String,
@@ -36,7 +36,7 @@ impl IdentityProvider {
         &self.settings.provider_name
     }
 
-    /// Returns the rules that decide what an identity's claims allow.
+    /// Returns the rules that decide who gets an account and which rights the roles claim grants.
     pub fn policy(&self) -> &IdentityPolicy {
         &self.settings.policy
     }
@@ -91,7 +91,8 @@ fn has_confirmable_email(claims: &Claims) -> bool {
     claims.contains_key("email") && claims.contains_key("email_verified")
 }
 
-/// Finds a claim by its name. If no claim has this name, the dots in it separate the members of a path.
+/// Finds a claim by its name. If no claim has this name, the name is read as a path to a nested member, separated by
+/// dots.
 fn find_claim<'c>(claims: &'c Claims, name: &str) -> Option<&'c Value> {
     let by_path = || {
         let mut parts = name.split('.');

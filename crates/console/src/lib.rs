@@ -1,7 +1,7 @@
 //! The web console at `/console`, for administrators and for members of workspaces.
 //!
 //! Pages are rendered on the server and work without JavaScript. Every change is a form with a CSRF token of the
-//! session. Only the engine authorizes, by
+//! session. Only the engine checks permissions, with
 //! [`ConsoleUser::authorize`](ringtrue_engine::accounts::ConsoleUser::authorize); pages merely hide forbidden actions.
 //! This crate never accesses the store.
 //!

@@ -8,11 +8,11 @@ use std::ops::AddAssign;
 pub const LATENCY_BOUNDS_MILLIS: [i64; 19] =
     [1, 2, 4, 8, 16, 32, 64, 125, 250, 500, 1_000, 2_000, 4_000, 8_000, 15_000, 30_000, 60_000, 120_000, 300_000];
 
-/// Assumed upper end of the last bucket. Only verifications can take longer.
+/// Assumed upper end of the last bucket: the longest lifetime of any check other than a verification.
 const MAX_LATENCY_MILLIS: i64 = 900_000;
 
 /// Counts of one period. A count may be negative for a short time, because a check that moves to another network is
-/// subtracted from the counts of the first.
+/// subtracted from the counts of its previous network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ActivityCounts {
     pub created: i64,

@@ -16,7 +16,7 @@ pub enum Actor {
     Credential(ClientId),
     /// A console user.
     Account(AccountId),
-    /// The person who runs a command on the deployment's command line.
+    /// An administrator who runs a command on the server's command line.
     Operator,
     /// The service itself, for example when it creates its first keys.
     System,

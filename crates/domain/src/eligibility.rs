@@ -28,7 +28,7 @@ pub enum EligibilityGate {
     ProductSupport,
 }
 
-/// What the gates check, for one project and network.
+/// What the gates (the conditions of eligibility) check, for one project and network.
 #[derive(Clone, Copy, Debug)]
 pub struct EligibilityInput<'a> {
     pub network: &'a NetworkId,

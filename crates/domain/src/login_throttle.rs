@@ -12,7 +12,8 @@ pub const RESET_AFTER: SignedDuration = SignedDuration::from_hours(1);
 /// Maximum delay. It must be less than [`RESET_AFTER`], or waiting out a delay would reset the count.
 const MAX_WAIT: SignedDuration = SignedDuration::from_mins(15);
 
-/// The failed logins that are counted together: of an account from one network address, or of all accounts from it.
+/// Failed logins that are counted together: those to one account from one network address, or those to any account from
+/// one network address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailedLogins {
     pub count: u32,

@@ -127,8 +127,8 @@ impl Borrow<str> for Msisdn {
 
 fn parse_real_number(text: &str) -> Result<Box<str>, InvalidPhoneNumber> {
     let number = PHONE_NUMBER_UTIL.parse(text, None).map_err(|_| InvalidPhoneNumber::CountryCode)?;
-    // The library repairs some numbers, for example by dropping a national prefix. Numbers that it repairs are
-    // rejected.
+    // The library repairs some numbers, for example by dropping a national prefix. A number that the library had to
+    // repair is rejected.
     if format_e164(&number) != text {
         return Err(InvalidPhoneNumber::Length);
     }
@@ -222,7 +222,7 @@ pub enum AddressKind {
 pub struct SmsAddress<'a> {
     pub text: &'a str,
     pub kind: AddressKind,
-    /// Country to which national numbers belong.
+    /// Country of numbers in national format. `None`: national numbers cannot be normalised.
     pub country: Option<Country>,
 }
 
@@ -260,7 +260,7 @@ impl SmsAddress<'_> {
         let parsed = PHONE_NUMBER_UTIL.parse(digits, Some(country.0)).ok()?;
         let number = Msisdn::parse(&format_e164(&parsed), Mode::Live).ok()?;
         // Digits that begin with an international call prefix must end with the full number. Otherwise the library has
-        // repaired them, and the result is uncertain.
+        // changed the digits, and the result is uncertain.
         let is_certain = country.dialing_code() == Some(parsed.country_code) || digits.ends_with(number.digits());
         is_certain.then_some(number)
     }
@@ -270,8 +270,8 @@ fn is_separator(character: char) -> bool {
     character.is_whitespace() || matches!(character, '-' | '.' | '/' | '(' | ')' | '\u{2010}'..='\u{2015}')
 }
 
-/// Picks the interpretation that is a mobile number, if both are possible and differ. `None`: both or neither are
-/// mobile numbers.
+/// Chooses between the international and the national reading of the same digits. If both are valid and differ, the one
+/// that is a mobile number wins. `None`: neither is valid, or they differ and both or neither are mobile numbers.
 fn pick_unambiguous(international: Option<Msisdn>, national: Option<Msisdn>) -> Option<Msisdn> {
     let is_mobile = |number: &Msisdn| {
         let kind = PHONE_NUMBER_UTIL.parse(&number.0, None).map(|number| PHONE_NUMBER_UTIL.get_number_type(&number));

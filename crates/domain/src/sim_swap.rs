@@ -1,7 +1,7 @@
 //! SIM Swap: whether the SIM of a number was changed within a period.
 //!
-//! The verdict is computed from the exact time of the change. Only afterwards is the time rounded up to a bucket, so
-//! that the verdict and the bucket never contradict each other.
+//! The verdict is computed from the exact time of the change. Only afterwards is the age of the change rounded up to a
+//! bucket (one of a few fixed durations), so that the verdict and the bucket never contradict each other.
 
 use jiff::{SignedDuration, Timestamp};
 

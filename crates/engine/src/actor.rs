@@ -18,7 +18,8 @@ pub struct ManagementActor {
 }
 
 impl ManagementActor {
-    /// Creates the actor for commands of the operator at the command line.
+    /// Creates the actor for commands at the command line of the server ("operator" is not a mobile network operator
+    /// here).
     pub fn operator(workspace: WorkspaceId) -> Self {
         ManagementActor { workspace, actor: Actor::Operator, request_id: None }
     }
@@ -36,8 +37,8 @@ impl ManagementActor {
 }
 
 /// An actor that is authorised for the whole deployment: an administrator account (see
-/// [`ConsoleUser::authorize_admin`](crate::accounts::ConsoleUser::authorize_admin)), or the operator at the command
-/// line.
+/// [`ConsoleUser::authorize_admin`](crate::accounts::ConsoleUser::authorize_admin)), or someone who runs commands at
+/// the command line of the server.
 #[derive(Clone, Debug)]
 pub struct Administrator {
     actor: Actor,
@@ -45,13 +46,13 @@ pub struct Administrator {
 }
 
 impl Administrator {
-    /// Creates the actor for commands of the operator at the command line. The operator has access to the database, so
-    /// no authorisation is needed.
+    /// Creates the actor for commands at the command line of the server ("operator" is not a mobile network operator
+    /// here). These commands need direct access to the database, so no further authorisation is needed.
     pub fn operator() -> Self {
         Administrator { actor: Actor::Operator, request_id: None }
     }
 
-    /// Creates the actor for an administrator. The caller must have checked that the account is one.
+    /// Creates the actor for an administrator. The caller must have checked that the account is an administrator.
     pub(crate) fn account(account: AccountId, request_id: Option<String>) -> Self {
         Administrator { actor: Actor::Account(account), request_id }
     }

@@ -110,7 +110,8 @@ impl Context {
         self.keys().seal(&*self.entropy, context, plain, self.now()).ok_or_else(missing_seal_key)
     }
 
-    /// Decrypts sealed data. `None`: the seal key is missing, the `context` is another one, or the data was altered.
+    /// Decrypts sealed data. `None`: the seal key is missing, the data was sealed with another `context`, or it was
+    /// altered.
     pub(crate) fn unseal(&self, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         self.keys().unseal(context, sealed)
     }

@@ -237,7 +237,7 @@ impl ControlPlane {
     }
 }
 
-/// Inserts entries into a map. If `are_complete`, removes all entries of the map that are not among them.
+/// Inserts entries into a map. If `are_complete`, removes all other entries from the map.
 fn insert_entries<K: Clone + Eq + Hash, V>(
     map: &ConcurrentMap<K, V>,
     entries: impl Iterator<Item = (K, V)>,

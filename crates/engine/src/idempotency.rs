@@ -44,13 +44,13 @@ pub struct IdempotencyScope {
 }
 
 impl IdempotencyScope {
-    /// Creates the scope of `owner`. The caller must be authorised for it.
+    /// Creates the scope of `owner`. The caller must be authorised for this owner.
     pub(crate) fn authorized(owner: CredentialOwner) -> Self {
         IdempotencyScope { owner, mode: None }
     }
 
-    /// Returns the first part of the hash input. It differs for live calls, so that the same key has another hash
-    /// there.
+    /// Returns the first part of the hash input. It differs for live calls, so that the same key has different hashes
+    /// in a live call and in a sandbox call.
     fn key_purpose(self) -> &'static [u8] {
         if self.mode == Some(Mode::Live) { b"idempotency-key of a live call" } else { b"idempotency-key" }
     }
@@ -174,8 +174,8 @@ impl Idempotency {
         }))
     }
 
-    /// Stores the response to a request with a key that succeeded and had nothing to change. Does nothing for a request
-    /// without a key.
+    /// Stores the response to a request that succeeded without changing anything, and so has no transaction of its own
+    /// to store the response in. Does nothing if the request has no idempotency key.
     pub(crate) async fn complete<T>(
         &self,
         request: Option<&IdempotentRequest<'_, T>>,

@@ -153,7 +153,7 @@ impl Engine {
     /// Loads the control plane, creates missing keys, and registers this node in the database.
     pub async fn start(dependencies: EngineDependencies, settings: EngineSettings) -> Result<Self, StartError> {
         let EngineDependencies { store, clock, entropy, transport, master_key, sandbox } = dependencies;
-        // Sets the clock by the time of the database. Must come before anything that uses the clock.
+        // Sets the clock to the time of the database. Must come before anything that uses the clock.
         node::sample_database_time(&*store, &*clock).await?;
         let context = Arc::new(Context {
             clock,
@@ -166,8 +166,8 @@ impl Engine {
         // Unseals the existing keys, which fails with a wrong master key. Comes before `create_missing_keys`, so that
         // no new key is sealed with a wrong master key.
         context.refresh().await?;
-        // Rejects a database whose workspaces belong to another region, such as a copy, before anything is written to
-        // it.
+        // Rejects a database whose workspaces belong to another region (for example, a copied database), before
+        // anything is written to it.
         context.settings.region.check_residency(context.control_plane.data_residencies())?;
         let master_key = context.control_plane.master_key();
         keys::create_missing_keys(&*store, master_key, &*context.clock, &*context.entropy).await?;

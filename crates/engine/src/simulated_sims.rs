@@ -54,7 +54,8 @@ impl SharedRead {
         read: impl AsyncFnOnce() -> Result<Vec<SimulatedSimSwap>, StoreError>,
     ) -> Result<Arc<[SimulatedSimSwap]>, StoreError> {
         let request = self.requests.fetch_add(1, Ordering::SeqCst) + 1;
-        // If a read is in progress, this waits until it ends. If that read began before this request, it is repeated.
+        // Waits until the read in progress ends, if there is one. If the last read began before this request, it may
+        // miss a swap, so the swaps are read again.
         let mut last = self.last.lock().await;
         if last.requests < request {
             let requests = self.requests.load(Ordering::SeqCst);
@@ -131,7 +132,7 @@ mod tests {
             Ok(vec![swap(u8::try_from(read).unwrap())])
         };
         let swaps = join_all((0..100).map(|_| shared.get(read))).await;
-        // The first read began before the other checks asked, so these share a second read.
+        // The first read began before the requests of the other checks, so these share a second read.
         assert_eq!(**swaps[0].as_ref().unwrap(), [swap(0)]);
         for shared in &swaps[1..] {
             assert_eq!(**shared.as_ref().unwrap(), [swap(1)]);

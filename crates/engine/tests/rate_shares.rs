@@ -1,7 +1,7 @@
 //! Tests how nodes divide a rate limit among themselves, with a manual clock and scripted load.
 //!
-//! Nodes exchange the numbers of their calls several times a second. Each node does so at its own offset (phase) from
-//! the full second. Each case runs with several combinations of phases.
+//! Nodes exchange their call counts several times a second, each at its own offset (phase) from the full second. Each
+//! case runs with several combinations of phases.
 
 #![expect(clippy::unwrap_used, reason = "tests report failures by panics")]
 
@@ -42,7 +42,8 @@ const LIMIT: u32 = 60;
 /// Maximum number of calls per second that several busy nodes may admit together: 1.2 times the limit
 /// (docs/decisions/0005).
 const BOUND: u32 = 72;
-/// Maximum number of calls that all nodes may admit in the first second of a burst, when each may admit the full limit.
+/// Maximum number of calls that all nodes together may admit in the first second of a burst, when each still applies
+/// the full limit.
 const BURST: u32 = 180;
 /// More calls per second than all nodes together may admit.
 const FLOOD: u32 = 500;
@@ -208,7 +209,8 @@ async fn limit_follows_demand() {
     }
 }
 
-/// No node refuses a client below its limit, even if the client moves between nodes and they learn about it late.
+/// No node refuses a client below its limit, even if the client moves between nodes and the nodes learn of its calls
+/// late.
 #[test]
 fn client_below_its_limit_is_never_refused() {
     let kinds: [(&str, Call); 3] =
@@ -297,8 +299,8 @@ async fn client_on_one_node_has_its_whole_token_limit() {
     assert!(admitted[1..].iter().all(|calls| (LIMIT..=BOUND).contains(calls)), "{admitted:?}");
 }
 
-/// While the database is unavailable and no exchange succeeds, each node keeps its part of the limit and still decides
-/// on every call.
+/// While the database is unavailable, nodes cannot exchange call counts. Each node keeps its part of the limit and
+/// still decides on every call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn parts_are_kept_without_the_database() {
     let mut simulation = Simulation::start(PHASES[1]).await;
@@ -338,14 +340,14 @@ fn rate_limits() -> DefaultRateLimits {
     DefaultRateLimits { create: LIMIT, token: LIMIT, console: LIMIT, ..DefaultRateLimits::default() }
 }
 
-/// Rate limiters that exchange the numbers of their calls in memory. Their clocks differ by a few milliseconds.
+/// Rate limiters that exchange their call counts in memory. Their clocks differ by a few milliseconds.
 struct MemoryNodes {
     limiters: Vec<RateLimiter>,
     phases: [u32; NODES],
     exchange_millis: u32,
     /// Minimum age of the data that an exchange reads about other nodes.
     lag_millis: u32,
-    /// What each node has published, with the time in milliseconds, latest last.
+    /// The call counts that each node has published, with the time in milliseconds, latest last.
     published: [Vec<(u32, PublishedDemand)>; NODES],
     millis: u32,
     due: [u32; NODES],
@@ -368,8 +370,8 @@ impl MemoryNodes {
         START + SignedDuration::from_millis(self.millis.into())
     }
 
-    /// Runs for `millis` milliseconds. `load` returns the calls per second on each node at a time. Returns the number
-    /// of refused calls.
+    /// Runs for `millis` milliseconds. `load` returns the calls per second on each node at a given time. Returns the
+    /// number of refused calls.
     fn count_refused(&mut self, millis: u32, call: Call, load: impl Fn(u32) -> [u32; NODES]) -> u32 {
         let mut refused = 0;
         for _ in 0..millis / STEP_MILLIS {

@@ -43,7 +43,7 @@ pub struct BreakerSettings {
     /// Number of consecutive failures after which the breaker opens.
     pub failures: u32,
     pub open_for: SignedDuration,
-    /// Upper limit for the pause that an operator requests by `Retry-After`.
+    /// Upper limit for the pause that an operator requests with `Retry-After`.
     pub max_open_for: SignedDuration,
 }
 
@@ -165,7 +165,7 @@ impl HealthRecorder {
         self.0.lock().last_error = Some(LastError { message: message.into(), at });
     }
 
-    /// Records how long after its receipt an SMS concluded a check.
+    /// Records the time from the receipt of an SMS until it concluded a check.
     pub(crate) fn record_conclusion(&self, received_at: Timestamp, now: Timestamp) {
         self.0.lock().conclusion_lag = Some(received_at.duration_until(now));
     }
@@ -233,7 +233,8 @@ mod tests {
         assert_sequence(&[open, (30, None, Ok(())), (31, Some(Inconclusive), Ok(())), (31, None, server)]);
         // The outcome of the probe never arrives, so another probe is allowed after the pause.
         assert_sequence(&[open, (30, None, Ok(())), (59, None, server), (60, None, Ok(())), (61, None, server)]);
-        // Calls that began before the breaker opened finish while it is open. Only throttling extends the pause.
+        // Calls that began before the breaker opened may end while it is open. A success or failure then changes
+        // nothing, but throttling extends the pause.
         assert_sequence(&[open, (1, Some(Success), server), (2, failure, server), (30, None, Ok(()))]);
         assert_sequence(&[open, (1, Some(Throttled), server), (100, None, server), (101, None, Ok(()))]);
     }

@@ -8,7 +8,7 @@
 //!
 //! MaxMind's Connection-Type database restricts the second and third source. An address with another connection type
 //! than cellular is not mobile. The maps apply only to cellular addresses, because an ISP or autonomous system may also
-//! have fixed lines. Without this database they apply to every address.
+//! have fixed lines. Without this database, the maps apply to every address.
 //!
 //! An [`IpRouting`] is immutable and in memory; reloading the files creates a new one.
 //!
@@ -108,7 +108,8 @@ impl IpRouting {
         self.ranges.is_empty() && self.isp.is_none() && self.connection_type.is_none() && self.asn.is_none()
     }
 
-    /// Locates an address by the MaxMind databases and the maps from ISPs and autonomous systems to networks.
+    /// Finds the network of an address with the MaxMind databases and the maps from ISPs and autonomous systems to
+    /// networks.
     fn locate_by_database(&self, address: IpAddr) -> IpLocation {
         let connection_type = self.connection_type(address);
         if connection_type == ConnectionType::Other {
@@ -278,7 +279,7 @@ struct Database {
 /// What the ISP or ASN database contains about an address.
 #[derive(Clone, Copy, Debug, Default)]
 struct ProviderRecord<'a> {
-    /// MCC and MNC.
+    /// MCC and MNC of the mobile network. `None`: the database has none for this address.
     plmn: Option<(&'a str, &'a str)>,
     isp: Option<&'a str>,
     autonomous_system: Option<u32>,

@@ -91,7 +91,7 @@ impl KeySet {
     }
 }
 
-/// Whether a token with this header may be signed by this key. Without a `kid`, any key may match.
+/// Whether this key may have signed a token with this header. A header without a `kid` can match any key.
 fn may_verify(Jwk { common, algorithm }: &Jwk, header: &Header) -> bool {
     let type_matches = match (algorithm, header.alg) {
         (AlgorithmParameters::EllipticCurve(key), Algorithm::ES256) => key.curve == EllipticCurve::P256,

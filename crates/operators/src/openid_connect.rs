@@ -1,7 +1,7 @@
 //! OpenID Connect relying party for sign-in to the console: the authorization code flow with PKCE, ID tokens and
 //! userinfo.
 //!
-//! The provider is discovered. Its metadata and keys are cached.
+//! The provider's endpoints are found by OpenID Connect Discovery. Metadata and keys are cached.
 
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ impl From<OAuthError> for RelyingPartyError {
 struct ProviderMetadata {
     endpoints: Endpoints,
     userinfo: Option<Url>,
-    /// Whether the provider supports `client_secret_post` only.
+    /// Whether the provider supports `client_secret_post` but not `client_secret_basic`.
     requires_secret_post: bool,
 }
 
@@ -168,8 +168,9 @@ impl RelyingParty {
         Ok(AuthorizationRedirect { url: append_query(endpoint, &parameters), flow: pkce.to_octets() })
     }
 
-    /// Validates an authorization response and returns the claims of the subject. The caller has already verified its
-    /// `state`. The userinfo endpoint is queried unless `is_complete` accepts the claims of the ID token.
+    /// Validates an authorization response and returns the claims of the subject. The caller has already verified the
+    /// `state` of the response. The userinfo endpoint is queried unless `is_complete` accepts the claims of the ID
+    /// token.
     pub async fn handle_authorization_response(
         &self,
         query: &[(String, String)],

@@ -12,7 +12,7 @@ use ringtrue_smpp::{
 /// header says.
 const MAX_PART_OCTETS: usize = 1_024;
 
-/// Whether a message is a part of a concatenated SMS. Messages with invalid part numbers are complete by themselves.
+/// Whether a message is a part of a concatenated SMS. A message with invalid part numbers is treated as complete.
 pub(crate) fn is_part(segment: Segment, octets: &[u8]) -> bool {
     segment.total > 1 && (1..=segment.total).contains(&segment.sequence) && octets.len() <= MAX_PART_OCTETS
 }

@@ -229,7 +229,7 @@ fn number(text: &str) -> Msisdn {
 async fn external_operator_verifies_subscribers() {
     let mut peer = Peer::start().await;
     let mut routes = vec![peer.route(peer.signing())];
-    // The issuer is accepted as audience, too.
+    // The issuer is also accepted as the audience of client assertions.
     let for_issuer = ClientAuthentication::PrivateKeyJwt { key: peer.key.clone(), audience: Audience::Issuer };
     routes.push(peer.route(CamaraConfig { client_authentication: for_issuer, ..peer.signing() }));
     routes.push(peer.route(CamaraConfig { sends_hashed_number: true, ..peer.signing() }));

@@ -1,8 +1,8 @@
-//! Operator access of sandbox projects: the networks, receivers and connectors of the simulated operator.
+//! The simulated operator, as sandbox projects reach it: its network, receivers and connectors.
 //!
-//! Every number and address is simulated. The last two digits of a number select its behaviour: some suffixes are
-//! special, other even numbers match and odd ones do not. Addresses reserved for documentation select the simulated
-//! location of a device.
+//! Every number and address is simulated. The last two digits of a number select its behaviour. Some endings are
+//! special; of the others, even numbers match and odd ones do not. Addresses reserved for documentation select the
+//! simulated location of a device.
 
 use std::{
     net::IpAddr,
@@ -57,7 +57,7 @@ pub enum NumberScript {
     Silence,
     /// 97: the operator supports no product.
     NothingSupported,
-    /// 96: like an even number, without Secure SNA.
+    /// 96: like an even number, but the operator does not support Secure SNA.
     NoSecureSna,
     /// 95: the operator times out. Reverse SMS, which makes no operator request, treats it as an odd number.
     OperatorTimeout,
@@ -137,7 +137,7 @@ impl SandboxAccess {
 }
 
 /// Returns the account under which the SMSC queues a project's SMS. The account id is the project id, so that an SMS
-/// reaches only checks of the project that sent it. The projects of a workspace share a limit.
+/// reaches only checks of the project that sent it. The projects of a workspace share a limit of queued SMS.
 pub fn queue_account(project: &Project) -> QueueAccount {
     QueueAccount { id: project.id.0.as_u128(), group: project.workspace.0.as_u128() }
 }
@@ -154,7 +154,7 @@ pub fn send_automatic_reply(smsc: &Smsc, project: &Project, expected: &ExpectedS
 
 #[async_trait]
 impl OperatorAccess for SandboxAccess {
-    /// There is no limit, because simulated numbers have no owner to protect.
+    /// There is no limit of checks for each phone number, because simulated numbers have no owner to protect.
     fn number_limit(&self) -> Option<NumberLimit> {
         None
     }
@@ -199,8 +199,9 @@ impl OperatorAccess for SandboxAccess {
         Ok(network().id.clone())
     }
 
-    /// Devices may use any address. A documentation address that was announced for the device determines its simulated
-    /// location. Any other announced address must equal the device's.
+    /// A documentation address that was announced for the device determines its simulated location. Any other announced
+    /// address must equal the address that the device uses. Without an announced address, the device may use any
+    /// address.
     fn silent_route(&self, visit: DeviceVisit<'_>) -> Result<SilentRoute, SilentRouteError> {
         let sim = visit.sim.map(|sim| Msisdn::parse(sim, Mode::Sandbox)).transpose();
         let sim = sim.map_err(SilentRouteError::InvalidSim)?;
@@ -255,7 +256,7 @@ impl OperatorAccess for SandboxAccess {
             Ok(supported) => supported,
             Err(problem) => return EligibilityExplanation::failed(problem.to_string()),
         };
-        // There is no gate for networks, because sandbox projects may use every network.
+        // Networks are not tested, because sandbox projects may use every network.
         let evaluate = |product| {
             if project.is_some_and(|project| !project.products.contains(&product)) {
                 Err(EligibilityGate::Authorisation)

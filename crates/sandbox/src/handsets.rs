@@ -13,7 +13,7 @@ use crate::{
     smsc::{FaultScript, SendError, Sms, SmsAddress, Smsc},
 };
 
-/// Maximum time for which sending an SMS waits for its delivery. The delivery then continues in the background.
+/// Maximum time for which sending an SMS waits for its delivery. After that, the delivery continues in the background.
 const DELIVERY_WAIT: Duration = Duration::from_secs(2);
 
 /// Sends SMS from simulated handsets. Cheap to clone. Sending fails if the deployment has no sandbox operator.
@@ -124,7 +124,7 @@ impl Handsets {
         Ok(())
     }
 
-    /// Sends the SMS that a check expects from the handset with this number.
+    /// Sends, from the handset with this number, the SMS that a check expects.
     pub fn auto_reply(&self, project: &Project, number: &str, invitation: &SmsInstructions) {
         let Some((smsc, number)) = self.0.as_ref().zip(Msisdn::parse(number, Mode::Sandbox).ok()) else { return };
         let expected = ExpectedSms { from: &number, to: &invitation.receiver, body: &invitation.sms_body };

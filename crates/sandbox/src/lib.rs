@@ -28,7 +28,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// Delay after a failed accept or receive.
+/// Delay before a failed accept or receive is tried again.
 const SOCKET_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Accepts connections until `stop` is cancelled, up to `max_connections` at a time. Further ones are closed

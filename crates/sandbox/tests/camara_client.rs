@@ -35,7 +35,7 @@ impl OpenidClient {
     async fn send(&mut self, value: &Value) {
         let mut stdin = self.process.stdin.take().unwrap();
         stdin.write_all(format!("{value}\n").as_bytes()).await.unwrap();
-        // Kept open, because the client exits at the end of its input.
+        // `stdin` stays open, because the client exits at the end of its input.
         self.process.stdin = Some(stdin);
     }
 

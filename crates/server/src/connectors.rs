@@ -1,4 +1,4 @@
-//! The running connectors of a node, as the current configuration defines them.
+//! The running connectors of a node to operators, as the current configuration defines them.
 //!
 //! A reload keeps connectors with unchanged settings, so unrelated changes never interrupt an SMPP bind.
 
@@ -53,9 +53,9 @@ pub struct Connectors {
     running: Mutex<BTreeMap<Arc<str>, RunningConnector>>,
     webhooks: ArcSwap<HashMap<Arc<str>, Arc<Webhook>>>,
     /// SMPP counters by connector. They outlive their connectors, because monitoring would take a decreasing counter
-    /// for a restart. Counters of replaced webhooks do start again.
+    /// for a restart. Counters of replaced webhooks do start again at zero.
     counters: Mutex<BTreeMap<Arc<str>, Arc<SmppCounters>>>,
-    /// Connectors to the sandbox operator, which the configuration does not contain.
+    /// Connectors to the sandbox operator. They are not in the configuration.
     sandbox: OnceLock<Vec<Arc<dyn MonitoredConnector>>>,
 }
 
@@ -229,7 +229,8 @@ impl Webhooks for Connectors {
 }
 
 impl ConnectorFactory {
-    /// Creates a factory. `enriched` is the address of the header enrichment listener.
+    /// Creates a factory. `enriched` is the address of the header enrichment listener, or `None` if that listener is
+    /// off.
     pub fn new(
         config: &Config,
         base_url: String,

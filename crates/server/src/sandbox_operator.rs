@@ -38,8 +38,8 @@ use url::Url;
 use crate::connectors::camara_redirect_uri;
 
 const CONNECTOR_NAME: &str = "sandbox";
-/// Maximum number of connections to the operator, which closes further ones. More than devices and checks use at the
-/// same time.
+/// Maximum number of connections to the simulated operator, which closes any further ones. Higher than the number that
+/// devices and checks use at the same time.
 const MAX_OPERATOR_CONNECTIONS: usize = 4_096;
 const STORE_RETRY_DELAY: Duration = Duration::from_millis(200);
 /// SMPP TLV with the project of the handset that sent an SMS. The tag is in the vendor-specific range.
@@ -150,7 +150,7 @@ async fn start_camara(engine: &Engine, client: &Arc<Client>) -> anyhow::Result<(
         // The simulated operator identifies devices by the login hint.
         login_hint: LoginHint::Tel,
         sim_swap: Some(SimSwapConfig::new(SimSwapFlow::ClientCredentials)),
-        // Never opens the circuit breaker: failures that one project requests must not affect others.
+        // Never opens the circuit breaker: failures that one project simulates must not affect other projects.
         breaker: BreakerSettings { failures: u32::MAX, ..BreakerSettings::default() },
         ..CamaraConfig::new(
             CONNECTOR_NAME,

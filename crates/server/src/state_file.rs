@@ -1,4 +1,4 @@
-//! Persists the database generation, a number that only increases, across restarts.
+//! Keeps the database generation, a number that only increases, across restarts of the server.
 //!
 //! The file is outside the database. If the database is restored from a backup, its generation is lower than the one in
 //! the file, which reveals the restore. See `ringtrue_engine::node`.

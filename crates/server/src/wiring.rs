@@ -68,7 +68,8 @@ pub struct RunningNode {
     shutdown: CancellationToken,
 }
 
-/// Length of the queue of connections that are not accepted yet. Fits a burst while the accept loop is busy.
+/// Length of the queue of connections that are not accepted yet. Long enough for a burst of connections while the
+/// accept loop is busy.
 const LISTEN_BACKLOG: u32 = 4096;
 
 /// Starts a node. It serves until `shutdown` is cancelled. [`RunningNode::wait_until_stopped`] waits for its end.
@@ -76,7 +77,7 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
     let NodeDependencies { config, store, master, clock, entropy, development, periodic_heartbeats } = dependencies;
     let listener = bind(config.http.listen)?;
     let address = listener.local_addr()?;
-    // Bound before the connectors are built, because they need its address.
+    // The header enrichment listener is bound before the connectors are built, because they need its address.
     let enrichment = config.header_enrichment.as_ref().map(|enrichment| bind(enrichment.listen)).transpose()?;
     let enrichment_address = enrichment.as_ref().map(TcpListener::local_addr).transpose()?;
     let prepared =
@@ -230,12 +231,13 @@ fn spawn_engine_tasks(tasks: &TaskTracker, shutdown: &CancellationToken, engine:
     let (following, until) = (engine.clone(), shutdown.clone());
     tasks.spawn(async move { following.verifications.run_followers(until).await });
     let (courier, shutdown) = (engine.courier().clone(), shutdown.clone());
-    // The courier handles shutdown itself: it finishes deliveries in progress and releases the rest.
+    // The courier, which delivers callbacks, handles shutdown itself: it finishes deliveries in progress and leaves the
+    // rest to other nodes.
     tasks.spawn(async move { courier.run(shutdown).await });
 }
 
 impl RunningNode {
-    /// Returns an observer of the SMS that reach the sandbox operator's SMSC.
+    /// Returns an observer of the SMS that reach the sandbox operator's SMSC. `None`: the sandbox is off.
     pub fn smsc_observer(&self) -> Option<SmscObserver> {
         self.sandbox.as_ref().map(SandboxOperator::smsc_observer)
     }
@@ -296,8 +298,8 @@ impl RunningNode {
         if let Some(directory) = &self.directory {
             directory.shutdown().await;
         }
-        // All tasks have ended: no check can conclude and no activity can be counted any more, so these steps miss
-        // nothing.
+        // All tasks have ended: no check can conclude and no activity can be counted any more, so the following steps
+        // miss nothing.
         self.engine.courier().release_leases().await;
         if let Err(error) = self.engine.activity.flush().await {
             tracing::warn!(%error, "failed to flush activity counters; counts of the last seconds are lost");

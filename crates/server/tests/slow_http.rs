@@ -45,13 +45,13 @@ const LIMITS: [(&str, &str); 5] = [
     ("RINGTRUE_HTTP__IDLE_TIMEOUT", "8s"),
     ("RINGTRUE_HTTP__WRITE_TIMEOUT", "12s"),
 ];
-/// Maximum duration of a slow connection: the limit with the default configuration.
+/// Maximum duration of a slow connection: what the default configuration guarantees.
 const MAX_CONNECTION_TIME: Duration = Duration::from_secs(35);
 /// Pause of a slow client between two bytes.
 const BYTE_INTERVAL: Duration = Duration::from_secs(1);
 /// Pause before a disconnected slow client connects again.
 const RECONNECT_DELAY: Duration = Duration::from_millis(200);
-/// Pause between the starts of two slow clients. All are connected before the first times out.
+/// Pause between the starts of two slow clients. With this pause, all of them are connected before the first times out.
 const CONNECT_INTERVAL: Duration = Duration::from_millis(3);
 /// Duration of the attack. Longer than the longest timeout.
 const ATTACK_DURATION: Duration = Duration::from_secs(15);
@@ -94,7 +94,7 @@ async fn slow_clients_do_not_delay_others() {
                 slowness.start(&attacked.projects, &attacked.manager),
             );
             attackers.spawn(async move { slow_clients.attack(slowness, address, &start).await });
-            // Staggered, so that they do not time out at the same time.
+            // Starts the clients one after the other, so that they do not time out at the same time.
             tokio::time::sleep(CONNECT_INTERVAL).await;
         }
     }

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Crates that may depend on a library. No other crate may.
+/// Libraries, each with the only crates of this workspace that may depend on it.
 const PERMITTED_CRATES: &[(&str, &[&str])] = &[
     ("axum", &["web", "api", "console", "server", "bench"]),
     // `sandbox` is here because the simulated operator is an HTTP server. The service reaches it only through its
@@ -18,7 +18,7 @@ const PERMITTED_CRATES: &[(&str, &[&str])] = &[
     ("rusqlite", &["store"]),
     ("tokio-postgres", &["store"]),
     ("deadpool-postgres", &["store"]),
-    // The engine's rules include how passwords are hashed.
+    // Passwords are hashed in the engine only.
     ("argon2", &["engine"]),
     // Only the command line uses terminals.
     ("clap", &["client", "server", "bench"]),
@@ -237,7 +237,7 @@ fn use_cases_do_not_distinguish_the_sandbox() {
 
 #[test]
 fn every_file_has_module_documentation() {
-    // Test files are exempt: their names state their subject, and the main file documents the suite.
+    // Test files are exempt, because their names state what they test.
     for path in rust_files().into_iter().filter(|path| !path.to_string_lossy().contains("/tests/")) {
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.starts_with("//!"), "{} has no module documentation", relative(&path));

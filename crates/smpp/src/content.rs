@@ -9,8 +9,8 @@ use crate::{
     udh::{self, ConcatenationReference, MalformedUdh, Segment},
 };
 
-/// Text octets of a message without the UDH, and its segment of a concatenated message. `Debug` shows the length of the
-/// text, never the text.
+/// Text octets of a message, without the user data header (UDH), and the position of the message in a concatenated
+/// message. `Debug` shows the length of the text, never the text.
 #[derive(Clone, Copy, PartialEq, Eq, derive_more::Debug)]
 pub struct MessageContent<'a> {
     pub data_coding: DataCoding,
@@ -31,7 +31,8 @@ impl MessageContent<'_> {
 }
 
 impl<'a> MessageContent<'a> {
-    /// Returns the octets with one septet in each, and unpacks them if the default alphabet is packed.
+    /// Returns the octets. If they are in the default alphabet, and its septets are packed, unpacks them to one septet
+    /// in each octet.
     pub fn unpack_septets(&self, default: DefaultAlphabet) -> Cow<'a, [u8]> {
         if default == DefaultAlphabet::Gsm0338Packed && self.data_coding == DataCoding::DEFAULT {
             gsm::unpack(self.octets, self.fill_bits).into()
@@ -42,8 +43,8 @@ impl<'a> MessageContent<'a> {
 }
 
 impl ShortMessage {
-    /// Returns the user data. `message_payload` takes precedence over `short_message` (SMPP 3.4, 5.3.2.32), unless it
-    /// is empty.
+    /// Returns the user data. `message_payload` takes precedence over `short_message` (SMPP 3.4, 5.3.2.32), unless
+    /// `message_payload` is empty.
     pub fn content(&self) -> MessageContent<'_> {
         let payload = self.tlvs.message_payload().filter(|payload| !payload.is_empty());
         let payload = payload.unwrap_or(&self.short_message);

@@ -1,7 +1,7 @@
 //! User data header (UDH): information elements before the text of a message.
 //!
-//! The concatenation element may be at any position. A malformed header is reported, and the message counts as having
-//! no segment in its header.
+//! The concatenation element may be at any position. A malformed header is reported, and treated as one without a
+//! concatenation element.
 
 use thiserror::Error;
 

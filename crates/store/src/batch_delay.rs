@@ -10,11 +10,12 @@
 
 use std::time::{Duration, Instant};
 
-/// An open batch waits for more callers for at most the duration of the last batch, divided by this number.
+/// Divisor for the maximum wait: an open batch waits for more callers at most one sixth of the time that the previous
+/// batch took.
 const DELAY_DIVISOR: u32 = 6;
 const MAX_DELAY: Duration = Duration::from_millis(1);
-/// Limits the backoff: after waits that did not fill the batch, at most 2 to the power of this number of batches skip
-/// the wait.
+/// Limits the backoff: after repeated waits that did not fill the batch, at most 2^6 batches close without waiting
+/// before the next wait is tried.
 const MAX_BACKOFF_EXPONENT: u32 = 6;
 
 /// Decides whether an open batch waits for more callers, based on the last batches.
@@ -29,7 +30,7 @@ pub(crate) struct BatchDelay {
 }
 
 impl BatchDelay {
-    /// Records a finished batch, and the number of callers that have queued meanwhile.
+    /// Records the size and duration of a finished batch, and the number of callers that queued while it ran.
     pub(crate) fn record_commit(&mut self, size: usize, queued: usize, duration: Duration) {
         let is_alone = size + queued <= 1;
         self.expected_size = if is_alone { 0 } else { size + queued };
@@ -40,8 +41,8 @@ impl BatchDelay {
         self.skipped_batches == 0 && size < self.expected_size && opened.elapsed() < self.max_delay
     }
 
-    /// Records the size at which a batch was closed. The wait was worth it if the batch has reached 7/8 of the expected
-    /// size.
+    /// Records the number of callers in a batch that closes. If the batch waited for more callers, but did not reach
+    /// 7/8 of the expected size, the next batches do not wait.
     pub(crate) fn record_close(&mut self, size: usize) {
         if self.skipped_batches > 0 {
             self.skipped_batches -= 1;

@@ -110,8 +110,8 @@ macro_rules! redirect_session_columns {
 }
 pub(crate) use redirect_session_columns;
 
-/// Reads a check and its redirect session, if it has one. Also returns the reader: in a row with a session, its next
-/// column is the first one after those of the session.
+/// Reads a check and, if the check has one, its redirect session. Also returns the reader. If there is a session, the
+/// reader continues with the column after those of the session.
 pub(crate) fn redirect_session_from_row(row: Row) -> Result<(RedirectSessionRecord, RowReader), StoreError> {
     let (check, mut row) = check_and_rest_from_row(row)?;
     let Some(input) = row.bytes_or_null("input")?.map(Sealed) else {
@@ -136,8 +136,8 @@ fn browser_hash(row: &mut RowReader) -> Result<Option<BrowserHash>, StoreError> 
     Ok(hash.map(BrowserHash))
 }
 
-/// Returns the first open check, or the first check if none is open. The checks were found by the codes in an SMS,
-/// which may contain an old code besides the new one.
+/// Chooses among the checks whose codes an SMS contains: returns the first open check, or the first check if none is
+/// open. An SMS may contain an old code besides the current one.
 pub(crate) fn prefer_open_check(
     checks: impl Iterator<Item = Result<AnyCheck, StoreError>>,
 ) -> Result<Option<AnyCheck>, StoreError> {

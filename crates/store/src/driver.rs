@@ -1,8 +1,8 @@
 //! The interface between the queries and a database.
 //!
-//! Most queries are written once, against [`Tx`], with one row mapping. Their SQL text works in both databases. Its
-//! parameters are numbered in the order of their first use. Frequent operations are batched, and each database
-//! implements them in its own way: see [`operation`](crate::operation).
+//! Most queries are written once, against [`Tx`], with SQL that works in both databases. The parameters of a statement
+//! (`$1`, `$2`) are numbered in the order of their first use. Frequent operations run in batches, which each database
+//! implements in its own way: see [`operation`](crate::operation).
 //!
 //! Statements return only rows. A query that needs the number of changed rows uses `returning`.
 
@@ -23,9 +23,9 @@ use crate::{
 
 #[derive(Debug)]
 pub(crate) enum Sql {
-    /// One of a limited number of texts. The connection keeps its prepared statement.
+    /// A text from a limited set, which is used repeatedly. Each connection keeps the prepared statement.
     Cached(Cow<'static, str>),
-    /// A text that was composed for one call. The connection does not keep its prepared statement.
+    /// A text that was composed for one call, such as from a filter. The connection discards the prepared statement.
     Composed(String),
 }
 
@@ -111,7 +111,7 @@ pub(crate) trait Database:
     /// `PostgreSQL`, the commit also notifies the nodes that listen for changes.
     const INCREMENT_VERSION_SQL: &'static str;
 
-    /// The aggregate expression for the smallest `id`.
+    /// The SQL expression that aggregates rows to the smallest `id`. `PostgreSQL` has no `min` for UUIDs.
     const MIN_ID_SQL: &'static str;
 
     /// Creates the missing monthly partitions between two times, and returns their number. `None`: the database does
@@ -122,23 +122,23 @@ pub(crate) trait Database:
     /// `None`: the database does not partition its tables.
     const DROP_PARTITIONS_SQL: Option<&'static str>;
 
-    /// Deletes the recorded creation times of a phone number's checks, by which the store limits the number of its
-    /// checks. `None`: the database counts rows of `checks` instead.
+    /// Deletes the recorded creation times of a phone number's checks. The store uses these times to limit how many
+    /// checks are created for the number. `None`: the database counts rows of `checks` instead.
     const DELETE_NUMBER_LIMITS_SQL: Option<&'static str>;
 
-    /// Deletes recorded creation times that are too old to count towards the limit of a phone number. `None`: the
-    /// database records no creation times.
+    /// Deletes recorded creation times that are too old to count towards the limit of checks for a phone number.
+    /// `None`: the database records no creation times.
     const DELETE_EXPIRED_NUMBER_LIMITS_SQL: Option<&'static str>;
 
     /// Whether `checks` and the tables that belong to it have the column `bucket`, by which Citus distributes rows.
     const HAS_BUCKETS: bool;
 
-    /// Returns the SQL condition that a join by check id also needs: equal buckets, so that Citus joins rows of one
-    /// shard only. Empty if the database has no buckets.
+    /// Returns an additional SQL condition for joins by check id: equal buckets, so that Citus joins rows within one
+    /// shard. Empty if the database has no buckets.
     fn same_bucket(left: &str, right: &str) -> String;
 
-    /// Reads the latest time that a node has recorded, and the server's clock, in milliseconds since 1970. The clock is
-    /// null for `SQLite`, which has no server.
+    /// Reads the latest time that a node has recorded, and the clock of the database server, in milliseconds since
+    /// 1970. The clock is null for `SQLite`, which has no server.
     const READ_TIME_SQL: &'static str;
 
     /// Reads a text that identifies this copy of the database, so that a restored or copied database is detected.
@@ -161,15 +161,16 @@ pub(crate) trait Database:
         work: impl Work<TransactionEnd<T>>,
     ) -> impl Future<Output = Result<T, StoreError>> + Send;
 
-    /// As [`read`](Database::read), on capacity reserved for the node itself, so that requests of tenants do not
-    /// delay its reads of token revocations.
+    /// As [`read`](Database::read), on capacity reserved for the node itself. The node reads token revocations with it,
+    /// so that requests of tenants do not delay these reads.
     fn read_reserved<T: Send + 'static>(
         &self,
         work: impl Work<T>,
     ) -> impl Future<Output = Result<T, StoreError>> + Send;
 
-    /// As [`read`](Database::read), on connections or threads for lists, and within the search timeout. Holds `turn`
-    /// until the statements have ended, even if the future is dropped earlier.
+    /// As [`read`](Database::read), on connections or threads for lists, and within the search timeout. Holds `turn`,
+    /// the right of a workspace to read one list, until the statements have ended, even if the future is dropped
+    /// earlier.
     fn read_list<T: Send + 'static>(
         &self,
         turn: ListTurn,
@@ -184,12 +185,12 @@ pub(crate) trait Database:
         work: impl Work<T>,
     ) -> impl Future<Output = Result<T, StoreError>> + Send;
 
-    /// Returns the clause that ends a `select` which locks its rows, and skips rows that another transaction has
-    /// locked. Empty if the database does not support this.
+    /// Returns the clause to append to a `select` that locks its rows and skips rows locked by other transactions.
+    /// Empty if the database does not support this.
     fn skip_locked_sql(&self) -> &'static str;
 
-    /// Copies the changes of a bulk write from the log to the database file, so that no later write has to wait for
-    /// this. Only `SQLite` needs it: a database server does it in the background.
+    /// Copies the pages of a bulk write from the write-ahead log to the database file. Otherwise a later write would
+    /// have to wait for the copying. Only `SQLite` needs this: a database server copies in the background.
     fn checkpoint(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
         std::future::ready(Ok(()))
     }
@@ -202,6 +203,6 @@ pub(crate) trait Database:
 
     fn change_notification(&self) -> &Arc<Notify>;
 
-    /// Notifies this node's listeners of a control-plane change that it has committed.
+    /// Notifies this node's listeners of a control-plane change that this node has committed.
     fn notify_change(&self);
 }

@@ -157,7 +157,7 @@ impl SpanFilter {
         SpanFilter { span, remainder }
     }
 
-    /// Returns the number of comparisons in the remainder. Each operand counts as one.
+    /// Returns the number of comparisons in the remainder. Each operand counts as one comparison.
     pub(crate) fn comparison_count(&self) -> u64 {
         self.remainder.as_ref().map_or(0, comparison_count)
     }

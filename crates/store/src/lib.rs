@@ -4,11 +4,11 @@
 //! (`queries`), the row mapping (`row_mapping`, `check_row_mapping`), filters (`filter`) and migrations (`migration`).
 //! The rest is in `sqlite` and `postgres`. The same contract tests run against both.
 //!
-//! Frequent operations (`operation`) use group commit: calls that arrive while a transaction commits share the next
-//! one. In `PostgreSQL` each kind of operation has a queue (`postgres::batch_queue`). In `SQLite` all writes go through
-//! one writer thread. A call returns only after its transaction is durable.
+//! Frequent operations (`operation`) use group commit: calls that arrive while a transaction commits run together in
+//! the next transaction. In `PostgreSQL` each kind of operation has a queue (`postgres::batch_queue`). In `SQLite` all
+//! writes go through one writer thread. A call returns only after its transaction is durable.
 //!
-//! Every call ends within seconds. If the database is unreachable, full or read-only, it fails with
+//! Every call ends within seconds. If the database is unreachable, full or read-only, the call fails with
 //! [`StoreError::Unavailable`](ringtrue_engine::ports::store::StoreError). The store never reads the clock. It never
 //! retries, except for a batch that conflicts with a concurrent transaction.
 
@@ -82,8 +82,8 @@ pub enum OpenError {
     Altered { names: Vec<String> },
 }
 
-/// Opens a store. Fails unless the schema is the one that this binary was built for, or a newer one that supports this
-/// binary.
+/// Opens a store. Fails unless the schema is the one that this binary was built for, or a newer one that this binary
+/// can use.
 ///
 /// Call it inside a Tokio runtime, which then drives the connections.
 pub async fn open(url: &StoreUrl, options: &StoreOptions) -> Result<Arc<dyn Store>, OpenError> {
@@ -176,8 +176,8 @@ pub struct BackupProgress {
     pub total_pages: u64,
 }
 
-/// Copies a `SQLite` database to a new file while servers use it. The copy has every write that was acknowledged before
-/// the call. Returns its size in bytes.
+/// Copies a `SQLite` database to a new file while servers use the database. The copy has every write that was
+/// acknowledged before the call. Returns the size of the copy in bytes.
 pub async fn backup(
     url: &StoreUrl,
     target: &Path,

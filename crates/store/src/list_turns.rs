@@ -1,5 +1,5 @@
-//! Shares the list connections or threads between workspaces. Each workspace reads one list at a time, and a limited
-//! number of its lists waits. One workspace can therefore not occupy all connections or threads.
+//! Shares the connections or threads for lists between workspaces. Each workspace reads one list at a time, and only a
+//! limited number of its lists may wait. One workspace therefore cannot occupy all connections or threads.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -52,8 +52,8 @@ struct Queue {
 /// The right to read one list. Dropping it ends the turn.
 #[derive(Debug)]
 pub(crate) struct ListTurn {
-    // Field order matters: the permit is released before the place. The place of the last list removes the queue, so a
-    // new list could otherwise begin in a new queue while this permit is still held.
+    // Fields are dropped in this order, and the permit must be released first. Dropping the last place removes the
+    // workspace's queue: a new list could then begin in a new queue while this permit is still held.
     _permit: OwnedSemaphorePermit,
     _place: Place,
 }

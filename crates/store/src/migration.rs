@@ -68,8 +68,8 @@ pub(crate) struct AppliedMigration {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AppliedSchema {
     pub migrations: Vec<AppliedMigration>,
-    /// A release can use the database if its newest migration has at least this version. `None`: only a release that
-    /// has all the migrations can use it.
+    /// A release can use the database if the newest migration that the release knows has at least this version. `None`:
+    /// only a release that knows all applied migrations can use the database.
     pub oldest_version: Option<i64>,
 }
 

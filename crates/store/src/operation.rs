@@ -53,7 +53,8 @@ pub(crate) struct InsertCheck {
     pub expectation: Option<Expectation>,
     pub number_limit: Option<NumberLimit>,
     pub idempotent_response: Option<IdempotentResponse>,
-    /// The verification to insert, if the check is its first step.
+    /// The verification to insert together with the check, which is its first step. `None`: the check does not begin a
+    /// verification.
     pub verification: Option<Box<NewVerification>>,
 }
 
@@ -96,9 +97,8 @@ impl InsertCheck {
 pub(crate) struct CheckRow<'a> {
     pub check: &'a AnyCheck,
     pub expectation: Option<&'a Expectation>,
-    /// When the check expires. `None`: the check is concluded, or is a step of a verification. A verification has the
-    /// deadline of its current step. The step needs none of its own: it never ends later, and one row of `deadlines` is
-    /// enough to find both.
+    /// When the check expires. `None`: the check is concluded, or is a step of a verification. In the second case, the
+    /// row of the verification has the deadline of the step, so one row of `deadlines` is enough to find both.
     pub deadline: Option<Timestamp>,
 }
 
@@ -129,8 +129,8 @@ impl<'a> CheckRow<'a> {
         }
     }
 
-    /// The sealed input of a silent check, which is stored in its redirect session. `None`: no redirect session is
-    /// inserted with this check.
+    /// The sealed (encrypted) input of a silent check, which is stored in its redirect session. `None`: no redirect
+    /// session is inserted with this check.
     pub(crate) fn silent_input(&self) -> Option<&'a Sealed> {
         match self.expectation {
             Some(Expectation::Device { input }) => Some(input),
@@ -181,8 +181,8 @@ impl ConcludeCheck {
     }
 }
 
-/// Columns of an open check, returned by the statement that concludes the check. The check that the caller has read may
-/// be stale: a device may have changed the network since.
+/// Columns of a check that was open, returned by the statement that concludes it. The check that the caller read
+/// earlier may be stale: a redirect of the device may have changed the check's network since.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenCheck {
     pub expires_at: Timestamp,
@@ -280,9 +280,9 @@ pub(crate) fn redirect_usage_changes(
 
 /// Limits the number of checks for each project, product and phone number, by the creation times of recent checks.
 ///
-/// The stored times are in ascending order: if the clock of a node is behind, its check is recorded with the newest time
-/// that is already stored. Among any `max_checks + 1` admitted checks, the first and the last are therefore at least one
-/// window apart.
+/// The stored times are in ascending order: if the clock of a node is behind, its check is recorded with the newest
+/// time that is already stored. Among any `max_checks + 1` admitted checks, the first and the last are therefore at
+/// least one window apart.
 pub(crate) mod number_limit {
     use jiff::Timestamp;
     use ringtrue_domain::reverse_sms::NumberLimit;
@@ -291,8 +291,8 @@ pub(crate) mod number_limit {
         i64::from(limit.window_seconds) * 1_000
     }
 
-    /// Returns the time until which the limit admits no further check. `instants` are the creation times that count.
-    /// `None`: fewer than `max_checks` checks count.
+    /// Returns the time until which the limit admits no further check. `instants` are the creation times that count
+    /// towards the limit. `None`: the limit is not reached.
     pub(crate) fn blocked_until(limit: NumberLimit, instants: &[i64]) -> Option<Timestamp> {
         let max_checks = usize::try_from(limit.max_checks).unwrap_or(usize::MAX);
         let oldest_counted = instants.len().checked_sub(max_checks.max(1))?;

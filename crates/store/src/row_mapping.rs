@@ -205,7 +205,7 @@ fn parse_creator(text: &str) -> Option<Actor> {
     }
 }
 
-/// Formats the hour of an instant as in the counters: `2026-11-15T02`.
+/// Formats the hour of an instant as the key of an hourly counter: `2026-11-15T02`.
 pub(crate) fn format_hour(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H").to_string()
 }

@@ -54,23 +54,24 @@ impl Span {
         self.from % DAY_MILLIS == 0 && self.to % DAY_MILLIS == 0
     }
 
-    /// Returns the smallest UUID within the span.
+    /// Returns the smallest possible id of a check within the span. Ids begin with the creation time.
     pub(crate) fn first_id(self) -> Uuid {
         min_id_at(self.from)
     }
 
-    /// Returns the smallest UUID after the span.
+    /// Returns the smallest possible id of a check after the span. Ids begin with the creation time.
     pub(crate) fn end_id(self) -> Uuid {
         min_id_at(self.to)
     }
 
-    /// Returns the key of the hour or day counter that contains the start of the span.
+    /// Returns the key of the counter that contains the start of the span. `length` selects the counter: an hour or a
+    /// day, in milliseconds.
     pub(crate) fn start_period_name(self, length: i64) -> String {
         period_name(self.from, length)
     }
 
-    /// Returns the key of the hour or day counter that contains the end of the span, such as `2026-11-15T13` or
-    /// `2026-11-15`.
+    /// Returns the key of the counter that contains the end of the span, such as `2026-11-15T13` for an hour or
+    /// `2026-11-15` for a day.
     pub(crate) fn end_period_name(self, length: i64) -> String {
         period_name(self.to, length)
     }

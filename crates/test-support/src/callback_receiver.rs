@@ -68,7 +68,7 @@ impl Receiver {
         timeout(WAIT_LIMIT, self.callbacks.recv()).await.expect("a callback in time").expect("a receiver")
     }
 
-    /// Whether there is no unread callback. Consumes the next one, if any.
+    /// Returns whether all received callbacks were read. If not, discards the next one.
     pub fn is_quiet(&mut self) -> bool {
         self.callbacks.try_recv().is_err()
     }

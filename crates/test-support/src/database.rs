@@ -132,7 +132,7 @@ impl Database {
         &self.address
     }
 
-    /// Returns the same database with the URL of a proxy on another port.
+    /// Returns the same database, with the port of a proxy in its URL.
     #[must_use]
     pub fn behind_proxy(mut self, port: u16) -> Self {
         let mut address = url::Url::parse(&self.address).expect("a URL");

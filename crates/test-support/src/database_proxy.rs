@@ -15,7 +15,7 @@ pub struct DatabaseProxy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyState {
     Open,
-    /// Closes all connections, and new ones immediately.
+    /// Closes all open connections, and each new connection immediately.
     Cut,
     /// Keeps connections open, but forwards no data.
     Blocked,
@@ -46,6 +46,7 @@ async fn forward(mut here: TcpStream, target: SocketAddr, mut state: watch::Rece
             _ = state.wait_for(|state| *state != ProxyState::Open) => {}
         }
     }
-    // While the proxy is blocked, the connection stays open so that the client waits. Then it is closed.
+    // While the proxy is blocked, the connection stays open, so that the client waits. Afterwards the connection is
+    // closed.
     let _ = state.wait_for(|state| *state != ProxyState::Blocked).await;
 }

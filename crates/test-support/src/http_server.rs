@@ -18,7 +18,7 @@ use url::Url;
 
 use crate::WAIT_LIMIT;
 
-/// Stands for all paths that have no script of their own.
+/// Key of the script for all paths that have no script of their own.
 pub const ANY_PATH: &str = "";
 
 #[derive(Clone, Debug)]

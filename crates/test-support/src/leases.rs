@@ -1,4 +1,4 @@
-//! Leases in memory. They expire by the clock of tokio, which tests pause.
+//! Leases in memory, in place of the database. They expire by the clock of tokio, which tests can pause.
 
 use std::collections::HashMap;
 

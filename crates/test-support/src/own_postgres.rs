@@ -13,7 +13,8 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/postgre
 
 #[derive(Debug)]
 pub struct OwnPostgres {
-    /// URL of an empty database with our schema. With a standby, it leads to the current primary.
+    /// URL of an empty database with our schema. With a standby, the URL names both servers, and clients connect to the
+    /// current primary.
     pub url: String,
     directory: String,
     /// Directory of the standby. Empty if there is none.

@@ -18,7 +18,8 @@ use crate::{
 #[derive(Debug)]
 pub struct ServerProcess {
     pub address: SocketAddr,
-    /// The log message `ready`, as JSON.
+    /// The log line with which the server reports that it is ready, as JSON. It contains the addresses of the
+    /// listeners.
     pub ready: Value,
     child: Child,
     has_exited: watch::Receiver<bool>,
@@ -37,8 +38,8 @@ impl ServerProcess {
         let address = ready["address"].as_str().unwrap().parse().unwrap();
         let (exited, has_exited) = watch::channel(false);
         thread::spawn(move || {
-            // The output closes when the process has ended, and also a tracer, such as `strace`, that shares its
-            // output.
+            // The output closes when the process has ended, together with any tracer that shares the output, such as
+            // `strace`.
             lines.for_each(drop);
             exited.send_replace(true);
         });
@@ -59,7 +60,6 @@ impl ServerProcess {
         self.child.wait().unwrap();
     }
 
-    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }

@@ -1,4 +1,4 @@
-//! Reassembles concatenated SMS in memory. Connectors under test share it, as nodes share a database.
+//! Reassembles concatenated SMS in memory. Connectors under test share one reassembly, as nodes share a database.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -1,14 +1,13 @@
 'use strict';
-// Goes to the operator, follows the verification, returns to the company at its end or reports it to the company's
-// page, and copies texts.
-// The server lets other browsers wait as long.
+// Sends the browser to the operator, follows the verification, tells the company how it ended, and copies texts.
+// The server makes other browsers wait for the same time.
 const OPERATOR_TIMEOUT_MS = 8000;
 const RETURN_AFTER_MS = 1500;
-// If the company's page has handled a message, this window is closed by then.
+// If the company's page handles a message, it closes this window earlier.
 const UNHANDLED_AFTER_MS = 3000;
 const POLL_AFTER_MS = 5000;
 const { state, events, operator, returnTo, page, origins, event: endEvent, result } = document.body.dataset;
-// The company's page, if it opened this window or frame by the library (sdks/web), which names it so.
+// The company's page, if its library (sdks/web) opened and named this window or frame.
 const host = origins && window.name === 'ringtrue-verify' && (parent === window ? opener : parent);
 
 const forward = () => returnTo && location.replace(returnTo);
@@ -25,7 +24,7 @@ if (host) {
 if (host && result) report();
 else if (returnTo) setTimeout(forward, state === 'confirming' ? 0 : RETURN_AFTER_MS);
 
-// Reports a success by itself, and anything else when the user taps to return.
+// Reports a success by itself, and a failure when the user taps to return.
 function report() {
   const message = { event: endEvent, ...Object.fromEntries(new URLSearchParams(result)) };
   const back = document.getElementById('return');
@@ -46,7 +45,7 @@ function report() {
 if (operator) leave();
 else if (events) follow();
 
-// The page stays visible while the browser goes to the operator, and offers a way out if it does not get there.
+// The page stays visible while the browser goes to the operator, and offers a way out if that takes too long.
 function leave() {
   const [leaving, stalled] = ['leaving', 'stalled'].map((id) => document.getElementById(id));
   stalled.hidden = true;
@@ -57,7 +56,7 @@ function leave() {
     stalled.hidden = false;
     follow();
   };
-  // After the page has loaded, so that it stays in the history. The timers of a page in the cache of the browser stop.
+  // After the page has loaded, so that it stays in the history. Timers stop while it is in the browser's cache.
   const go = () => setTimeout(() => {
     location.href = operator;
     setTimeout(giveUp, OPERATOR_TIMEOUT_MS);
@@ -67,10 +66,10 @@ function leave() {
 
 function follow() {
   const source = new EventSource(events);
-  // The event of what a form starts could arrive before its response, and cancel the navigation.
-  // A form that opens another tab leaves this page open.
+  // A reload on the event that a form causes would cancel the form's navigation.
+  // A form that opens another tab does not navigate this page.
   addEventListener('submit', ({ target: form }) => form.target !== '_blank' && source.close());
-  // Such a page may come from the cache of the browser.
+  // A page from the browser's cache may be outdated.
   addEventListener('pageshow', (event) => event.persisted && location.replace(page));
   source.addEventListener('state', (event) => {
     if (event.data === state) return;

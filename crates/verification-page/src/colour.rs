@@ -27,7 +27,7 @@ impl Colour {
         Some(Colour([component(0..2)?, component(2..4)?, component(4..6)?]))
     }
 
-    /// Returns the contrast ratio, from 1 to 21.
+    /// Returns the WCAG contrast ratio between the two colours, from 1 to 21.
     pub(crate) fn contrast(self, other: Colour) -> f64 {
         let (one, two) = (self.luminance(), other.luminance());
         (one.max(two) + 0.05) / (one.min(two) + 0.05)

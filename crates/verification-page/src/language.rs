@@ -121,8 +121,8 @@ impl Language {
         let mut bundle = FluentBundle::new_concurrent(self.tag().parse().into_iter().collect());
         let resource = FluentResource::try_new(self.catalogue().to_owned()).unwrap_or_else(|(valid, _)| valid);
         bundle.add_resource_overriding(resource);
-        // Unicode isolation marks around inserted names are needed only in right-to-left text, where company names may
-        // have the other direction.
+        // Unicode isolation marks let an inserted name keep its own direction, which matters only in right-to-left
+        // text.
         bundle.set_use_isolating(self.is_right_to_left());
         if self == Language::PseudoRightToLeft {
             bundle.set_transform(Some(display_right_to_left));

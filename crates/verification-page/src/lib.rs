@@ -51,9 +51,10 @@ pub struct Page<'a> {
     pub display: DisplayMode,
     /// Origins of sites that may show the page in a frame.
     pub frame_origins: &'a [&'a str],
-    /// Message for the company's page that opened this one. `None`: the verification is open.
+    /// Result that the page reports to the company's page that opened it. `None`: there is no result yet, or it is for
+    /// another browser.
     pub end_message: Option<EndMessage<'a>>,
-    /// Whether the verification has a redirect URL.
+    /// Whether the verification has a redirect URL, at which the browser returns to the company.
     pub has_redirect_url: bool,
     /// Whether the verification can still use a method other than the current one.
     pub has_other_method: bool,
@@ -79,16 +80,17 @@ pub enum DisplayMode {
     /// A frame in a page of the company. Silent checks need the whole tab: the operator's pages may refuse frames, and
     /// browsers keep no cookies in frames of other sites.
     Frame,
-    /// The frame of the console's simulated handset. The page must not navigate to other sites there.
+    /// The frame of the console's simulated handset, in which the page must not navigate to other sites.
     Handset,
 }
 
-/// What the page tells the company's page that opened it. It proves nothing: the company's backend redeems the code.
+/// What the page tells the company's page that opened it. The message proves nothing: the company's backend has to
+/// redeem the code.
 #[derive(Clone, Copy, Debug)]
 pub struct EndMessage<'a> {
-    /// The parameters with which the browser returns to the company, as a query.
+    /// The result as query parameters, the same as in the URL at which the browser returns to the company.
     pub result: &'a str,
-    /// Origin of the URL to which the browser returns.
+    /// Origin of the URL at which the browser returns to the company. `None`: there is no such URL.
     pub return_origin: Option<&'a str>,
 }
 
@@ -131,7 +133,7 @@ pub enum State<'a> {
         return_to: Option<&'a str>,
     },
     NotMatched {
-        /// Whether a phone shows the page.
+        /// Whether this page is shown on the phone whose number the silent check compared. Selects the text.
         is_phone: bool,
         return_to: Option<&'a str>,
     },
@@ -167,14 +169,14 @@ pub struct Question {
     pub subject: QuestionSubject,
     /// Method in use when the question is asked.
     pub method: Method,
-    /// Name of the state that the page showed before the question.
+    /// Name of the state that the page showed before the question. It stays the state's name in server-sent events.
     pub asked_in: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum QuestionSubject {
-    /// The user wants to give up: cannot send a text message, or the silent check is the only method left.
+    /// The user wants to stop, because they cannot send a text message or because only the silent check is left.
     GiveUp,
     /// The user says that the number belongs to somebody else.
     WrongNumber,
@@ -433,13 +435,14 @@ impl Page<'_> {
         format!("{}{separator}ask={}", self.url(""), subject.into_str())
     }
 
-    /// Returns the company's URL to which the browser goes by itself at the end. Only success has one: after a failure, users
-    /// need time to read what went wrong. Frames have none: the company's page may refuse to be framed, and browsers
-    /// let a frame navigate its tab only after a tap.
+    /// Returns the company's URL to which the browser goes by itself at the end. Only success has one: after a failure,
+    /// users need time to read what went wrong. Frames have none: the company's page may refuse to be framed, and
+    /// browsers let a frame navigate its tab only after a tap.
     fn forward_to(&self) -> Option<&str> {
         let forwards = match self.display {
             DisplayMode::Tab => matches!(self.state, State::Done { .. }),
-            // In a tab, the return from the operator leads to the company directly.
+            // Also forwards a browser that has just returned from the operator. In a tab, such a browser goes to the
+            // company without seeing this page.
             DisplayMode::Popup => self.is_success(),
             DisplayMode::Frame | DisplayMode::Handset => false,
         };
@@ -450,12 +453,13 @@ impl Page<'_> {
         matches!(self.state, State::Done { .. } | State::Confirming(Confirming::Return(_)))
     }
 
-    /// Event that the page reports at the end.
+    /// Returns the name of the event that the page reports to the company's page when the verification has ended.
     fn end_event(&self) -> &'static str {
         if self.is_success() { "verified" } else { "failed" }
     }
 
-    /// Returns the origins that may receive the page's messages, separated by spaces. `None`: nobody may.
+    /// Returns the origins that may receive the page's messages, separated by spaces. `None`: the page sends no
+    /// messages.
     fn message_origins(&self) -> Option<String> {
         if !matches!(self.display, DisplayMode::Popup | DisplayMode::Frame) {
             return None;
@@ -466,7 +470,7 @@ impl Page<'_> {
         (!origins.is_empty()).then(|| origins.join(" "))
     }
 
-    /// Returns the attributes of links to the company.
+    /// Returns the HTML attributes of links to the company. They keep the company's page from opening inside the frame.
     fn return_target(&self) -> &'static str {
         match self.display {
             DisplayMode::Tab | DisplayMode::Popup => "",
@@ -475,8 +479,9 @@ impl Page<'_> {
         }
     }
 
-    /// Returns the attributes of forms that start the silent check. With a redirect URL, the whole tab leaves the frame
-    /// and returns to the company. Without one, another tab shows the result, and the frame follows.
+    /// Returns the HTML attributes of forms that start the silent check in a frame. With a redirect URL, the whole tab
+    /// goes to the operator and returns to the company. Without one, a new tab does so and shows the result, and the
+    /// page in the frame updates itself.
     fn silent_target(&self) -> &'static str {
         match (self.display, self.has_redirect_url) {
             (DisplayMode::Frame, true) => " target=\"_top\"",

@@ -15,8 +15,8 @@ pub(crate) fn image_source(url: &str) -> Option<String> {
     Some(url.origin().ascii_serialization())
 }
 
-/// Builds the content security policy. It lets the console and the sites of these origins show the page in a frame, but
-/// no other site: a site could trick users into pressing the page's buttons.
+/// Builds the content security policy. Only the console and the sites in `frame_origins` may show the page in a frame,
+/// because another site could trick users into pressing the page's buttons.
 pub(crate) fn content_security_policy(
     styles: &[&str],
     script: Option<&str>,

@@ -1,5 +1,5 @@
-//! Renders QR codes as SVG. Content security policies forbid inline styles, so style sheets colour the classes `light`
-//! and `dark`.
+//! Renders QR codes as SVG. The SVG has no inline styles, because content security policies forbid them: the page's
+//! style sheet must colour the classes `light` and `dark`.
 
 use std::fmt::{self, Write as _};
 
@@ -66,7 +66,7 @@ impl HtmlSafe for QrSvg {}
 mod tests {
     use super::*;
 
-    /// Rasterises and decodes the code.
+    /// Draws the SVG path as pixels and decodes the QR code in them.
     fn decode(qr: &QrSvg) -> String {
         const PIXELS: usize = 4;
         let mut modules = vec![vec![false; qr.modules]; qr.modules];

@@ -293,7 +293,7 @@ fn page_follows_the_state_with_and_without_script() {
     assert!(done.contains("<a class=\"button\" href=\"https://shop.example/?code=1\">Back to Acme</a>"), "{done}");
     let closed = english(State::Done { return_to: None }).html;
     assert!(closed.contains("You can close this page now.") && !closed.contains("http-equiv"), "{closed}");
-    // After any other end than success, the browser returns only when the user taps a link.
+    // After an unsuccessful end, the browser returns only when the user taps a link.
     let return_to = Some("https://shop.example/?error=1");
     let reason = Failure::Exhausted;
     let not_matched = State::NotMatched { is_phone: true, return_to };
@@ -361,7 +361,7 @@ fn messages_go_to_the_companys_origins_only() {
     }
 }
 
-/// Without a redirect URL there is no link, so the script shows a button with which the user reports a failure.
+/// Without a URL to return to, there is no link. In a pop-up window or frame, the script shows a button instead.
 #[test]
 fn end_without_a_link_has_a_button_for_the_script() {
     let button = "<p id=\"return\" hidden><button type=\"button\">Back to Acme</button></p>";
@@ -391,7 +391,7 @@ fn frame_leaves_by_its_tab_only() {
     }
 }
 
-/// In a tab, the return from the operator does not show a page.
+/// Only a pop-up window shows the page after the return from the operator. A tab goes to the company directly.
 #[test]
 fn popup_forwards_a_return_from_the_operator() {
     let confirming = State::Confirming(Confirming::Return("https://shop.example/?code=2"));

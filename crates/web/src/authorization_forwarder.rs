@@ -24,7 +24,7 @@ struct AuthorizeEndpoint {
     client: Arc<Client>,
     /// One permit for each browser that waits because the simulated operator does not answer.
     waiting_browsers: Semaphore,
-    /// Keeps the operator running. It stops when the last reference is dropped.
+    /// Never read. Keeps the sandbox operator running, which stops when its last reference is dropped.
     _operator: Arc<Operator>,
 }
 
@@ -36,8 +36,8 @@ pub enum SimulatedAuthorization {
     Silence,
 }
 
-/// Forwards devices to the sandbox operator's authorization endpoint. The default has no operator and forwards nothing.
-/// Cheap to clone.
+/// Forwards devices to the sandbox operator's authorization endpoint. The default value has no operator and forwards
+/// nothing. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct AuthorizationForwarder(Option<Arc<AuthorizeEndpoint>>);
 

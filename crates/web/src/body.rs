@@ -265,7 +265,8 @@ impl Node {
     }
 }
 
-/// A JSON object. Reading a member removes it, so that [`finish`](Object::finish) can report the others as unknown.
+/// A JSON object. Reading a member removes it, so that [`finish`](Object::finish) can report the remaining members as
+/// unknown.
 #[derive(Debug)]
 pub struct Object {
     pointer: String,
@@ -329,8 +330,8 @@ impl Object {
         self.members.into_iter().zip(pointers).map(|((name, node), pointer)| (name, pointer, node))
     }
 
-    /// Returns `value`, which the caller has built from the members. Fails if a member was not read, because it is
-    /// unknown.
+    /// Returns `value`, which the caller has built from the members. Fails if the object has a member that the caller
+    /// has not read.
     pub fn finish<T>(self, value: T) -> Result<T, JsonError> {
         match self.members.first() {
             None => Ok(value),
@@ -389,8 +390,8 @@ pub fn as_integer(node: Node, pointer: &str) -> Result<i64, JsonError> {
     }
 }
 
-/// Reads a number of minutes. An invalid period is the inner error, not a `JsonError`, because its response has the
-/// error code `period_invalid`.
+/// Reads a SIM Swap period in minutes. An invalid period is the inner error, not a `JsonError`, because its response
+/// has the error code `period_invalid`.
 pub fn as_sim_swap_period(node: Node, pointer: &str) -> Result<Result<SimSwapPeriod, InvalidSimSwapPeriod>, JsonError> {
     match node {
         Node::OtherNumber => Ok(Err(InvalidSimSwapPeriod)),

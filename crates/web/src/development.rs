@@ -5,7 +5,7 @@ use std::{path::Path, sync::OnceLock};
 use ringtrue_domain::tenancy::{ProjectId, WorkspaceId};
 
 /// Paths and demo project for shell commands on the server's pages. Exists only in servers that `ringtrue dev` started.
-/// They listen on loopback addresses only, so their pages may show local paths.
+/// Such servers listen on loopback addresses only, so their pages may show local paths.
 #[derive(Debug)]
 pub struct Development {
     /// Path of the binary. All paths here are quoted for a POSIX shell.
@@ -27,7 +27,7 @@ impl Development {
     }
 
     pub fn set_demo_project(&self, workspace: WorkspaceId, project: ProjectId) {
-        // The value is set only once, when the server starts.
+        // A second call would be ignored, but the server sets the project only once, when it starts.
         let _ = self.demo_project.set((workspace, project));
     }
 

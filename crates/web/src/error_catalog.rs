@@ -1,7 +1,7 @@
 //! Catalog of all API errors.
 //!
-//! Problem bodies, the pages under `/errors` and the enum in the OpenAPI document use the same entries; a test compares
-//! them.
+//! Problem bodies and the pages under `/errors` are rendered from its entries. A test ensures that the enum in the
+//! OpenAPI document lists the same codes.
 
 use http::StatusCode;
 

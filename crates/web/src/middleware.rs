@@ -48,7 +48,7 @@ pub struct HttpService {
     /// Whether handlers see header enrichment headers, in which operators' gateways report a device's phone number.
     /// Other listeners remove these headers, because any client could send them.
     keeps_enrichment_headers: bool,
-    /// Whether responses carry `Strict-Transport-Security`.
+    /// Set by [`with_hsts`](HttpService::with_hsts) if the base URL is https.
     sends_hsts: bool,
 }
 
@@ -81,7 +81,7 @@ impl HttpService {
         let started = Instant::now();
         let request_id = RequestId::from_headers(&self.app, &HeaderMap::new(), self.app.engine.clock().now());
         let response = self.finish(problem.into_response(), &request_id, None);
-        // The parser does not report the method of the invalid request.
+        // The parser does not report the method of the invalid request, so metrics get a placeholder.
         let method = Method::from_bytes(b"UNPARSED").unwrap_or_default();
         let elapsed = started.elapsed();
         self.app.metrics.record_request(&method, UNPARSED_ROUTE, response.status(), elapsed);
@@ -132,7 +132,8 @@ impl HttpService {
 
     /// Renders the problem, if the response has one, and adds the common headers.
     fn finish(&self, mut response: Response, request_id: &RequestId, audience: Option<ProblemAudience>) -> Response {
-        // These responses must not have a `Content-Length`, but the router has added one for the empty body.
+        // Responses with status 204 or 304 must not have a `Content-Length`, but the router has added one for the empty
+        // body.
         if matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
             response.headers_mut().remove(header::CONTENT_LENGTH);
         }

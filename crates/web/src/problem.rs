@@ -35,7 +35,8 @@ pub struct Problem {
 #[derive(Clone, Copy, Debug)]
 pub enum ProblemAudience {
     Caller,
-    /// Client of a token endpoint. Adds the error fields of RFC 6749, and uses `application/json` on request.
+    /// Client of a token endpoint. Adds the error fields of RFC 6749, and uses `application/json` if the client asks
+    /// for it.
     OAuthClient {
         wants_plain_json: bool,
     },
@@ -63,9 +64,10 @@ impl ProblemAudience {
 const UNAVAILABLE_RETRY_AFTER: u32 = 2;
 /// Value of `Retry-After` in seconds when a workspace runs too many searches at once.
 const SEARCH_RETRY_AFTER: u32 = 1;
-/// Value of `Retry-After` in seconds when no number source responded.
+/// Value of `Retry-After` in seconds when no number source (such as an HLR) responded to a lookup.
 const LOOKUP_RETRY_AFTER: u32 = 5;
-/// Value of `Retry-After` in seconds when a queue of simulated SMS is full. Equals their usual delivery time.
+/// Value of `Retry-After` in seconds when too many simulated SMS wait for delivery. Equals the usual delivery time of a
+/// simulated SMS.
 const SMS_RETRY_AFTER: u32 = 5;
 /// Text appended to the error of a silent check if the project can use Reverse SMS instead.
 pub const FALLBACK_HINT: &str = "; use Reverse SMS instead";
@@ -171,7 +173,7 @@ struct ProblemBody<'a> {
 }
 
 impl IntoResponse for Problem {
-    /// Returns a response without a body. The middleware renders the body.
+    /// Returns a response without a body, with the problem attached. The middleware renders the body.
     fn into_response(self) -> Response {
         let mut response = self.code.entry().status.into_response();
         for (name, value) in &self.headers {

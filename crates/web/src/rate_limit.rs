@@ -9,7 +9,7 @@ const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit
 const X_RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const X_RATELIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// Returns the rate limit class of the matched route.
+/// Returns the class of the matched route, which determines the rate limit that its requests count against.
 pub fn rate_limit_class(context: &RequestContext) -> Result<RateLimitClass, Problem> {
     context.route().policy.rate_limit.ok_or_else(|| Problem::internal(&"route has no rate limit"))
 }

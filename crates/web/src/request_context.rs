@@ -49,14 +49,14 @@ impl FromRef<HandlerState> for Arc<RequestContext> {
 /// Properties that a route declares and that apply to all of its requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RoutePolicy {
-    /// Rate limit that requests count against. Responses then have `X-RateLimit-*` headers.
+    /// Rate limit that requests count against. If set, responses have `X-RateLimit-*` headers.
     pub rate_limit: Option<RateLimitClass>,
     /// Whether requests are recorded in the project's request log.
     pub is_logged: bool,
     /// Whether the route supports `Idempotency-Key`.
     pub is_idempotent: bool,
     pub on_disconnect: OnDisconnect,
-    /// Whether clients expect the error fields of RFC 6749.
+    /// Whether the clients are OAuth clients, which expect the error fields of RFC 6749.
     pub is_oauth_endpoint: bool,
 }
 
@@ -71,7 +71,7 @@ pub enum OnDisconnect {
 /// The route that a request matched.
 #[derive(Clone, Copy, Debug)]
 pub struct MatchedRoute {
-    /// Path template, for metrics and logs. They must not contain the path itself.
+    /// Path template, for metrics and logs. The path itself can contain phone numbers and must not appear in them.
     pub template: &'static str,
     pub policy: RoutePolicy,
 }
@@ -133,7 +133,7 @@ impl RequestContext {
         self.route.get().copied().unwrap_or_else(|| MatchedRoute::unmatched(RoutePolicy::default()))
     }
 
-    /// Returns the audience of all problems of the route, if the route determines one.
+    /// Returns the audience that the route sets for all of its problems. `None`: each problem has its own.
     pub fn audience(&self) -> Option<ProblemAudience> {
         self.audience.get().copied()
     }
@@ -145,7 +145,7 @@ impl RequestContext {
         }
     }
 
-    /// Sets the client in the request log entry for a request that names a credential without proving it.
+    /// Sets the client in the request log entry of a request that failed to authenticate: the credential that it names.
     pub fn log_claimed_client(&self, credential: impl FnOnce() -> Option<Arc<Credential>>) {
         if let Some(draft) = self.log_draft.get()
             && let Some(credential) = credential()
@@ -161,7 +161,7 @@ impl RequestContext {
         }
     }
 
-    /// Sets the check that the request creates or names in the request log entry.
+    /// Sets the check in the request log entry: the one that the request creates or names.
     pub fn log_check(&self, id: impl FnOnce() -> Option<CheckId>) {
         if let Some(draft) = self.log_draft.get()
             && let Some(id) = id()
@@ -212,7 +212,7 @@ struct RequestLogDraft {
     client: OnceLock<LoggedClient>,
     body: OnceLock<Bytes>,
     check: OnceLock<CheckId>,
-    /// Path and query. `None` if the request has no query.
+    /// Path and query of the request. The log records only the redacted query. `None` if the request has no query.
     target: Option<PathAndQuery>,
 }
 

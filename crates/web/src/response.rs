@@ -33,7 +33,7 @@ pub fn json_bytes_response(status: StatusCode, body: impl Into<Body>) -> Respons
     response
 }
 
-/// JSON body of all lists: the items of one page, and its position.
+/// JSON body of all lists: the items of one page, and the position of that page in the list.
 #[derive(Serialize, derive_more::Debug)]
 #[debug("PageBody(…)")]
 pub struct PageBody<T> {

@@ -71,8 +71,8 @@ impl Route {
         self
     }
 
-    /// Supports `Idempotency-Key`. The handler always runs to completion, because a cancelled one would leave its key
-    /// claimed.
+    /// Supports `Idempotency-Key`. The handler always runs to completion: if it were cancelled, its key would stay
+    /// reserved and repeated requests would be rejected.
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.policy.is_idempotent = true;
@@ -97,8 +97,8 @@ impl Route {
 #[derive(Debug, Default)]
 pub struct Routes {
     routes: Vec<Route>,
-    /// Path patterns for which requests to unknown paths count against a rate limit. The 404 responses carry the
-    /// headers of this limit.
+    /// Patterns of paths without a route, and the rate limit that requests for them count against. The 404 responses
+    /// carry the headers of this limit.
     limited_unknown_paths: Vec<(&'static str, RateLimitClass)>,
 }
 
@@ -155,7 +155,7 @@ impl Routes {
         self
     }
 
-    /// Counts requests to unknown paths that match the pattern against a rate limit.
+    /// Applies a rate limit to requests whose path has no route but matches `pattern`.
     #[must_use]
     pub fn rate_limit_unknown(mut self, pattern: &'static str, class: RateLimitClass) -> Self {
         self.limited_unknown_paths.push((pattern, class));

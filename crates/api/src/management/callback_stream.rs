@@ -28,13 +28,13 @@ use tokio::time::{Instant, sleep};
 use crate::caller::{Caller, is_token_valid, scope::Management};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Interval of heartbeats. They keep proxies from closing the connection, and detect a connection that the listener has
-/// closed, which then no longer counts towards the limit.
+/// Interval of heartbeats. They keep proxies from closing the connection. They also reveal that the client has
+/// disconnected, so that its stream no longer counts towards the limit of open streams.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
-/// First event of a stream. It tells the listener that it gets the callbacks of all checks that conclude from now on,
-/// and after how many milliseconds it should connect again when the stream ends.
+/// First event of a stream. It tells the client that it gets the callbacks of all checks that conclude from now on.
+/// `retry` is the delay in milliseconds before the client reconnects when the stream ends.
 const LISTENING_EVENT: &str = "retry: 2000\nevent: listening\ndata: {}\n\n";
-/// Seconds after which a listener may try again if there are too many.
+/// Seconds after which a client may try again if too many streams are open.
 const RETRY_AFTER: u32 = 5;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -43,7 +43,7 @@ pub fn routes() -> Routes {
     Routes::default().get("/v1/management/workspaces/{workspace_id}/projects/{project_id}/callbacks/stream", open)
 }
 
-/// Data of an event: the request that would be sent to the callback URL.
+/// Data of an event: the HTTP request that a callback URL would receive.
 #[derive(Serialize)]
 struct CallbackEvent<'a> {
     check_id: String,
@@ -74,7 +74,7 @@ async fn open(
     let stream = stream.map_err(|error| Problem::too_many_requests(error.to_string(), RETRY_AFTER))?;
     let events = EventStream {
         stream,
-        // The server closes idle connections after `idle_timeout`.
+        // The server closes connections that are idle for `idle_timeout`, so heartbeats must be more frequent.
         heartbeat: HEARTBEAT_INTERVAL.min(app.http.idle_timeout / 2),
         wrote_at: Instant::now(),
         is_first_poll: true,
@@ -89,7 +89,7 @@ async fn open(
     let mut response = Response::new(Body::from_stream(events));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    // Buffering proxies would delay the events.
+    // Asks proxies not to buffer the response, which would delay the events.
     headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
     Ok(response)
 }
@@ -97,18 +97,18 @@ async fn open(
 struct EventStream {
     app: App,
     stream: CallbackStream,
-    /// Headers of the request, with the access token.
+    /// Headers of the request that opened the stream. The access token in them is verified again before each poll.
     headers: HeaderMap,
     heartbeat: Duration,
     wrote_at: Instant,
     is_first_poll: bool,
-    /// Events that are not written yet.
+    /// Events and heartbeats to write before the next poll.
     waiting: VecDeque<String>,
 }
 
 impl EventStream {
     /// Waits for the next event or heartbeat. `None`: the stream has ended, because the token is no longer valid, the
-    /// database is unavailable or the server stops. The listener then connects again.
+    /// database is unavailable or the server stops. The client then reconnects.
     async fn next(&mut self) -> Option<String> {
         let shutdown = self.app.shutdown.clone();
         loop {
@@ -135,7 +135,7 @@ impl EventStream {
     }
 }
 
-/// Renders a callback as an event, whose id is the check's time of conclusion.
+/// Renders a callback as an event. The event's id is the time at which the check concluded.
 fn render_event(callback: &StreamedCallback) -> Option<String> {
     let request = &callback.request;
     let host = ("host", request.url.authority());

@@ -34,7 +34,7 @@ struct CallbackBody {
     receiver: String,
     state: &'static str,
     attempts: u32,
-    /// Result of the last attempt: an HTTP status, or the name of a failure.
+    /// Result of the last attempt: an HTTP status, or the name of a failure. `None` before the first attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_result: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -4,8 +4,8 @@ use ringtrue_domain::tenancy::{Configuration, ConfigurationPatch, SETTINGS, Sett
 use ringtrue_web::body::{JsonError, Node, as_boolean, as_distinct_list, as_integer, as_object, as_text};
 use serde_json::{Map, Value};
 
-/// Returns the names of the configuration's sections (top-level members), with repetitions. Responses contain a section
-/// even if it is empty.
+/// Returns the section (top-level member of the configuration) of each setting, so names repeat. Responses contain
+/// every section, even if it is empty.
 fn sections() -> impl Iterator<Item = &'static str> {
     SETTINGS.iter().filter_map(|setting| setting.path.split('.').next())
 }

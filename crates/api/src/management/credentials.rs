@@ -46,7 +46,7 @@ struct CredentialBody {
     created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<String>,
-    /// Rounded to the minute.
+    /// Time of the last use, rounded to the minute. `None` if the credential was never used.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_used_at: Option<String>,
 }
@@ -124,7 +124,7 @@ async fn get(State(app): State<App>, caller: Caller<Management>, ids: PathParame
     Ok(with_etag(response, &CredentialBody::without_last_use(&credential)))
 }
 
-/// `DELETE .../credentials/{client_id}`: also invalidates its tokens.
+/// `DELETE .../credentials/{client_id}`: also invalidates the credential's tokens.
 async fn revoke(
     State(app): State<App>,
     caller: Caller<Management>,

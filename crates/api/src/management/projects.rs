@@ -70,7 +70,8 @@ struct ProjectBody {
     updated_at: String,
 }
 
-/// Response to the request that creates a project or takes it live. No later response contains the credential's secret.
+/// Response to the request that creates a project or switches it from sandbox to live mode. Only this response contains
+/// the secret of the new credential.
 #[derive(Serialize)]
 struct NewProjectBody {
     #[serde(flatten)]
@@ -258,10 +259,11 @@ fn parse_networks(document: &[u8]) -> Result<Vec<AllowedNetwork>, JsonError> {
     body.finish(networks.into_iter().map(|UniqueNetwork(allowed)| allowed).collect())
 }
 
-/// Maximum length of the list. There are fewer mobile networks worldwide.
+/// Maximum number of allowed networks of a project. Fewer mobile networks exist worldwide.
 const MAX_ALLOWED_NETWORKS: usize = 2_000;
 
-/// Entry that equals any other entry for the same network, so that a list with two of them is rejected.
+/// Allowed network that is compared by its network only, so that a list with two entries for the same network is
+/// rejected.
 struct UniqueNetwork(AllowedNetwork);
 
 impl PartialEq for UniqueNetwork {

@@ -40,7 +40,7 @@ struct Page<'a> {
 
 /// Operations that can return an error.
 enum Calls<'a> {
-    /// The OpenAPI document lists the error for no operation.
+    /// No operation in the OpenAPI document lists the error.
     None,
     All,
     Some(Vec<Call<'a>>),
@@ -87,7 +87,7 @@ impl ErrorPages {
         Ok(Index { groups: groups.into_iter().collect() }.render()?)
     }
 
-    /// Builds an example problem from the OpenAPI document's example and the catalog entry.
+    /// Builds an example problem: the OpenAPI document's example for this error, with the values of the catalog entry.
     fn example(&self, entry: &ErrorEntry<'_>) -> Value {
         let examples = self.document.at("/components/examples").as_object().into_iter().flatten();
         let mut matching = examples.filter_map(|(name, example)| Some((name, example.get("value")?)));

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, fmt};
 
 use askama::filters::HtmlSafe;
 
-/// Escaped markup, which templates insert verbatim.
+/// HTML whose text is already escaped, so that templates insert it as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Html(String);
 

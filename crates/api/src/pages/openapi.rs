@@ -9,7 +9,7 @@ use crate::pages::openapi_document::{METHODS, array_items, str_member};
 /// OpenAPI document as JSON. Its URLs start with `EXAMPLE_BASE_URL`.
 pub const DOCUMENT: &str = include_str!(concat!(env!("OUT_DIR"), "/openapi.json"));
 
-/// Base URL in the YAML source. [`document`] replaces it by the deployment's.
+/// Base URL in the YAML source. [`document`] replaces it with the base URL of the deployment.
 const EXAMPLE_BASE_URL: &str = "https://eu.api.example.com";
 
 /// Returns the document with the base URL of the deployment.
@@ -33,12 +33,12 @@ const INTERNAL_OPERATIONS: [&str; 10] = [
     "getReadiness",
 ];
 
-/// Members of request examples whose URLs do not exist. The API reference removes them, because readers can send the
-/// examples.
+/// Members of request examples that hold URLs of sites that do not exist. The API reference omits them, because readers
+/// can send its examples.
 const EXAMPLE_URLS: [&str; 2] = ["callback_url", "redirect_url"];
 
-/// Returns a document without internal operations, for the API reference. Readers can send its examples repeatedly:
-/// they have no `Idempotency-Key`, which would replay the first response, and no URLs of sites that do not exist.
+/// Returns the document for the API reference, without internal operations. Readers can send its examples, so these
+/// have no `Idempotency-Key`, which would replay the first response, and no URLs of sites that do not exist.
 pub fn reference_document(document: &str) -> Result<String, serde_json::Error> {
     let mut root: Value = serde_json::from_str(document)?;
     let mut tags = BTreeSet::new();
@@ -89,7 +89,7 @@ mod tests {
         root.pointer(pointer).and_then(Value::as_object).unwrap_or_else(|| panic!("no object at {pointer}"))
     }
 
-    /// Lists the callbacks of all operations, with the id of the operation.
+    /// Lists the callbacks in the document, each with the id of the operation that declares it.
     fn callbacks(root: &Value) -> Vec<(&str, &Value)> {
         let mut found = Vec::new();
         for (_, _, operation) in operations(root) {
@@ -109,7 +109,7 @@ mod tests {
             .collect()
     }
 
-    /// Calls `see` with each object of the document and its pointer.
+    /// Calls `see` with each object of the document and its JSON pointer.
     fn walk<'v>(node: &'v Value, pointer: &str, see: &mut impl FnMut(&str, &'v Map<String, Value>)) {
         match node {
             Value::Object(map) => {

@@ -40,7 +40,7 @@ impl OpenApiDocument {
         node
     }
 
-    /// Groups operations by tag, in the order of the tag's `x-operations`.
+    /// Groups operations by tag. The tag's extension `x-operations` determines their order.
     pub(super) fn operations(&self) -> Vec<(&Value, Vec<Operation<'_>>)> {
         let tags = array_items(&self.root, "tags");
         tags.map(|tag| {
@@ -105,7 +105,7 @@ impl<'d> Operation<'d> {
         str_member(self.node, "summary")
     }
 
-    /// Responses, with references resolved.
+    /// Returns the operation's responses, with `$ref` references resolved.
     pub(super) fn responses(&self, document: &'d OpenApiDocument) -> impl Iterator<Item = &'d Value> {
         let all = self.node.get("responses").and_then(Value::as_object).into_iter().flat_map(Map::values);
         all.map(|response| document.resolve(response))
@@ -128,7 +128,7 @@ pub(super) const ERROR_CODES: &str = "x-error-codes";
 /// Extension of a schema that lists the known values of an enum to which later versions may add values.
 pub(super) const EXTENSIBLE_ENUM: &str = "x-extensible-enum";
 
-/// Values of a closed or extensible enum.
+/// Returns the values that a schema lists in `enum` or in [`EXTENSIBLE_ENUM`].
 pub(super) fn known_values(schema: &Value) -> impl Iterator<Item = &Value> {
     array_items(schema, "enum").chain(array_items(schema, EXTENSIBLE_ENUM))
 }

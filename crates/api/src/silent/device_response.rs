@@ -113,7 +113,7 @@ impl ResponseFormat {
         ResponseFormat::Html(Language::negotiate([], languages))
     }
 
-    /// Renders a response, or a problem in this format.
+    /// Returns the response, or renders the problem in this format.
     pub fn render(self, outcome: Result<Response, Problem>) -> Response {
         match (outcome, self) {
             (Ok(response), _) => response,
@@ -127,8 +127,8 @@ impl ResponseFormat {
         }
     }
 
-    /// Renders the outcome of the redirect chain. Returns an error only for JSON, and only for failures with their own
-    /// HTTP status.
+    /// Renders the outcome of the redirect chain. For JSON, a failure for which the API has an error code is returned
+    /// as `Err`, because the middleware renders problems.
     pub fn render_outcome(
         self,
         engine: &Engine,
@@ -166,7 +166,7 @@ impl ResponseFormat {
     }
 }
 
-/// Selects the page that a browser shows for a problem. Used for problems without a redirect outcome.
+/// Selects the page for a problem that occurred before the redirect chain had an outcome, such as an unknown check.
 fn state_of_problem(status: StatusCode) -> DeviceState<'static> {
     match status {
         StatusCode::TOO_MANY_REQUESTS => DeviceState::Busy,
@@ -180,7 +180,7 @@ fn state_of_problem(status: StatusCode) -> DeviceState<'static> {
 
 fn problem_page(problem: Problem, page: &DevicePage<'_>) -> Response {
     let mut response = problem.into_response();
-    // If the problem stayed attached, the middleware would replace the page by a problem document.
+    // If the problem stayed attached to the response, the middleware would replace the page with a problem document.
     response.extensions_mut().remove::<Problem>();
     html_response(response, page.render())
 }

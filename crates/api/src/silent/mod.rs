@@ -55,7 +55,8 @@ use crate::{
 use device_response::{RedirectStep, head_response};
 pub(super) use device_response::{ResponseFormat, accept_quality};
 
-/// Path on the public listener, over TLS, to which the header enrichment listener redirects a device.
+/// Path on the public listener to which the header enrichment listener, which has no TLS, redirects a device with a
+/// single-use handle.
 const HANDLE_PATH: &str = "/southbound/header-enrichment/return";
 
 /// A product whose checks redirect the device to its operator.
@@ -102,7 +103,7 @@ fn product_routes<S: SilentProduct>([checks, check, redirect]: [&'static str; 3]
         .logged()
 }
 
-/// Response to the request that creates a check. No later response contains the URL for the device.
+/// Response to the request that creates a check. Only this response contains the URL that the device has to open.
 #[derive(Serialize)]
 struct NewCheckBody {
     #[serde(flatten)]
@@ -163,7 +164,7 @@ fn parse_create_body(product: Product, document: &[u8]) -> Result<CreateSilent, 
     body.finish(new)
 }
 
-/// `POST …-checks/{check_id}`
+/// `POST …-checks/{check_id}`: redeems the code that the device received.
 async fn redeem<S: SilentProduct>(
     State(app): State<App>,
     caller: ProjectCaller<S>,
@@ -230,7 +231,7 @@ async fn begin_redirect<S: SilentProduct>(
     };
     visitor.count_visit(app, check)?;
     let address = visitor.address();
-    // The SIM is a phone number. If its `+` was not escaped, it has been decoded to a space.
+    // `sim` is the phone number of a simulated SIM. An unescaped `+` in it has been decoded to a space.
     let sim = query.get_unique("sim")?.map(|sim| sim.replace(' ', "+"));
     if parts.method == Method::HEAD {
         return Ok(head_response());
@@ -255,7 +256,8 @@ fn parse_check_url(app: &App, ids: &PathParameters, parts: &Parts) -> Result<(Ch
 
 /// `GET /southbound/camara/{connector}/callback`
 ///
-/// The handler runs to completion even if the device disconnects, because `state` is valid only once.
+/// The handler runs to completion even if the device disconnects, because the `state` in its URL is valid only once:
+/// the device could not repeat the request.
 async fn oauth_callback(
     State(app): State<App>,
     State(context): State<Arc<RequestContext>>,
@@ -282,8 +284,8 @@ async fn oauth_callback(
 
 /// `GET /he/{connector}/{state}`
 ///
-/// This listener has no TLS, so it does not return the result. It redirects the device to [`HANDLE_PATH`] on the public
-/// listener, which does.
+/// This listener has no TLS, so the result must not be sent here. The response redirects the device to [`HANDLE_PATH`]
+/// on the public listener, which returns the result.
 async fn header_enrichment_callback(
     State(app): State<App>,
     State(context): State<Arc<RequestContext>>,
@@ -307,7 +309,8 @@ async fn header_enrichment_callback(
 
 /// `GET /southbound/header-enrichment/return`
 ///
-/// The handler runs to completion even if the device disconnects, because the handle in its URL is valid only once.
+/// The handler runs to completion even if the device disconnects, because the handle in its URL is valid only once: the
+/// device could not repeat the request.
 async fn header_enrichment_return(
     State(app): State<App>,
     State(context): State<Arc<RequestContext>>,
@@ -340,7 +343,8 @@ fn device_return<'a>(
     DeviceReturn { connector, state, peer, address, query, headers }
 }
 
-/// Responds, over TLS, to a device that has returned from its operator.
+/// Responds to a device that has returned from its operator: with the hosted page if the check began there, otherwise
+/// with the result.
 async fn finish_redirect(
     app: &App,
     context: &Arc<RequestContext>,

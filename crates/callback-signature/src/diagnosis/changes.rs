@@ -35,7 +35,7 @@ pub enum TargetChange {
     PrefixAdded,
     #[strum(serialize = "path_encoding")]
     Encoding,
-    /// The receiver uses an absolute URL instead of path and query.
+    /// The receiver has put an absolute URL into the signing string instead of path and query.
     #[strum(serialize = "path_whole_url")]
     AbsoluteUrl,
     #[strum(serialize = "path_rewritten")]
@@ -149,7 +149,7 @@ impl HeaderDamage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
 #[strum(prefix = "body_", serialize_all = "snake_case", const_into_str)]
 pub enum BodyChange {
-    /// The body is empty, because it was consumed before.
+    /// The body is empty, typically because a framework has already read it.
     Empty,
     /// Whitespace was added before or after the body.
     #[strum(serialize = "blanks_around")]
@@ -255,8 +255,8 @@ pub(super) fn candidate_repairs(value: &str) -> Vec<(HeaderDamage, String)> {
     of_signature.chain(of_header).filter(|(_, repaired)| repaired != value).collect()
 }
 
-/// Classifies how the body was changed. Compares with the digest of the original body, and with that body if it is
-/// known.
+/// Classifies how the body was changed. Compares the received body with the digest of the original body (`claimed`),
+/// and with the original body (`sent`) if it is known.
 pub(super) fn classify_body_change(received: &[u8], claimed: &str, sent: Option<&str>) -> BodyChange {
     let is_sent = |body: &[u8]| digest_header(body) == claimed;
     if received.is_empty() {

@@ -14,7 +14,7 @@ pub enum FailureCause {
     DuplicateHeader(&'static str),
     /// A header is folded over several lines. Contains its name.
     HeaderFolded(String),
-    /// The header is invalid, and no known [`HeaderDamage`] explains it. Contains the received value.
+    /// The `Authorization` header is invalid, and no known [`HeaderDamage`] explains why. Contains the received value.
     InvalidAuthorization(InvalidAuthorization, String),
     AuthorizationDamaged(HeaderDamage),
     UnsupportedAlgorithm(String),

@@ -28,13 +28,13 @@ use crate::CallbackPublicKey;
 /// Recommended maximum difference between a callback's `date` and the receiver's clock.
 pub const MAX_DATE_SKEW: SignedDuration = SignedDuration::from_mins(5);
 
-/// What is known besides the received request.
+/// What the caller knows in addition to the received request.
 #[derive(Clone, Copy, derive_more::Debug)]
 #[debug("DiagnosisContext({} keys)", keys.len() + retired.len())]
 pub struct DiagnosisContext<'a> {
     /// Keys that are currently published.
     pub keys: &'a [CallbackPublicKey],
-    /// Keys that were published earlier.
+    /// Keys that were published earlier, but are no longer.
     pub retired: &'a [CallbackPublicKey],
     /// Mode of the checks that the receiver expects. A live receiver must reject sandbox keys.
     pub mode: Mode,

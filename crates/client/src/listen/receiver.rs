@@ -69,7 +69,7 @@ pub(super) struct CallbackReceiver {
     pub keys: KeySet,
     /// `Sandbox` accepts callbacks for both live and sandbox checks.
     pub mode: Mode,
-    /// `None`: callbacks arrive over a connection to the server.
+    /// Port on which the receiver listens. `None`: callbacks arrive over a connection to the server.
     pub port: Option<u16>,
     /// Status of every response. `None`: the status depends on the callback.
     pub response_status: Option<StatusCode>,
@@ -106,7 +106,7 @@ impl CallbackReceiver {
         }
     }
 
-    /// Serves one request, then closes the connection.
+    /// Serves one request on a connection, then closes the connection.
     async fn serve(self: Arc<Self>, stream: TcpStream) {
         let mut builder = http1::Builder::new();
         builder
@@ -224,7 +224,7 @@ impl CallbackReceiver {
         };
         let first = verify_with(&self.keys.keys().await);
         match first {
-            // The key may be newer than the cached keys.
+            // The callback may be signed with a key that was published after the cached keys were fetched.
             Err(unknown_key) if unknown_key.part == "key" => match self.keys.fetch().await {
                 Ok(keys) => verify_with(&keys),
                 Err(error) => {

@@ -54,7 +54,7 @@ pub(super) struct CallbackReport {
     pub is_duplicate: bool,
     /// Entry to write to the journal after the callback is printed. `None`: the callback is not journaled.
     pub entry: Option<JournalEntry>,
-    /// Signals that the entry is in the journal.
+    /// Tells the request handler, which waits before it responds, that the entry is in the journal.
     pub journaled: Option<oneshot::Sender<()>>,
 }
 
@@ -159,7 +159,7 @@ fn render_text(callback: &CallbackReport) -> String {
     escape_controls(&text)
 }
 
-/// Whether the callback is for a verification, whose id has another name than that of a check.
+/// Whether the callback is for a verification, whose id field is `verification_id` instead of `check_id`.
 fn has_verification(body: Option<&Value>) -> bool {
     body.is_some_and(|body| body.get("verification_id").is_some())
 }

@@ -119,8 +119,8 @@ impl ListenJournal {
         })
     }
 
-    /// Opens the journal of a profile for the callbacks of one project. If another `ringtrue listen` is using it, the
-    /// new one is kept in memory.
+    /// Opens the journal of a profile for the callbacks of one project. If another `ringtrue listen` is using this
+    /// journal, returns an empty one in memory.
     pub(crate) fn open_for_project(
         context: &ClientContext,
         profile: &ProfileName,
@@ -147,21 +147,21 @@ impl ListenJournal {
         self.file.is_none()
     }
 
-    /// Returns the time of the first `listen`.
+    /// Returns the time of the first `listen`. Callbacks from before this time are not replayed.
     pub(crate) fn began_at(&self) -> Timestamp {
         self.state().began_at
     }
 
     pub(crate) fn delete(context: &ClientContext, profile: &ProfileName) -> Result<(), CommandError> {
         let dir = ConfigDir::open(context, JOURNAL_DIR)?;
-        // Profile names contain no dots, so the prefix matches no other profile. Locks stay, because their holder may
-        // be running.
+        // Profile names contain no dots, so the prefix matches no other profile. Lock files stay, because the process
+        // that holds a lock may be running.
         let prefix = format!("{profile}.");
         let journals = dir.files()?.into_iter().filter(|name| name.starts_with(&prefix) && name.ends_with(FILE_SUFFIX));
         journals.map(|name| dir.remove(&name).map(drop)).collect()
     }
 
-    /// Returns the time from which checks may have unhandled callbacks.
+    /// Returns the time from which on concluded checks may have unhandled callbacks.
     pub(crate) fn replay_start(&self) -> Timestamp {
         let state = self.state();
         state.cursor.checked_sub(REPLAY_OVERLAP).unwrap_or(state.began_at).max(state.began_at)
@@ -181,7 +181,7 @@ impl ListenJournal {
         if state.in_progress.insert(entry.key()) { Claim::Acquired } else { Claim::InProgress }
     }
 
-    /// Releases a callback that was not handled, so that it can be retried.
+    /// Ends the handling of a callback without success, so that a retry of the callback is handled.
     pub(crate) fn release(&self, entry: &JournalEntry) {
         self.state().in_progress.remove(&entry.key());
     }
@@ -204,8 +204,7 @@ impl ListenJournal {
         self.record(JournalEntry { check_id: check_id.to_owned(), digest: None, ended_at })
     }
 
-    /// Moves the cursor: everything that concluded before it is handled. Drops entries that are older than their
-    /// retention.
+    /// Moves the cursor: all checks that concluded before it are handled. Drops entries whose retention has ended.
     pub(crate) fn advance_cursor(&self, cursor: Timestamp) -> Result<(), CommandError> {
         let mut state = self.state();
         if cursor <= state.cursor {
@@ -331,7 +330,7 @@ impl MissedCallbackReplay {
                 requested += 1;
             }
             if !matches!(state, ReplayState::Settled) {
-                // The list is sorted, oldest first, so the first unsettled check is the oldest.
+                // The list is sorted, oldest first, so the first check whose callback is still expected is the oldest.
                 oldest_unsettled = oldest_unsettled.or(Some(check.concluded_at));
             }
         }

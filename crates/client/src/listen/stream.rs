@@ -92,7 +92,7 @@ impl EventParser {
                 "id" => self.event.id = Some(value.to_owned()),
                 "event" => value.clone_into(&mut self.event.name),
                 "data" => self.event.data.push_str(value),
-                // Comments, which are heartbeats, and the reconnection delay.
+                // Ignores comments, which are heartbeats, and the reconnection delay.
                 _ => {}
             }
         }
@@ -173,7 +173,8 @@ impl ProjectStream {
 
     /// Handles a callback, and returns after it is in the journal.
     async fn handle(&self, concluded_at: Timestamp, callback: CallbackEvent) -> Result<(), CommandError> {
-        // The server starts a little before the last event, and so before the first `listen`.
+        // The server resumes a little before the last event, so its first callbacks may be older than the first
+        // `listen`.
         if concluded_at < self.journal.began_at() {
             return Ok(());
         }

@@ -107,7 +107,7 @@ pub(super) struct VerificationContext<'a> {
     pub now: Timestamp,
     /// `Sandbox` accepts callbacks for both live and sandbox checks.
     pub mode: Mode,
-    /// Port on which the receiver listens. `None`: it does not listen.
+    /// Port on which the receiver listens. `None`: callbacks arrive over a connection to the server.
     pub port: Option<u16>,
 }
 

@@ -49,7 +49,7 @@ struct AllowedNetworksPage {
     has_networks: bool,
     search: String,
     pagination: Pagination,
-    /// Ids of the networks on this page of the form, separated by spaces.
+    /// Ids of the networks that the form shows, separated by spaces. Saving the form leaves other networks unchanged.
     shown: String,
     was_saved: bool,
 }

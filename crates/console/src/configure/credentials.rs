@@ -130,7 +130,7 @@ struct CredentialRow {
     creator: String,
     valid_until: Option<UtcTime>,
     is_active: bool,
-    /// Whether another credential has replaced this one, which stays valid for a while.
+    /// Whether the credential was rotated: a new one has replaced it, and it stays valid for a while.
     is_retiring: bool,
     last_used_at: Option<UtcTime>,
 }
@@ -143,7 +143,7 @@ struct RevealedCredential {
     secret: String,
     /// One of the credential's scopes, for the example command.
     scope: String,
-    /// Whether the project has just gone live, which replaced all other credentials.
+    /// Whether the project has just switched to live mode, which replaced all its other credentials.
     went_live: bool,
 }
 
@@ -238,7 +238,7 @@ impl CredentialsView {
         Ok(page::render(status, &page))
     }
 
-    /// Renders the page that asks for confirmation.
+    /// Renders the page that asks for confirmation before the credential is rotated or deleted.
     async fn render_one(
         self,
         app: &App,

@@ -1,4 +1,5 @@
-//! Page that takes a project live: shows a checklist, asks for confirmation, and shows the new credential.
+//! Page that switches a project from sandbox to live mode: shows a checklist, asks for confirmation, and shows the new
+//! credential.
 
 use askama::Template;
 use axum::{extract::State, response::Response};

@@ -71,7 +71,7 @@ impl SettingsForm {
     /// Returns the text for a form field. Items of a list are separated by spaces.
     fn text(&self, path: &str) -> String {
         match Setting::find(path).and_then(|setting| setting.value(&self.configuration)) {
-            // The query of a URL may contain the receiver's secrets.
+            // The query of a URL may contain secrets of its receiver, so only developers see it.
             Some(SettingValue::Text(url)) if path.ends_with("_url") && !self.shows_queries => redact_query(&url),
             Some(SettingValue::Text(text)) => text,
             Some(SettingValue::Integer(number)) => number.to_string(),
@@ -155,8 +155,8 @@ fn settings_error(access: &ProjectAccess, error: &str) -> Response {
     settings_page(access, StatusCode::BAD_REQUEST, error, false)
 }
 
-/// Builds a patch from the form. It contains all settings except the project's mode and whether it is disabled. An
-/// empty field clears its setting.
+/// Builds a patch from the form. An empty field clears its setting. Only the project's mode and its disabled state are
+/// not part of the form.
 fn parse_patch(fields: &FormFields) -> Result<ProjectPatch, String> {
     Ok(ProjectPatch {
         name: Some(fields.get("name").unwrap_or_default().parse::<Name>().map_err(|error| error.to_string())?),

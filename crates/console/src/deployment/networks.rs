@@ -208,7 +208,7 @@ fn connector_view(report: ConnectorStatus) -> ConnectorView {
     }
 }
 
-/// Joins the first [`MAX_SERVED`] items and adds the number of the others.
+/// Joins the first [`MAX_SERVED`] items and says how many items were left out.
 fn join_first<'i>(items: impl ExactSizeIterator<Item = &'i str>) -> String {
     let more = items.len().saturating_sub(MAX_SERVED);
     let first: Vec<&str> = items.take(MAX_SERVED).collect();

@@ -111,7 +111,8 @@ async fn issue(State(app): State<App>, ids: PathParameters, form: SessionForm) -
     Ok(json_response(StatusCode::OK, &body))
 }
 
-/// Limits the credential's expiry to [`TOKEN_LIFETIME`], because a token expires with its credential at the latest.
+/// Returns the credential with an expiry of at most [`TOKEN_LIFETIME`] from now. A token never outlives its credential,
+/// so this limits the lifetime of the token.
 fn expiring_soon(credential: Credential, now: Timestamp) -> Credential {
     let end = now + TOKEN_LIFETIME;
     Credential { expires_at: Some(credential.expires_at.map_or(end, |at| at.min(end))), ..credential }

@@ -63,7 +63,7 @@ struct CallbacksPage {
     path: String,
     tabs: Vec<Tab>,
     state: &'static str,
-    /// Whether the listed callbacks can be resent.
+    /// Whether the listed callbacks are undeliverable, so that they can be resent.
     is_resendable: bool,
     products: Vec<SelectOption>,
     receivers: Vec<SelectOption>,
@@ -257,7 +257,7 @@ fn parse_product(fields: &FormFields) -> Option<Product> {
     fields.get("product").and_then(|name| name.parse().ok()).filter(|product: &Product| product.facts().sends_callbacks)
 }
 
-/// Parses the filter. A receiver or reason that no callback has matches nothing. An unknown product matches all.
+/// Parses the filter. A receiver or reason that no callback has matches nothing. An unknown product is ignored.
 fn parse_filter<'q>(selection: CallbackSelection, get: impl Fn(&str) -> Option<&'q str>) -> CallbackFilter {
     let text = |name: &str| {
         let text = get(name).map(str::trim).filter(|text| !text.is_empty() && text.len() <= MAX_FILTER_BYTES);

@@ -119,7 +119,7 @@ struct BreakdownRow {
     success: String,
 }
 
-/// `GET …/projects/{project_id}`
+/// `GET …/projects/{project_id}`: redirects to the overview.
 async fn redirect(State(_): State<App>, access: ProjectAccess) -> Response {
     page::see_other(&format!("{}/overview", access.path()))
 }

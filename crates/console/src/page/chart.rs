@@ -249,7 +249,7 @@ fn draw_lines(plot: &Plot, axis_max: i64) -> Svg {
     svg
 }
 
-/// Draws a horizontal bar for a share, given in thousandths.
+/// Draws a horizontal bar whose length is `thousandths` of the available width.
 pub fn share_bar(thousandths: i64) -> Svg {
     let width = thousandths.clamp(0, 1_000);
     let mut svg = Svg::default();
@@ -278,7 +278,7 @@ pub fn stacked_bar(parts: &[(&'static str, i64)]) -> Svg {
     svg
 }
 
-/// Opens the SVG group of a period. Its hover area shows the period's values.
+/// Opens the SVG group of a period. Browsers show the period's values when the user hovers over it.
 fn open_period_group(svg: &mut Svg, plot: &Plot, period: usize, label: &str) {
     svg.push(format_args!("<g><title>{label}"));
     for series in &plot.series {

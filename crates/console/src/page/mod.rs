@@ -201,17 +201,17 @@ impl Layout {
         is_deployment_page || self.workspace.is_some()
     }
 
-    /// Renders a timestamp in a template.
+    /// For templates: shows a timestamp as relative time.
     pub fn utc(at: &Timestamp) -> UtcTime {
         UtcTime(*at)
     }
 
-    /// Renders an id in a template.
+    /// For templates: shows an id shortened, with a copy button.
     pub fn id(id: &(impl ToString + ?Sized)) -> ShortId {
         ShortId::new(id.to_string())
     }
 
-    /// Renders text in a template, with the parts between backticks as code.
+    /// For templates: shows text with the parts between backticks as code.
     pub fn text(text: &(impl ToString + ?Sized)) -> CodeText {
         CodeText(text.to_string())
     }

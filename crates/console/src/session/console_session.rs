@@ -26,7 +26,7 @@ use ringtrue_web::{
 use crate::page::{self, Layout, LayoutUser, MenuSection, error::ConsoleError};
 
 const SECOND_FACTOR_SETUP_PATH: &str = "/console/account/second-factor";
-/// Request header that marks requests which a page's script sends without an action of the user.
+/// Header with which a page's script marks requests that it sends without an action of the user.
 const BACKGROUND_HEADER: &str = "x-background-request";
 /// Maximum number of projects in the project switcher. The workspace's page lists all.
 const MAX_SWITCHER_PROJECTS: usize = 15;
@@ -58,7 +58,7 @@ impl BrowserClient {
     }
 }
 
-/// Access to a workspace, with the user as the actor of changes in it. The extractor requires [`Permission::View`].
+/// Access to a workspace. `actor` is the signed-in user. The extractor requires [`Permission::View`].
 #[derive(Debug)]
 pub struct WorkspaceAccess {
     pub session: ConsoleSession,
@@ -75,7 +75,7 @@ impl WorkspaceAccess {
     }
 }
 
-/// Access to a project, with the user as the actor of changes in it. The extractor requires [`Permission::View`].
+/// Access to a project. `actor` is the signed-in user. The extractor requires [`Permission::View`].
 #[derive(Debug)]
 pub struct ProjectAccess {
     pub session: ConsoleSession,
@@ -142,17 +142,18 @@ impl Cookie {
         pairs.find(|(given, _)| *given == name).map(|(_, value)| value).filter(|value| !value.is_empty())
     }
 
-    /// Sets the cookie until the browser is closed.
+    /// Returns a header that sets the cookie until the browser is closed.
     pub fn set(self, app: &App, value: &str) -> HeaderValue {
         self.header(app, value, "")
     }
 
-    /// Sets the cookie for the maximum lifetime of a session, so that it survives a restart of the browser.
+    /// Returns a header that sets the cookie for the maximum lifetime of a session, so that the cookie survives a
+    /// restart of the browser.
     pub fn set_persistent(self, app: &App, value: &str) -> HeaderValue {
         self.set_for(app, value, SESSION_MAX_AGE)
     }
 
-    /// Sets the cookie for a limited time.
+    /// Returns a header that sets the cookie for a limited time.
     pub fn set_for(self, app: &App, value: &str, lifetime: SignedDuration) -> HeaderValue {
         self.header(app, value, &format!("; Max-Age={}", lifetime.as_secs()))
     }
@@ -183,7 +184,7 @@ impl FromRequestParts<HandlerState> for BrowserClient {
 
 impl ConsoleSession {
     /// Authenticates the session cookie. Returns `None` without a valid one. If the user still has to set up a second
-    /// factor, the error redirects to its setup, which continues at `next`.
+    /// factor, the error redirects to the setup page, from which the user then continues to `next`.
     pub async fn authenticate(
         app: &App,
         headers: &HeaderMap,
@@ -280,7 +281,8 @@ fn limit_workspace(app: &App, workspace: WorkspaceId, class: RateLimitClass) -> 
     if state.admitted { Ok(()) } else { Err(ConsoleError::rate_limited("The workspace")) }
 }
 
-/// Limits, by client address, the requests without a session that cause a lookup, such as that of a link token.
+/// Counts a request without a valid session against a limit for its IP address, because it causes a lookup, such as
+/// that of a link token.
 pub fn limit_link_lookup(app: &App, address: IpAddr) -> Result<(), ConsoleError> {
     require_admitted(app.engine.rate_limiter().limit_by_ip(RateLimitClass::Console, address, app.engine.clock().now()))
 }
@@ -338,7 +340,8 @@ impl FromRequestParts<HandlerState> for ProjectAccess {
     }
 }
 
-/// Returns the path to open after sign-in. `None`: the start page, or a form, which is not submitted again.
+/// Returns the path to open after sign-in. `None` for the start page, which is the default, and for forms, which must
+/// not be submitted again.
 fn path_to_open_again(parts: &Parts) -> Option<&str> {
     let requested = parts.uri.path_and_query().map(PathAndQuery::as_str);
     requested.filter(|path| parts.method == Method::GET && *path != "/console")

@@ -13,7 +13,7 @@ use crate::{
     session::console_session::{ConsoleSession, Cookie},
 };
 
-/// The result of a form, kept in a sealed cookie.
+/// The result of a form, kept in a cookie that only the server can read.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 pub enum Flash {
     NewCredential {
@@ -22,7 +22,7 @@ pub enum Flash {
         secret: String,
         /// One of the credential's scopes, for the example command.
         scope: String,
-        /// Whether the project has just gone live, which replaced all other credentials.
+        /// Whether the project has just switched to live mode, which replaced all its other credentials.
         went_live: bool,
     },
     RecoveryCodes {

@@ -1,8 +1,8 @@
 //! Sign-in by OpenID Connect.
 //!
-//! A sealed cookie holds `state`, nonce and code verifier, so a response is accepted only in the browser that sent the
-//! request. The sign-in starts with a link instead of a form, because the content security policy's `form-action` would
-//! also block the redirect to the provider.
+//! A cookie that only the server can read holds `state`, nonce and code verifier, so a response is accepted only in the
+//! browser that sent the request. The sign-in starts with a link instead of a form, because the content security
+//! policy's `form-action` would also block the redirect to the provider.
 
 use std::sync::Arc;
 

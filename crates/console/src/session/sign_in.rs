@@ -54,7 +54,8 @@ struct SignInPage {
     email: String,
     next: String,
     error: Option<String>,
-    /// Name of the OpenID provider, and path of the link that starts the sign-in there.
+    /// Name of the OpenID provider, and path of the link that starts the sign-in at the provider. `None`: no provider
+    /// is configured.
     provider: Option<(String, String)>,
     /// Shell command that creates another sign-in link. Only for servers of `ringtrue dev`.
     link_command: Option<String>,

@@ -57,7 +57,7 @@ struct EventRow {
     is_id: bool,
     changes: String,
     request_id: String,
-    /// Path and name of the workspace, in the log of the whole deployment.
+    /// Path and name of the event's workspace. `None` for events that concern the whole deployment.
     workspace: Option<(String, String)>,
 }
 

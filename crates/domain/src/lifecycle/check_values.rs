@@ -43,12 +43,12 @@ impl FromStr for Reference {
 #[debug("NumberHash(…)")]
 pub struct NumberHash(pub [u8; 32]);
 
-/// Bytes encrypted with one of the deployment's seal keys.
+/// Bytes encrypted with one of the deployment's keys, such as a phone number or a callback URL.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("Sealed({} bytes)", self.0.len())]
 pub struct Sealed(pub Vec<u8>);
 
-/// The number that a check verifies, in the form in which it is stored. It is erased when its retention ends.
+/// The number that a check verifies, in the form in which it is stored. It is erased when its retention period ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClaimedNumber {
     pub hash: NumberHash,

@@ -11,11 +11,12 @@ use crate::parse_error::default_error;
 )]
 #[strum(serialize_all = "snake_case", const_into_str, parse_err_ty = InvalidErrorCode, parse_err_fn = default_error)]
 pub enum ErrorCode {
-    /// The service itself failed.
+    /// The service itself failed, or an SMS with a valid code has a sender that does not identify a subscriber.
     InternalError,
     /// The IP address of the device does not belong to a mobile network.
     NotMobileIp,
-    /// The device used another IP address than the one that the client announced.
+    /// The device used another IP address than the one that the client announced, or changed its address after the
+    /// redirect.
     IpMismatch,
     /// The device is on another network than the one that serves the number.
     IpMsisdnMismatch,

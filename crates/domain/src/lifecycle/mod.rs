@@ -183,13 +183,13 @@ impl<V: Clone> Check<V> {
         self
     }
 
-    /// Concludes a step of a verification that the client or the end-user has given up.
+    /// Concludes a check that is a step of a verification, because the client or the end-user gave up the step.
     pub fn give_up(self, at: Timestamp) -> Result<Concluded<V>, AlreadyConcluded> {
         self.conclude_unless_expired(CheckOutcome::Error(ErrorCode::GivenUp), at)
     }
 
-    /// Concludes the check with an outcome. The time of conclusion is never before the previous update, because clocks
-    /// of nodes may differ by milliseconds.
+    /// Concludes the check with an outcome. The time of conclusion is never before the previous update, even if another
+    /// node with a faster clock made that update.
     pub(crate) fn conclude(
         mut self,
         outcome: CheckOutcome<V>,
@@ -207,13 +207,13 @@ impl<V: Clone> Check<V> {
 }
 
 impl<V> Check<V> {
-    /// Converts the verdict.
+    /// Converts the verdict to another type. An open check stays as it is.
     pub fn map<W>(self, convert: impl FnOnce(V) -> W) -> Check<W> {
         let Ok(check) = self.try_map(|verdict| Ok::<_, std::convert::Infallible>(convert(verdict)));
         check
     }
 
-    /// Converts the verdict. Fails if the conversion fails.
+    /// Converts the verdict to another type, with a conversion that can fail.
     pub fn try_map<W, E>(self, convert: impl FnOnce(V) -> Result<W, E>) -> Result<Check<W>, E> {
         let state = match self.state {
             Lifecycle::Open(open) => Lifecycle::Open(open),
@@ -277,7 +277,7 @@ impl<V> Concluded<V> {
         self.check
     }
 
-    /// Converts the verdict.
+    /// Converts the verdict to another type.
     pub fn map<W>(self, convert: impl FnOnce(V) -> W) -> Concluded<W> {
         Concluded { check: self.check.map(convert) }
     }

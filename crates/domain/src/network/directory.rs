@@ -1,4 +1,4 @@
-//! The configured networks, and the receivers for their subscribers.
+//! The configured networks, and the receivers: the numbers to which their subscribers send SMS.
 
 use std::collections::BTreeMap;
 

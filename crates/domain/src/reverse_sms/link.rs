@@ -28,7 +28,7 @@ impl Platform {
 pub fn sms_link(receiver: &Msisdn, text: &str, platform: Platform) -> String {
     let mut link = format!("sms:{}{}", receiver.as_str(), platform.body_separator());
     for byte in text.bytes() {
-        // All other characters are percent-encoded, because some phones do not decode `+` as a space.
+        // Everything else is percent-encoded, also spaces, because some phones do not decode `+` as a space.
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             link.push(byte.into());
         } else {

@@ -63,7 +63,8 @@ pub enum HashedSender {
 impl Check<SenderMatch> {
     /// Concludes the check with an SMS that contains its code.
     ///
-    /// If the SMS arrives at or after the deadline, the check expires instead, even if no sweep has expired it yet.
+    /// If the SMS arrives at or after the deadline, the check expires instead, even if the background job that expires
+    /// checks has not reached it yet.
     pub fn evaluate_sms(self, from: HashedSender, at: Timestamp) -> Result<Concluded<SenderMatch>, AlreadyConcluded> {
         let outcome = match from {
             HashedSender::Unattributed => CheckOutcome::Error(ErrorCode::InternalError),

@@ -71,7 +71,7 @@ pub enum Filter {
     And(Vec<Filter>),
     /// At least two conditions, at least one of which must hold.
     Or(Vec<Filter>),
-    /// A comparison of one field. The test has the variant of the field's kind.
+    /// A comparison of one field. The variant of `test` is the one for the field's kind.
     Comparison { field: &'static Field, test: FieldTest },
 }
 

@@ -1,4 +1,4 @@
-//! Converts an operator and its values to a typed test.
+//! Converts a comparison operator and its values to a typed test.
 
 use std::slice;
 
@@ -33,7 +33,7 @@ impl Value<'_> {
     }
 }
 
-/// A field, an operator and its unparsed values.
+/// A field, a comparison operator and its unparsed values.
 #[derive(Debug)]
 pub(super) struct Operands<'a> {
     pub field: &'static Field,
@@ -84,8 +84,8 @@ impl Operands<'_> {
         self.set_test(|value| Ok(value.literal.text.clone().into_owned())).map(TextTest::Set)
     }
 
-    /// Builds a test of a keyword. As the set of keywords is closed, an ordering operator becomes the set of keywords
-    /// in its range. The bound may be any text.
+    /// Builds a test of a keyword. The set of keywords is closed, so an ordering operator such as `>` becomes the set
+    /// of keywords in its range. The bound of the range need not be a keyword.
     fn keyword_test(&self, allowed: &'static [&'static str]) -> Result<SetTest<&'static str>, SyntaxError> {
         let is_selected: fn(&str, &str) -> bool = match self.operator {
             ComparisonOperator::Less => |keyword, bound| keyword < bound,
@@ -128,7 +128,7 @@ impl Operands<'_> {
             .ok_or_else(|| if value.has_lost_plus() { Reason::LostPlus } else { Reason::NotAnInstant(self.field) })
     }
 
-    /// Builds a test with `==`, `!=`, `=in=` or `=out=`, the operators that all kinds of fields support.
+    /// Builds a test for `==`, `!=`, `=in=` or `=out=`, which all kinds of fields support.
     fn set_test<T>(&self, parse: impl Fn(&Value<'_>) -> Result<T, Reason>) -> Result<SetTest<T>, SyntaxError> {
         let values = match self.operator {
             ComparisonOperator::Equal | ComparisonOperator::NotEqual => slice::from_ref(self.single_value()?),

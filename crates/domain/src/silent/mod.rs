@@ -70,15 +70,16 @@ pub struct DeviceLocation<'a> {
     pub ip: IpAddr,
     /// Network to which that address belongs.
     pub location: &'a IpLocation,
-    /// IP address of the device that the client named when it created the check. `None`: it named none.
+    /// IP address that the client gave for the device when it created the check. `None`: the client gave none.
     pub announced_ip: Option<IpAddr>,
     /// Network that serves the claimed number. `None`: the check has no claimed number.
     pub claimed_network: Option<&'a NetworkId>,
 }
 
 impl DeviceLocation<'_> {
-    /// Returns the device's network. Fails if it does not serve the claimed number, or if the device's address is not
-    /// the announced one. `is_same` returns whether two networks share a connector, as a brand and its host network do.
+    /// Returns the device's network. Fails if this network does not serve the claimed number, or if the device's
+    /// address is not the announced one. `is_same` returns whether two networks share a connector, as a brand and its
+    /// host network do.
     pub fn resolve_network(
         &self,
         is_same: impl FnOnce(&NetworkId, &NetworkId) -> bool,

@@ -1,6 +1,6 @@
 //! The list of all settings of a project. The API, console, database and audit log access a [`Configuration`] through
-//! this list. To add a setting, add a field, a line in [`SETTINGS`], and texts in the OpenAPI document and the
-//! console's form.
+//! this list. To add a setting, add a field to [`Configuration`], a line to [`SETTINGS`], and texts to the OpenAPI
+//! document and the console's form.
 
 use std::{fmt::Display, str::FromStr};
 
@@ -86,7 +86,7 @@ pub enum SettingKind {
 /// How strictly values are validated.
 #[derive(Clone, Copy, Debug)]
 pub enum SettingRules<'a> {
-    /// Values from a client, which must follow the URL policy.
+    /// Values from a client. URLs must follow the URL policy.
     Given(&'a UrlPolicy),
     /// Values from the database. The URL policy is not applied, because it may have changed since the value was stored.
     Stored,
@@ -286,7 +286,8 @@ impl SettingType for Option<Vec<Method>> {
 impl SettingType for Vec<WebOrigin> {
     const KIND: SettingKind = SettingKind::List;
 
-    /// Rejects an empty list, which is probably a mistake: an empty list in the configuration is the same as no list.
+    /// Rejects an empty list. It would mean the same as no list, so a client that sends one has probably made a
+    /// mistake.
     fn from_value(value: &SettingValue, rules: SettingRules<'_>) -> Result<Self, ElementError> {
         let parse = |text: &str| match rules {
             SettingRules::Given(policy) => WebOrigin::parse(text, policy).map_err(SettingError::RedirectUrl),
@@ -336,7 +337,7 @@ trait SettingScalar: Sized {
     fn render(&self) -> SettingValue;
 }
 
-/// Implements [`SettingScalar`] for text types, which validate themselves when parsed.
+/// Implements [`SettingScalar`] for text types whose `FromStr` implementation is their whole validation.
 macro_rules! text_setting {
     ($($name:ident),+) => {$(
         impl SettingScalar for $name {

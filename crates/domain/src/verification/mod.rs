@@ -2,8 +2,8 @@
 //! automatically.
 //!
 //! A verification is a check whose steps are ordinary checks of other products. [`Progress`] is the state machine of
-//! its steps. At most one step is open. What follows a step depends only on how it ended: a step that ends without a
-//! verdict leads to the next method, or ends the verification.
+//! its steps. At most one step is open. If a step ends without a verdict, the verification tries the next method, or
+//! ends if no method is left.
 
 mod locale;
 mod settings;
@@ -119,7 +119,7 @@ pub static SEARCH_FIELDS: [Field; 9] = [
     Field { name: "updated_at", kind: FieldKind::Instant },
 ];
 
-/// How an end-user ends a verification at the hosted page.
+/// How an end-user ends a verification on the hosted page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserEnd {
     /// The end-user cannot use any method, for example because the phone cannot send an SMS.
@@ -158,8 +158,8 @@ pub enum StepState {
 }
 
 impl StepState {
-    /// Returns the final status of the step's check. `None`: the step is open. Its status is then that of the check,
-    /// which may be accepted or pending.
+    /// Returns the final status of the step's check. `None`: the step is open, and the status of its check may be
+    /// accepted or pending.
     pub fn final_status(self) -> Option<CheckStatus> {
         match self {
             StepState::Open => None,
@@ -236,21 +236,21 @@ impl Progress {
         matches!(self.steps.as_slice(), [.., before, _] if before.state == StepState::Error(ErrorCode::GivenUp))
     }
 
-    /// Whether the last step was given up and no other followed, because no method was left.
+    /// Whether the last step was given up, by itself or because the whole verification ended.
     pub fn ends_with_given_up_step(&self) -> bool {
         self.steps.last().is_some_and(|last| last.state == StepState::Error(ErrorCode::GivenUp))
     }
 
-    /// Returns the check of the last Secure SNA step with a verdict. If a redirect code was redeemed, it was the code
-    /// of this check.
+    /// Returns the check of the last Secure SNA step with a verdict. If a redirect code (with which a device returns
+    /// from the operator) was redeemed, it belonged to this check.
     pub fn redeemed_step(&self) -> Option<CheckId> {
         let is_redeemed =
             |step: &&Step| step.product == Product::SecureSna && matches!(step.state, StepState::Completed { .. });
         self.steps.iter().rev().find(is_redeemed)?.check
     }
 
-    /// Whether a Secure SNA step has ended. A client may still submit the redirect code of that step, which is then too
-    /// late.
+    /// Whether a Secure SNA step has ended. It is then too late to redeem the code with which its device returned from
+    /// the operator.
     pub fn has_ended_silent_step(&self) -> bool {
         self.steps.iter().any(|step| step.product == Product::SecureSna && step.state != StepState::Open)
     }
@@ -270,8 +270,8 @@ impl Progress {
         Ok(self)
     }
 
-    /// Ends the open step, and returns what follows. After its TTL, a verification starts no further step: it expires,
-    /// unless the step has a verdict.
+    /// Ends the open step, and returns what follows. After the verification's TTL, no further method is tried: the
+    /// verification expires, unless the step has decided it.
     pub fn end_step(mut self, end: StepEnd, is_past_ttl: bool) -> Result<(Self, Move), AlreadyConcluded> {
         let Some(step) = self.steps.last_mut().filter(|step| step.state == StepState::Open) else {
             return Err(AlreadyConcluded);
@@ -327,8 +327,8 @@ impl Progress {
         }
     }
 
-    /// Whether a second Reverse SMS step follows a mismatch. A phone with two SIMs may have sent the first SMS from the
-    /// wrong one.
+    /// Whether a mismatch of Reverse SMS leads to a second Reverse SMS step. A phone with two SIMs may have sent the
+    /// first SMS from the wrong one.
     fn may_text_again(&self) -> bool {
         self.steps.iter().filter(|step| step.product == Product::ReverseSms).count() == 1
     }

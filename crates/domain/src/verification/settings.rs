@@ -10,7 +10,7 @@ use crate::{
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerificationSettings {
-    /// Methods to try, in this order. `None`: all methods, silent ones first.
+    /// Methods to try, in this order. `None`: all methods, beginning with the one that needs no action by the end-user.
     pub methods: Option<Vec<Method>>,
     /// Whether a mismatch of Secure SNA leads to the next method, as an error does, instead of being the verdict.
     pub fall_back_on_mismatch: bool,

@@ -96,7 +96,8 @@ fn ends_of_steps_lead_on_or_end_the_verification() {
         (both(), &[(NOT_MOBILE, false), (Verdict(false), false), (Expired, false)], 3, Some(exhausted)),
         (both(), &[(NOT_MOBILE, false), (Verdict(false), false), (Expired, true)], 3, Some(CheckOutcome::Expired)),
         (both(), &[(NOT_MOBILE, false), (Verdict(false), true)], 2, Some(end(false, ReverseSms, None))),
-        // A sender that does not identify a subscriber is not a mismatch.
+        // An SMS whose sender does not identify a subscriber is an error, not a mismatch, so no second SMS step
+        // follows.
         (both(), &[(NOT_MOBILE, false), (Error(ErrorCode::InternalError), false)], 2, Some(exhausted)),
         (both(), &[(NOT_MOBILE, false), (Expired, false)], 2, Some(exhausted)),
         (both(), &[(NOT_MOBILE, true)], 1, Some(CheckOutcome::Expired)),

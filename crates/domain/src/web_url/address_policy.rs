@@ -21,8 +21,8 @@ pub struct AddressPolicy {
     /// Host names (in punycode) and addresses of this service. They are forbidden, because a callback to this service
     /// would be a loop.
     pub own_hosts: Vec<Host>,
-    /// Loopback listeners of this service. They are forbidden even within an allowed range, unless their exact address
-    /// is allowed.
+    /// Loopback addresses and ports on which this service listens. They are forbidden even within an allowed range,
+    /// unless their exact address is allowed.
     pub own_listeners: Vec<SocketAddr>,
 }
 

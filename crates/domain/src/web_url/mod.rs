@@ -137,9 +137,9 @@ impl CallbackUrl {
         WebUrl::parse(text).map(Self)
     }
 
-    /// Parses the URL of a listener, which must be on the listener's own machine. Callbacks are signed for this URL but
-    /// never sent there by this server. Other hosts are refused, so that nobody obtains a signed request for a host
-    /// that belongs to somebody else.
+    /// Parses the loopback URL to which a client of the callback stream forwards callbacks on its own machine. This
+    /// server signs callbacks for the URL, but never connects to it. Other hosts are refused, so that nobody obtains a
+    /// signed request for somebody else's host.
     pub fn parse_loopback(text: &str) -> Result<Self, UrlError> {
         let url = WebUrl::parse(text)?;
         let is_loopback = match url.host() {

@@ -89,8 +89,7 @@ impl Accounts {
         administrator: &Administrator,
         email: &Email,
     ) -> Result<(), AccountError> {
-        // The id is unknown here. The store replaces it in the audit event with the id of the account that has this
-        // address.
+        // The id of the account is unknown here. The store puts it into the audit event in place of this nil id.
         let unknown = AccountId(uuid::Uuid::nil());
         let audit = administrator.new_audit_event(&self.context, Action::AccountReset, unknown);
         match self.store.reset_altered_account(email, &audit).await? {

@@ -1,8 +1,9 @@
-//! Sign-in by OpenID Connect: finds or creates the account of an identity, and grants access rights by a claim.
+//! Sign-in by OpenID Connect: finds or creates the account of an identity, and grants the access rights that the
+//! configuration assigns to the values of a claim (`groups` by default).
 //!
 //! At its first sign-in, an identity is linked to the account with its email address, which the provider must have
 //! verified. From then on, issuer and subject identify the account, even if the address changes. Each sign-in replaces
-//! the rights that the claim grants. Rights by invitation or by other users stay.
+//! the rights that the claim granted at earlier sign-ins. Rights from invitations or other users stay.
 
 use std::collections::BTreeMap;
 
@@ -94,8 +95,8 @@ pub enum IdentityError {
 }
 
 impl Accounts {
-    /// Signs in to the account of an identity. If there is none, creates an account, provided that the policy or an
-    /// invitation to the identity's address permits it.
+    /// Signs in to the account of an identity. If the identity has no account, creates one, provided that the policy or
+    /// an invitation to the identity's email address permits it.
     pub async fn sign_in_with_identity(
         &self,
         identity: &ExternalIdentity,
@@ -229,7 +230,7 @@ impl Accounts {
     }
 }
 
-/// Replaces the rights that came from the claim with `claimed`. Keeps those that users have granted.
+/// Replaces the rights that came from the claim with `claimed`. Keeps the rights that users have granted.
 fn access_with_claims(before: AccountAccess, claimed: &ClaimedAccess) -> AccountAccess {
     let is_manual_admin = before.account.is_admin && !before.admin_by_claim;
     let mut grants: BTreeMap<WorkspaceId, MembershipGrants> = before

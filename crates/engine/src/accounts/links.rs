@@ -1,7 +1,7 @@
 //! Single-use links to set a password, or to sign in without one. Invitation links have tokens of the same format.
 //!
 //! The token in a link consists of an id and a MAC of this id, made with the link key. So a forged token is rejected
-//! without a query, and the token can be computed again from the id.
+//! without a query, and the token can be computed again from the id, to show the link once more.
 
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::{SignedDuration, Timestamp};

@@ -2,8 +2,8 @@
 //!
 //! Email addresses are not verified: anybody who has an invitation link for an address can create the account with this
 //! address. Therefore an invitation grants nothing by itself. It becomes a membership when a user signs in to the
-//! account with the invited address and accepts it by the link. If there is no such account, the link can create it.
-//! Neither an invitation nor its link reveals whether the account exists.
+//! account with the invited address and accepts the invitation with the link. If there is no such account, the link can
+//! create it. Neither an invitation nor its link reveals whether the account exists.
 
 use jiff::SignedDuration;
 use ringtrue_domain::{
@@ -72,7 +72,8 @@ pub struct PendingInvitation {
 }
 
 impl Accounts {
-    /// Invites an email address to a workspace on behalf of the operator at the command line.
+    /// Like [`invite_member`](Self::invite_member), for invitations from the command line of the server. Fails if the
+    /// workspace does not exist.
     pub async fn invite_member_as_operator(
         &self,
         workspace: WorkspaceId,

@@ -3,8 +3,8 @@
 //! A session is a random token in a cookie. The store has only the keyed hash of the token. CSRF tokens are derived
 //! from the cookie and are not stored.
 //!
-//! Failed password attempts are counted per pair of account and client address, and per client address. Too many of
-//! either kind delay the next attempt. The store counts the attempts of all nodes.
+//! Failed password attempts are counted per pair of account and client address, and per client address. Too many
+//! failures in either count delay the next attempt. The store counts the attempts of all nodes.
 
 mod administration;
 mod failed_sign_ins;
@@ -273,8 +273,8 @@ impl Accounts {
     }
 
     /// Counts a password attempt as failed before the password is verified, so that parallel attempts count too. If the
-    /// password is correct, the store takes the attempt off the count again. Fails if the account or the address is
-    /// throttled. Throttled attempts are not counted.
+    /// password is correct, the store subtracts the attempt again. Fails if the account or the address is throttled.
+    /// Throttled attempts are not counted.
     async fn count_login_attempt(&self, email: &str, address: IpAddr) -> Result<LoginAttempt, SignInError> {
         self.count_attempt(self.new_login_attempt(email, address)?).await
     }
@@ -293,7 +293,7 @@ impl Accounts {
     }
 
     /// Builds the throttle keys of a password attempt. They do not depend on whether the account exists, so throttling
-    /// does not reveal it.
+    /// does not reveal which accounts exist.
     fn new_login_attempt(&self, email: &str, address: IpAddr) -> Result<LoginAttempt, StoreError> {
         let email = email.trim().to_lowercase();
         let address = ip_bucket(address).to_string();

@@ -6,8 +6,8 @@ use zeroize::Zeroizing;
 
 use crate::ports::{accounts::PasswordHash, entropy::Entropy};
 
-/// Verified instead of a stored hash if the account is unknown, so that the response time does not reveal that. No
-/// password matches it.
+/// Verified instead of a stored hash if the account is unknown or has no password, so that the response time does not
+/// reveal this. No password matches the dummy hash.
 const DUMMY_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
@@ -31,7 +31,8 @@ impl Password {
     pub const MIN_CHARS: usize = 12;
     pub const MAX_BYTES: usize = 256;
 
-    /// Parses a password that is compared with a stored one. Only the length is limited, to bound the cost of hashing.
+    /// Parses a password that is compared with a stored one. Only checks the maximum length, to bound the cost of
+    /// hashing.
     pub fn parse_existing(text: &str) -> Result<Self, InvalidPassword> {
         if text.len() > Self::MAX_BYTES {
             return Err(InvalidPassword::TooLong);

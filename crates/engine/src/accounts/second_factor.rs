@@ -78,7 +78,7 @@ pub struct SecondFactorSetup {
 pub struct EnableSecondFactor<'i> {
     /// The encrypted seed from [`SecondFactorSetup::seed`].
     pub seed: &'i str,
-    /// A code from the new second factor, which proves that the app has its secret.
+    /// A code from the new second factor. It proves that the authenticator app has the new secret.
     pub code: &'i str,
     /// The account's current password.
     pub password: &'i str,
@@ -322,8 +322,8 @@ impl Accounts {
         Ok(proof.map(|proof| SecondFactorUse { account, seed: sealed, proof }))
     }
 
-    /// Encrypts a batch of seeds, which older seal keys have encrypted, with the active seal key. Returns the number of
-    /// seeds that were replaced.
+    /// Finds a batch of seeds that are encrypted with older seal keys, and encrypts them with the active one. Returns
+    /// the number of replaced seeds.
     pub(crate) async fn reseal_second_factors(&self) -> Result<usize, StoreError> {
         let Some(active) = self.context.active_seal_key() else { return Ok(0) };
         let mut resealed = 0;

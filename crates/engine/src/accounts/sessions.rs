@@ -82,7 +82,7 @@ pub enum RequestCause {
 /// How the user of a session signed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SignInMethod {
-    /// By password, or by a link that the operator or an administrator created.
+    /// By password, or by a link that was created by an administrator or at the command line of the server.
     Password,
     /// By OpenID Connect. The provider decides whether a second factor is needed.
     Identity,
@@ -222,9 +222,9 @@ impl Accounts {
         (self.context.now().as_millisecond() < i64::from_be_bytes(*expires_at)).then(|| plain.to_vec())
     }
 
-    /// Seals a flash message, which a form leaves for the page after it, such as the secret of a new credential. The
-    /// browser carries it in a cookie, so that any node can show it and nothing is stored. Only this session can unseal
-    /// it.
+    /// Seals a flash message: a message that the page after a form shows once, such as the secret of a new credential.
+    /// The browser keeps the sealed message in a cookie, so that any node can show it and no node stores it. It can be
+    /// unsealed only in the same session.
     pub fn seal_flash(&self, session: &SessionToken, message: &str) -> Result<String, StoreError> {
         self.seal_for_browser(&flash_purpose(session), message.as_bytes(), FLASH_MAX_AGE)
     }

@@ -19,7 +19,7 @@ pub(super) fn find_step(secret: &[u8], code: &str, now: Timestamp) -> Option<i64
     (current - SKEW_STEPS..=current + SKEW_STEPS).find(is_match)
 }
 
-/// Computes the code of a time step: its truncated HMAC (RFC 4226, section 5.3).
+/// Computes the code of a time step: the truncated HMAC of its number (RFC 4226, section 5.3).
 fn code_of_step(secret: &[u8], step: i64) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, secret);
     let tag = hmac::sign(&key, &step.to_be_bytes());

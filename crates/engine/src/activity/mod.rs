@@ -2,7 +2,7 @@
 //!
 //! All events of a check count in the minute in which the check was created, so that the counts of any period form a
 //! funnel: created, seen (the end-user has acted), completed. Callback attempts count in the minute in which they end,
-//! and without a network.
+//! and belong to no network.
 //!
 //! [`ActivityRecorder`] counts in memory. [`Activity::flush`] adds the counts to the store every few seconds and at
 //! shutdown. A crash loses the counts since the last flush.
@@ -81,7 +81,8 @@ impl OverviewSpan {
             OverviewSpan::Month => OverviewPeriods::until(now, day, 30),
             OverviewSpan::Custom { from, to } => {
                 let from = from.max(start_of_hour(subtract_clamped(now, HOUR_RETENTION))).min(now);
-                // `to` is exclusive, so a limit of exactly now could leave out the current period.
+                // `to` is exclusive. If it were limited to exactly `now`, a period that has just started could be left
+                // out.
                 let to = to.min(now.saturating_add(SignedDuration::from_secs(1)).unwrap_or(now));
                 let asked = to.duration_since(from);
                 // Counts per minute exist only from this time on. Earlier ones are rolled up into hours.

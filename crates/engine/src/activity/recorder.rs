@@ -79,7 +79,7 @@ pub struct ActivityRecorder {
     pub(super) flushing: tokio::sync::Mutex<()>,
 }
 
-/// Identifies the counter of a check. Taken before the check is moved, to count an event afterwards.
+/// Identifies the counter of a check. It allows an event to be counted after the check was passed on by value.
 #[derive(Clone, Copy, Debug)]
 pub struct ActivityKey(CounterKey);
 
@@ -109,7 +109,8 @@ impl ActivityRecorder {
         self.update(key.0, |counts| counts.seen += 1);
     }
 
-    /// Counts checks as seen that became pending, because their number sent an SMS without a valid code.
+    /// Counts checks as seen that have just become pending: an SMS without a valid code has arrived from their phone
+    /// number.
     pub fn record_pending(&self, marked: &[MarkedPending]) {
         for check in marked {
             let key = CounterKey::new(check.project, check.product, check.network.as_ref(), check.created_at);
@@ -179,7 +180,7 @@ impl ActivityRecorder {
         taken
     }
 
-    /// Adds counts from [`drain`](Self::drain) that could not be stored to the counters again.
+    /// Adds counts back to the counters after [`drain`](Self::drain) has removed them and the store has failed.
     pub(super) fn add_back(&self, counts: &[(CounterKey, ActivityCounts)]) {
         for (key, unstored) in counts {
             self.update(*key, |counts| *counts += unstored);

@@ -29,7 +29,7 @@ use crate::{
 pub const MAX_LISTED_CALLBACKS: u32 = 1_000;
 /// Maximum number of callbacks that one request resends.
 pub const MAX_BULK_RESENDS: usize = 200;
-/// A workspace may resend one more callback in bulk after each interval of this length, up to [`MAX_BULK_RESENDS`].
+/// Time in which the number of callbacks that a workspace may resend in bulk grows by one, up to [`MAX_BULK_RESENDS`].
 const MILLIS_PER_BULK_RESEND: i64 = 50;
 /// Number of callbacks that a bulk resend queues at the same time. Few, so that database connections are left for other
 /// requests.
@@ -70,7 +70,8 @@ pub struct CallbackSummary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BulkResend {
     pub queued: usize,
-    /// Callbacks that were not resent, because they were resent or erased meanwhile, or resent too often.
+    /// Callbacks that were not resent, because another request resent them meanwhile, they were erased, or they were
+    /// resent too often.
     pub refused: usize,
     /// Matching callbacks that were left out, because the workspace may not resend more at present. A later request can
     /// resend them.
@@ -89,8 +90,8 @@ pub struct ResendBatch {
 }
 
 /// Limits bulk resends (token bucket): a workspace may resend [`MAX_BULK_RESENDS`] at once, and twenty per second after
-/// that. Resends by the API count towards the rate limit for creating checks. Bulk resends have this limit of their own
-/// instead, so that resends after an outage of a receiver do not use up the rate limit for new checks.
+/// that. Resends through the API count towards the rate limit for creating checks. Bulk resends have this limit of
+/// their own instead, so that resends after an outage of a receiver do not use up the rate limit for new checks.
 #[derive(Debug, Default)]
 pub(crate) struct BulkResendBudget {
     /// For each workspace, the time from which it may resend [`MAX_BULK_RESENDS`] at once again.

@@ -122,7 +122,7 @@ impl Callbacks {
     }
 
     /// Fails unless the check belongs to the project. Called before the idempotency key of a resend request is claimed,
-    /// so that a request for another project's check claims none.
+    /// so that a request for another project's check does not claim a key.
     pub async fn authorize_resend(
         &self,
         project: &Project,

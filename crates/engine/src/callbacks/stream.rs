@@ -1,12 +1,12 @@
 //! Streams a project's callbacks to listeners: development machines that the server cannot reach with a request.
 //!
-//! A listener gets the callback of every check that concludes, even if the check has no callback URL. The courier
-//! delivers callbacks to their URLs as always: a listener replaces no receiver.
+//! A listener gets the callback of every check that concludes, even if the check has no callback URL. The courier still
+//! delivers callbacks to their URLs.
 //!
-//! Nothing is stored for a listener. A stream reads the newest checks of each product about once a second, which also
-//! finds those of other nodes, and remembers which of them were open. A listener that reconnects names the last
-//! callback that it got, and gets the later ones. It may get some twice, because checks do not appear in the order in
-//! which they conclude.
+//! Nothing is stored for a listener. A stream reads the newest checks of each product about once a second, including
+//! the checks of other nodes, and remembers which checks were open. A listener that reconnects names the last callback
+//! that it got, and gets the later callbacks. It may get some callbacks twice, because checks do not appear in the
+//! database in the order in which they conclude.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -37,14 +37,15 @@ use crate::{
 pub const MAX_LISTENERS: usize = 8;
 /// Maximum number of streams on this node. Each keeps a connection open, and reads from the store once a second.
 const MAX_LISTENERS_OF_NODE: usize = 64;
-/// How far back a listener can resume.
+/// A listener that reconnects gets no callbacks of checks that concluded longer ago than this.
 pub const MAX_RESUME: SignedDuration = SignedDuration::from_hours(24);
-/// How far before the listener's last callback a resumed stream starts. A check may appear late with an earlier time of
-/// conclusion: an expired check concludes at its deadline, and other nodes have other clocks.
+/// How far before the listener's last callback a resumed stream starts. A check may appear in the database after checks
+/// with a later time of conclusion: that of an expired check is its deadline, and the clocks of nodes differ.
 const RESUME_OVERLAP: SignedDuration = SignedDuration::from_mins(5);
-/// Creation times of different nodes may differ by this much. Within it, a check may appear after newer ones.
+/// Each poll reads the checks that were created within this time before the last poll again. The clocks of nodes
+/// differ, so a check may appear in the database after checks with a later creation time.
 const CREATION_OVERLAP: SignedDuration = SignedDuration::from_secs(10);
-/// Longest time for which a check stays open: that of verifications, an hour, and some time for other clocks.
+/// Maximum time for which a check stays open: one hour for verifications, plus a margin for clock differences.
 const MAX_OPEN: SignedDuration = SignedDuration::from_mins(65);
 /// Number of checks that one query reads.
 const PAGE_SIZE: u32 = 100;
@@ -59,7 +60,7 @@ const DEFAULT_URL: &str = "http://localhost/callbacks";
 #[error("too many listeners; a project may have {MAX_LISTENERS} on each server")]
 pub struct TooManyListeners;
 
-/// The streams that are open on this node.
+/// Number of open streams of each project on this node.
 #[derive(Debug, Default)]
 pub(crate) struct OpenStreams(Mutex<HashMap<ProjectId, usize>>);
 
@@ -109,7 +110,7 @@ pub struct CallbackStream {
 struct StreamPosition {
     /// Callbacks of checks that concluded before this time are not sent.
     from: Timestamp,
-    /// Time before which all created checks are known, by product.
+    /// For each product, the time before which all created checks are known.
     known_until: BTreeMap<Product, Timestamp>,
     /// Known checks that were open when they were last read.
     open: BTreeMap<CheckId, Product>,
@@ -117,7 +118,7 @@ struct StreamPosition {
     recently_concluded: BTreeMap<CheckId, Timestamp>,
 }
 
-/// What a poll found.
+/// Result of [`Callbacks::poll_stream`].
 #[derive(Debug, Default)]
 pub struct StreamedCallbacks {
     /// Earliest conclusion first.
@@ -126,7 +127,7 @@ pub struct StreamedCallbacks {
     pub is_incomplete: bool,
 }
 
-/// A callback, as it would be sent to its URL.
+/// The callback of a concluded check, signed for the listener.
 #[derive(Debug)]
 pub struct StreamedCallback {
     pub check: CheckId,
@@ -149,14 +150,14 @@ impl StreamPosition {
     fn read_from(&self, product: Product) -> Timestamp {
         match self.known_until.get(&product) {
             Some(known) => earlier(*known, CREATION_OVERLAP),
-            // The first poll: checks that were created long before may be open.
+            // The first poll also reads checks that were created before `from` and may still be open.
             None => earlier(self.from, MAX_OPEN),
         }
     }
 
     /// Takes note of a check that was read. Returns whether its callback has to be sent.
     fn observe(&mut self, check: &AnyCheck) -> bool {
-        // Lists also contain older checks, which earlier polls have handled.
+        // A page of checks may also contain older ones, which earlier polls have handled.
         if check.created_at < self.read_from(check.product) && !self.open.contains_key(&check.id) {
             return false;
         }
@@ -166,12 +167,12 @@ impl StreamPosition {
         };
         self.open.remove(&check.id);
         let is_new = self.recently_concluded.insert(check.id, check.created_at).is_none();
-        // The verification has a callback, its steps have none.
+        // A check that is a step of a verification has no callback of its own: only the verification has one.
         is_new && at >= self.from && check.verification.is_none()
     }
 
-    /// Ends a poll that has read all checks which were created before `newest`. Returns whether open checks were
-    /// forgotten, because there are too many.
+    /// Ends a poll that has read the checks of `product` that were created before `newest`. Returns whether the stream
+    /// forgot open checks, because there are too many to remember.
     fn finish_poll(&mut self, product: Product, newest: Timestamp) -> bool {
         let known = self.known_until.entry(product).or_insert(newest);
         *known = newest.max(*known);
@@ -205,7 +206,7 @@ impl Callbacks {
     }
 
     /// Reads the callbacks of checks that have concluded since the last poll. After an error, the stream must not be
-    /// used again: the listener has to resume.
+    /// used again: the listener has to reconnect and open a new one.
     pub async fn poll_stream(&self, stream: &mut CallbackStream) -> Result<StreamedCallbacks, StoreError> {
         let (project, url) = (&stream.project, stream.url.as_ref());
         let mut concluded = vec![];
@@ -235,7 +236,7 @@ impl Callbacks {
                 match self.checks.read_any_check(project.id, product, id).await {
                     Ok(check) if stream.position.observe(&check) => concluded.push(check),
                     Ok(_) => {}
-                    // Deleted by the retention.
+                    // The check was deleted after its retention time.
                     Err(ReadError::NotFound | ReadError::OtherProject) => drop(stream.position.open.remove(&id)),
                     Err(ReadError::Store(error)) => return Err(error),
                 }
@@ -268,7 +269,7 @@ impl Callbacks {
         let body = stored.and_then(|stored| sealing::unseal_body(&keys, id, &stored.body?));
         let body = match body {
             Some(body) => Some(body),
-            // Without a callback URL, no callback was stored.
+            // No callback is stored for a check without a callback URL, so the body is rendered here.
             None => self.render_callback(check).await?,
         };
         let default_url = || CallbackUrl::from_stored(DEFAULT_URL).ok();

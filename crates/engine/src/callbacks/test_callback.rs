@@ -1,7 +1,7 @@
 //! Test callbacks: signed and sent like any other callback, but neither stored nor retried.
 //!
-//! The body describes an expired check with a random id. So no receiver can mistake it for a verified number, even if
-//! it does not read the check from the API.
+//! The body describes an expired check with a random id. So even a receiver that does not read the check from the API
+//! cannot mistake the callback for a verified number.
 
 use std::{collections::HashSet, sync::Arc};
 

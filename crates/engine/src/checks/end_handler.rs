@@ -1,4 +1,4 @@
-//! Interface through which verifications end the checks that are their steps.
+//! Trait with which verifications conclude and expire the checks that are their steps.
 
 use std::sync::Arc;
 

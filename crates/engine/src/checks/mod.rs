@@ -1,8 +1,9 @@
 //! Operations common to checks of all products: storing, concluding, expiring, reading and listing.
 //!
 //! Every conclusion goes through [`Checks::conclude`]. It stores the conclusion and the callback in one transaction. If
-//! the check is part of a verification, a [`CheckEndHandler`] does so instead. Before an overdue check is read, its
-//! expiry is recorded, so that no client sees it as open. The sweeper expires the checks that no client reads.
+//! the check is part of a verification, a [`CheckEndHandler`] does so instead. An overdue check (past its deadline, but
+//! still stored as open) is expired before it is read, so that no client sees it as open. The sweeper, a background
+//! task, expires overdue checks that no client reads.
 
 mod end_handler;
 mod errors;
@@ -83,13 +84,13 @@ impl Checks {
         Checks { context, store, operators, idempotency, outbox, activity, pending_codes, search_limiter, end_handlers }
     }
 
-    /// Registers a handler, which ends the checks of one kind instead of this service.
+    /// Registers a handler that concludes and expires the checks of one kind in place of this service.
     pub(crate) fn with_end_handler(mut self, handler: Arc<dyn CheckEndHandler>) -> Self {
         self.end_handlers.push(handler);
         self
     }
 
-    /// Returns the handler that ends the check. `None`: this service ends it.
+    /// Returns the handler that concludes or expires this check. `None`: this service does so itself.
     fn end_handler(&self, check: &AnyCheck) -> Option<&dyn CheckEndHandler> {
         self.end_handlers.iter().find(|handler| handler.handles(check)).map(|handler| &**handler)
     }
@@ -190,8 +191,8 @@ impl Checks {
         join_all(overdue.into_iter().map(|check| self.expire(check))).await.into_iter().collect()
     }
 
-    /// Sweeps periodically until `shutdown`. Completes a running sweep. If the sweep were cancelled between storing a
-    /// conclusion and passing its callback to the courier, the callback would wait until its lease expires.
+    /// Sweeps periodically until `shutdown`. A shutdown does not cancel a running sweep: if it did so between storing a
+    /// conclusion and passing the callback to the courier, the callback would wait until its lease expires.
     pub async fn run_sweeper(&self, shutdown: CancellationToken) {
         while shutdown.run_until_cancelled(tokio::time::sleep(SWEEP_INTERVAL)).await.is_some() {
             if let Err(error) = self.sweep().await {

@@ -8,10 +8,12 @@ use crate::ports::hashes::CodeHash;
 /// Capacity of the cache, in checks. About 10 MiB.
 const MAX_CACHED_CHECKS: usize = 20_000;
 
-/// Caches the open checks that this node created, by the hash of their code. It saves the query for most inbound SMS.
+/// Caches the open checks that this node created, by the hash of their code. For most inbound SMS, this saves the query
+/// for the check.
 ///
-/// An entry may be stale, because other nodes conclude checks too. The caller only uses it to try to conclude the
-/// check. If the check is already concluded, the store rejects that, and the caller queries the store.
+/// An entry may be stale, because other nodes conclude checks too. The caller uses an entry only to try to conclude its
+/// check. If the check is already concluded, the store rejects the attempt, and the caller then looks the code up in
+/// the store.
 pub(crate) struct PendingCodeCache(Cache<CodeHash, ReverseSmsCheck>);
 
 impl Default for PendingCodeCache {

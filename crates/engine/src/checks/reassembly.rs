@@ -1,8 +1,8 @@
 //! Reassembles concatenated SMS. Their parts may arrive at different nodes, in any order, repeatedly, or not at all.
 //!
 //! A part is stored before it is acknowledged to the operator, so a crash loses nothing. The parts of an SMS that
-//! arrive at different nodes are joined in the database (docs/decisions/0008), which contains keyed hashes of addresses
-//! and contents, and the encrypted contents.
+//! arrive at different nodes are joined in the database (docs/decisions/0008). The database contains only keyed hashes
+//! of addresses and contents, and the encrypted contents.
 //!
 //! Anyone can send single parts without the rest. Therefore the number of incomplete SMS is limited per sender and per
 //! connector, and incomplete SMS expire. A part beyond a limit is rejected, and the operator sends it again later.

@@ -68,7 +68,7 @@ impl Courier {
             return self.settle_unreadable(&callback).await;
         };
         let Some(signer) = keys.callback_signer(callback.mode, started_at) else {
-            // Not settled: the callback is sent again after its lease expires.
+            // Stores no result, so that the callback is leased and tried again after its current lease expires.
             tracing::error!("no active callback signing key");
             return;
         };
@@ -101,8 +101,7 @@ impl Courier {
         self.settle(&callback, is_delivered, log).await;
     }
 
-    /// Signs a callback that the courier does not send. `None`: there is no signing key, or the runtime is shutting
-    /// down.
+    /// Signs a callback without sending it. `None`: there is no signing key, or the runtime is shutting down.
     pub(crate) async fn sign_once(
         &self,
         mode: Mode,

@@ -21,7 +21,7 @@ pub struct CourierMetrics {
     /// Callbacks that were leased but not sent, because a queue was full or too little lease time was left. Their
     /// leases expire, and a later poll leases them again.
     pub deferred: u64,
-    /// Attempts whose result could not be stored. They are repeated after their lease expires.
+    /// Attempts whose result could not be stored. They are repeated after the leases of their callbacks expire.
     pub unrecorded: u64,
     /// Number of attempts by duration. Each attempt counts in one bucket only (not cumulative).
     pub latency_buckets: [u64; LATENCY_BOUNDS_MILLIS.len() + 1],

@@ -1,16 +1,17 @@
 //! Delivers callbacks: the HTTP requests that notify a customer's server that a check has concluded.
 //!
 //! The body is rendered once ([`payload`]), when the check is concluded, and stored in the same transaction. The
-//! [`Courier`] signs it ([`ringtrue_callback_signature`]) and posts it until the receiver responds with 200. It gives
-//! up after seven failed attempts, or later if the project configures a longer retry period ([`RetryFor`]). URL, body,
-//! and the request and response of each attempt are stored encrypted ([`sealing`]).
+//! [`Courier`] signs it ([`ringtrue_callback_signature`]) and posts it until the receiver responds with 200. The
+//! courier gives up after seven failed attempts, or later if the project configures a longer retry period
+//! ([`RetryFor`]). URL, body, and the request and response of each attempt are stored encrypted ([`sealing`]).
 //!
 //! The transaction that concludes a check also writes its callback row, already leased to the node that concludes the
-//! check. This node passes the callback to [`Courier::deliver`], so the first attempt needs no database read.
-//! [`Courier::send_due`] leases callbacks that are due for a retry, and those whose node died.
+//! check: for 30 seconds, no other node sends the callback. The concluding node passes the callback to
+//! [`Courier::deliver`], so the first attempt needs no database read. [`Courier::send_due`] leases callbacks that are
+//! due for a retry, and those whose node died.
 //!
-//! Callbacks are leased, not locked: a request may take ten seconds, too long for a transaction. A queued callback with
-//! too little lease time left is dropped from memory and leased again later, by any node.
+//! Callbacks are leased, not locked: a request may take ten seconds, too long to keep a transaction open. A queued
+//! callback with too little lease time left is dropped from memory and leased again later, by any node.
 //!
 //! Delivery is at least once: after a crash between sending a request and storing its result, the attempt is repeated.
 //! Receivers deduplicate by `check_id`. Callbacks of different checks are sent in any order. Retries have no jitter,
@@ -77,22 +78,22 @@ pub const LEASE_DURATION: SignedDuration = SignedDuration::from_secs(30);
 const MIN_LEASE_LEFT: SignedDuration = SignedDuration::from_secs(15);
 /// Maximum duration of a request. A safety net: the transport's own timeouts are shorter.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(11);
-/// Duration after which a running attempt moves its destination to the class of slow and failing destinations, which
-/// may run fewer attempts.
+/// If an attempt runs for longer than this, its destination is treated as slow, even before the attempt ends. Fewer
+/// attempts to slow destinations run at the same time.
 const SLOW_ATTEMPT_THRESHOLD: Duration = Duration::from_secs(1);
-/// Maximum time between two polls for due callbacks. Applies even if no callback is known to be due, because other
-/// nodes may die and leave theirs.
+/// Maximum time between two polls for due callbacks. Applies even if no callback is known to be due, because another
+/// node may die, and this node then has to send its callbacks.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Minimum time between two polls, so that a node does not poll in a tight loop while its queues are full.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Poll interval while some projects are skipped because their queues are full.
+/// Minimum time until the next poll if a poll skipped projects, because their queues are full.
 const BACKLOG_POLL_INTERVAL: SignedDuration = SignedDuration::from_millis(250);
-/// How long polls skip a project after most of its leased callbacks found no room in the queues. This happens when the
-/// queues of its destinations are full, although the project itself may queue more.
+/// How long polls skip a project after most of its leased callbacks found no room in the queues. This happens if the
+/// queues of single destinations are full, although the project as a whole may queue more.
 const REFUSED_PROJECT_PAUSE: SignedDuration = SignedDuration::from_secs(5);
 /// Maximum number of callbacks that one query leases.
 const MAX_PAGE_ROWS: usize = 512;
-/// Maximum number of projects that one query excludes.
+/// Maximum number of projects that one query for due callbacks excludes, because their queues are full.
 const MAX_SKIPPED_PROJECTS: usize = 256;
 /// Signing permits beyond one per core. They keep all cores busy while a permit passes from one task to the next.
 const SPARE_SIGNING_PERMITS: usize = 2;
@@ -155,7 +156,7 @@ pub struct Courier(Arc<Inner>);
 struct Inner {
     dependencies: CourierDependencies,
     scheduler: Mutex<Scheduler<Job>>,
-    /// Projects whose due callbacks polls do not lease, and until when (see [`REFUSED_PROJECT_PAUSE`]). At most
+    /// For each project that polls skip, the time until which they skip it (see [`REFUSED_PROJECT_PAUSE`]). At most
     /// [`MAX_SKIPPED_PROJECTS`].
     paused_projects: Mutex<HashMap<ProjectId, Timestamp>>,
     signing_pool: SigningPool,
@@ -220,15 +221,15 @@ impl Courier {
         }))
     }
 
-    /// Returns the due time for a new callback row. If the project has room in this node's queues, it is the end of the
-    /// lease under which this node sends the callback. Otherwise it is `now`, so that the next poll of any node leases
-    /// it.
+    /// Returns the due time for a new callback row. If this node's queues have room for the project, the due time is
+    /// the end of the lease under which this node sends the callback. Otherwise it is `now`, so that the next poll of
+    /// any node leases the callback.
     pub fn initial_due_at(&self, project: ProjectId, now: Timestamp) -> Timestamp {
         let has_room = !self.is_closing() && self.scheduler().has_room(self.tenant(project));
         if has_room { lease_end(now) } else { now }
     }
 
-    /// Queues the callback of a committed row. `lease_until` is the row's due time, from
+    /// Queues a callback whose row is committed. `lease_until` is the row's due time, from
     /// [`initial_due_at`](Courier::initial_due_at). Never blocks. If the queues are full, a poll sends the callback
     /// after its lease has expired.
     pub fn deliver(&self, callback: LeasedCallback, lease_until: Timestamp) {
@@ -280,8 +281,8 @@ impl Courier {
             }
             self.pause_refused(&by_project, now);
             self.start_attempts();
-            // If most of the leased callbacks found no room, their destinations are behind. Leasing more would waste
-            // writes.
+            // If most of the leased callbacks found no room, the queues of their destinations are full. Each further
+            // lease would cost a database write without an attempt.
             if count < room || enqueued == 0 || enqueued < count / 2 {
                 break;
             }
@@ -299,7 +300,8 @@ impl Courier {
         self.0.tasks.wait().await;
     }
 
-    /// Sends due callbacks until `shutdown`, then completes running attempts and releases the other leases.
+    /// Sends due callbacks until `shutdown`, then waits for running attempts, and releases the leases of queued
+    /// callbacks.
     pub async fn run(&self, shutdown: CancellationToken) {
         let mut was_ok = true;
         while !shutdown.is_cancelled() {
@@ -352,7 +354,7 @@ impl Courier {
     }
 
     /// Releases the leases of queued callbacks, so that other nodes can send them at once. Checks that are concluded
-    /// after [`run`](Courier::run) has ended may queue more: call this again after the last of them.
+    /// after [`run`](Courier::run) has ended may queue more callbacks, so call this again after the last such check.
     pub async fn release_leases(&self) {
         let waiting = self.scheduler().drain();
         let waiting: Vec<_> = waiting.into_iter().map(|job| (job.callback.check, job.lease_until)).collect();
@@ -365,8 +367,8 @@ impl Courier {
         }
     }
 
-    /// Queues a callback. `None`: the queues have no room for it. A callback whose URL cannot be unsealed is settled as
-    /// a failed attempt instead.
+    /// Queues a callback. `None`: the queues have no room for it. If its URL cannot be decrypted, records a failed
+    /// attempt instead and returns `Some`.
     fn enqueue(&self, callback: LeasedCallback, lease_until: Timestamp) -> Option<()> {
         let keys = self.0.dependencies.keys.key_ring();
         let Some(url) = sealing::unseal_url(&keys, callback.check, &callback.url) else {
@@ -424,8 +426,8 @@ impl Courier {
         }
     }
 
-    /// Returns the workspace and project whose share of the scheduler's slots an attempt uses. A project that this node
-    /// has not loaded yet counts as a workspace of its own.
+    /// Returns the workspace and project whose queued callbacks and running attempts the scheduler limits together. A
+    /// project that this node has not loaded yet counts as a workspace of its own.
     fn tenant(&self, project: ProjectId) -> Tenant {
         let workspace = self.0.dependencies.projects.workspace_of(project);
         Tenant { workspace: workspace.unwrap_or(WorkspaceId(project.0)), project }
@@ -454,8 +456,8 @@ fn duration_until(due: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(due.duration_since(now)).unwrap_or(Duration::ZERO)
 }
 
-/// Names the destination of a callback by project, scheme, host and port. It includes the project, so that projects
-/// with the same host do not share a queue.
+/// Names the destination of a callback by project, scheme, host and port. The name includes the project, so that
+/// projects with the same host do not share a queue.
 fn destination_name(project: ProjectId, url: &CallbackUrl) -> String {
     let scheme = if url.is_https() { "https" } else { "http" };
     format!("{project} {scheme}://{}", url.authority())

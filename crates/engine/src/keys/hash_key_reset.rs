@@ -2,7 +2,7 @@
 //!
 //! The values behind stored hashes are not stored, so their hashes cannot be computed with the new key. Therefore these
 //! are no longer found: numbers of earlier checks, codes of open checks, linked identities, sessions and links. Rows
-//! with a MAC by the old key are kept and get a new MAC.
+//! whose MAC was computed with the old key are kept and get a new MAC.
 
 use std::sync::Arc;
 

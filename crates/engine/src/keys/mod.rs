@@ -1,7 +1,7 @@
 //! Cryptographic keys of a deployment: generation, encryption in the database, and rotation.
 //!
-//! The database stores all keys sealed (encrypted and authenticated) with the master key, so a copy of the database
-//! alone is of no use to sign or decrypt. The schedule of a key determines whether it is active; see
+//! The database stores all keys sealed (encrypted and authenticated) with the master key, so the keys in a copy of the
+//! database cannot be used without the master key. The schedule of a key determines whether it is active; see
 //! [`ringtrue_domain::key_schedule`].
 
 mod hash_key_reset;

@@ -28,8 +28,8 @@ pub enum RewrapError {
     Store(#[from] StoreError),
 }
 
-/// Decrypts all keys with the old master key and encrypts them with the new one, in one transaction. Returns their
-/// number.
+/// Decrypts all keys with the old master key and encrypts them with the new one, in one transaction. Returns the number
+/// of keys.
 pub async fn rewrap_keys(
     old: &MasterKey,
     new: &MasterKey,

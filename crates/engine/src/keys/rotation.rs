@@ -43,7 +43,8 @@ pub fn rotation_policy(purpose: KeyPurpose) -> RotationPolicy {
         KeyPurpose::Link => {
             RotationPolicy { announce: SignedDuration::from_secs(10), keep: SignedDuration::from_hours(8 * 24) }
         }
-        // Longer than sealed data is kept. The retention time of phone numbers and callbacks is at most 365 days.
+        // Seal keys are kept for longer than the data that they seal: phone numbers and callbacks are kept for at most
+        // 365 days.
         KeyPurpose::Seal | KeyPurpose::Hash => {
             RotationPolicy { announce: SignedDuration::from_secs(10), keep: SignedDuration::from_hours(24 * 400) }
         }
@@ -97,14 +98,15 @@ pub struct KeyRotation {
 }
 
 impl KeyRotation {
-    /// Creates a request by the operator at the command line.
+    /// Creates a request from the command line of the server ("operator" is not a mobile network operator here).
     pub fn by_operator(purpose: KeyPurpose, emergency: bool) -> Self {
         KeyRotation { purpose, emergency, actor: Actor::Operator, request_id: None }
     }
 }
 
-/// Generates a successor of the newest key. In an emergency, the successor is active immediately, and the other keys
-/// become invalid immediately. Only old seal keys are kept, because sealed data would be lost without them.
+/// Generates a successor of the newest key of a purpose. It becomes active after the announcement time of the
+/// [`rotation_policy`]. In an emergency, it is active immediately, and the other keys of the purpose become invalid
+/// immediately. Only old seal keys are kept, because sealed data would be lost without them.
 pub async fn rotate_key(
     rotation: KeyRotation,
     store: &dyn KeyStore,
@@ -119,8 +121,8 @@ pub async fn rotate_key(
     let now = clock.now();
     let mut keys = store.list_keys().await?;
     keys.retain(|key| key.purpose == purpose);
-    // The keys are sorted by creation, so the last one is the newest. After an emergency rotation, it need not be the
-    // one with the latest activation.
+    // The keys are sorted by creation, so the last one is the newest. After an emergency rotation, an older key may
+    // have a later activation time.
     let newest = keys.last().ok_or(RotateError::NoKey(purpose))?;
     if !emergency && newest.schedule.state(now) == KeyState::Next {
         return Err(RotateError::RotationPending(purpose));

@@ -84,7 +84,7 @@ impl HeldPermits {
 
 impl ViewerLimit {
     /// Acquires a permit for a subscription. If the account is at its limit, its oldest subscription ends. The server
-    /// notices late that a page was closed, and such a subscription must not block a new one.
+    /// notices late that a page was closed, so the oldest subscription may belong to a closed page.
     pub(super) fn acquire(self: &Arc<Self>, viewer: Viewer) -> Result<ViewerPermit, WatchError> {
         let mut permits = self.lock();
         let own = permits.held.entry(viewer.account).or_default();
@@ -215,8 +215,8 @@ mod tests {
         held.extend((0..4).map(|_| limit.acquire(member(49, 1)).unwrap()));
         held.push(limit.acquire(member(49, 1)).unwrap());
         assert_eq!(replaced(&held).into_iter().filter(|replaced| *replaced).count(), 1);
-        // An account at its limit keeps its oldest subscription if the new one is rejected. Here the limit of the new
-        // one's workspace rejects it.
+        // An account at its limit keeps its oldest subscription if the new one is rejected. Here the workspace of the
+        // new one is at its limit.
         drop(held);
         let full: Vec<_> = (0..50).map(|number| limit.acquire(member(number, 1)).unwrap()).collect();
         let own: Vec<_> = (0..5).map(|_| limit.acquire(member(99, 2)).unwrap()).collect();

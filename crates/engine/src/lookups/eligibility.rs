@@ -28,7 +28,8 @@ pub struct Eligibility {
 pub enum ServingNetwork {
     /// A configured network. Results share the `Arc` of a network, to avoid copies.
     Configured(Arc<NetworkInfo>),
-    /// A network that is not configured. The lookup may give its id, and the number its country.
+    /// A network that is not configured. `id` is known only if the lookup returned it, and `country` only if the number
+    /// has one.
     Other { id: Option<NetworkId>, country: Option<Country> },
 }
 
@@ -54,7 +55,7 @@ pub enum EligibilityError {
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 pub enum EligibilitySubject {
     Number(Msisdn),
-    /// Masked, because an address is personal data.
+    /// Debug output omits the address, because it is personal data.
     #[debug("Address(…)")]
     Address(IpAddr),
 }
@@ -95,7 +96,8 @@ pub struct EligibilityExplanation {
     /// Results of the queried number lookup sources. Empty for an address, and in a sandbox.
     pub source_results: Vec<SourceResult>,
     pub network: Result<Arc<NetworkInfo>, String>,
-    /// Says why the network was taken from the number's prefix. `None`: it comes from a lookup source or an address.
+    /// Why the network was taken from the number's prefix. `None`: the network comes from a lookup source or an
+    /// address.
     pub note: Option<String>,
     pub gates: Vec<(Product, Result<(), EligibilityGate>)>,
 }
@@ -106,7 +108,7 @@ impl EligibilityExplanation {
         EligibilityExplanation { source_results: vec![], network: Err(problem), note: None, gates: vec![] }
     }
 
-    /// Describes why a product is not available: which condition (gate) of eligibility it does not meet.
+    /// Describes why a product is not available. `gate` is the condition that is not met.
     pub fn describe_gate(gate: EligibilityGate, product: Product, project: Option<&Project>) -> &'static str {
         let is_enabled = project.is_none_or(|project| project.products.contains(&product));
         match gate {

@@ -54,8 +54,8 @@ pub(crate) fn dialing_code(country: Country) -> String {
     country.dialing_code().map_or_else(String::new, |code| code.to_string())
 }
 
-/// The configured networks and the routes to their operators. A configuration reload replaces each part as a whole.
-/// Connectors report which receivers are available.
+/// The configured networks and the connectors to their operators. A configuration reload replaces each field as a
+/// whole. Connectors report which receiver numbers are available.
 #[derive(Debug, Default)]
 pub struct Networks {
     directory: ArcSwap<NetworkDirectory>,
@@ -71,7 +71,7 @@ pub struct Networks {
     sim_swap_routes: ArcSwap<Vec<SimSwapNetworkRoute>>,
 }
 
-/// Identifies a pool of receiver numbers by the subscribers who send SMS to it.
+/// Identifies a pool of receiver numbers by the subscribers who are told to send their SMS to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum PoolKey {
     Network(NetworkId),
@@ -207,7 +207,8 @@ impl Networks {
         }
     }
 
-    /// Lists the configured networks with their supported products. `None`: the networks of all countries.
+    /// Lists the configured networks with their supported products. Without a `country`, lists the networks of all
+    /// countries.
     pub fn list_networks(
         &self,
         country: Option<Country>,

@@ -3,7 +3,7 @@
 //!
 //! [`PrefixPolicy`] decides whether the number's prefix is used before the sources, after them, or not at all. A source
 //! that fails is skipped. The lookup fails only if a source failed and neither another source nor the prefix resolved
-//! the number. A result that could be different without the failure of a source is not cached.
+//! the number. If a result might have been different without the failure, it is not cached.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -121,7 +121,7 @@ impl LookupReport {
         by_source || self.failed().next().is_none()
     }
 
-    /// Explains why the network was taken from the number's prefix. `None`: it was not.
+    /// Explains why the network was taken from the number's prefix. `None`: the prefix was not used.
     pub fn prefix_note(&self) -> Option<String> {
         if !self.is_by_prefix() {
             return None;
@@ -158,7 +158,7 @@ impl SourceResult {
 }
 
 type ResolutionResult = Result<NumberResolution, LookupUnavailable>;
-/// Receives the result of a running lookup. The value is `None` until the lookup ends.
+/// Receives the result of a running lookup. The channel contains `None` until the lookup ends.
 type PendingLookup = watch::Receiver<Option<ResolutionResult>>;
 
 #[derive(derive_more::Debug)]
@@ -217,8 +217,8 @@ impl NumberLookup {
         result.unwrap_or(Err(LookupUnavailable))
     }
 
-    /// Returns the cached resolution of a number. `text` need not be parsed, because only valid numbers are cached.
-    /// `None`: the number is not cached, or its prefix takes precedence over the sources and their cache.
+    /// Returns the cached resolution of a number. `text` may be any text, because only valid numbers are in the cache.
+    /// `None`: the number is not cached, or the number's prefix takes precedence over the cache.
     pub(crate) fn cached(&self, text: &str) -> Option<NumberResolution> {
         let sources = self.sources.load();
         if is_prefix_first(&sources) {
@@ -292,8 +292,8 @@ impl NumberLookup {
                 return LookupReport { source_results, resolution: Ok(resolution) };
             }
         }
-        // A source knows that the number is served by another network than its prefix suggests, so the prefix is not
-        // used.
+        // A source has reported that the number is served by a network that is not configured. The prefix would name a
+        // configured one, so it is not used.
         if source_results.iter().any(|source| source.result == Ok(LookupResult::OtherNetwork)) {
             let other = OtherNetwork { id: None, country: number.country() };
             return LookupReport { source_results, resolution: Ok(NumberResolution::OtherNetwork(other)) };
@@ -313,8 +313,9 @@ impl NumberLookup {
         }
     }
 
-    /// Returns the resolution if this source decides it. `None`: the next source is queried. That includes a source
-    /// that knows only that another network serves the number, because the next source may know the id of that network.
+    /// Returns the resolution if the result of this source decides it. `None`: the next source is queried. This
+    /// includes the case that the source knows only that another network serves the number, because the next source may
+    /// know that network's id.
     fn decisive_resolution(&self, source: &SourceResult, number: &Msisdn) -> Option<NumberResolution> {
         match &source.result {
             Ok(LookupResult::Network(id)) if self.networks.directory().find_by_any_id(id).is_some() => {

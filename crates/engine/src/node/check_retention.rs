@@ -1,10 +1,10 @@
-//! Deletes checks whose retention has ended, with their callbacks and attempts.
+//! Deletes checks whose retention period has ended, with their callbacks and logged callback attempts.
 //!
-//! Only whole days (UTC) are deleted. Lists take their totals from daily counters, which outlive the checks. A boundary
-//! within a day would require counting the checks of that day one by one.
+//! Only the checks of whole days (UTC) are deleted. Lists take their totals from daily counters, which are kept longer
+//! than the checks, so a cutoff within a day would require counting that day's checks one by one.
 //!
-//! A deletion must not delay other writes, in particular with `SQLite`, which has one writer. Each transaction is
-//! therefore short, and the pause after it leaves most of the time to other writers.
+//! A deletion must not delay other writes, in particular with `SQLite`, which has one writer at a time. Each
+//! transaction is therefore short, and the pause after it leaves most of the time to other writers.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use super::Node;
 use crate::ports::store::StoreError;
 
 const RETENTION_INTERVAL: Duration = Duration::from_mins(1);
-/// Time limit for the statements of a transaction. With the commit, a transaction takes less than 20 ms.
+/// Time limit for the statements of one deletion. With its commit, the transaction takes less than 20 ms.
 const MAX_TRANSACTION_DURATION: Duration = Duration::from_millis(10);
 const PAUSE_BETWEEN_TRANSACTIONS: Duration = Duration::from_millis(40);
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// Returns the start of the day (UTC) of `now - retention`. Checks created before it are deleted.
+/// Returns the start of the day (UTC) that contains `now - retention`. Checks created before that time are deleted.
 fn retention_boundary(now: Timestamp, retention: SignedDuration) -> Timestamp {
     let oldest = now.saturating_sub(retention).unwrap_or(Timestamp::MIN).as_second();
     Timestamp::from_second(oldest - oldest.rem_euclid(DAY_SECONDS)).unwrap_or(Timestamp::UNIX_EPOCH)
@@ -42,8 +42,8 @@ impl Node {
         }
     }
 
-    /// Runs [`delete_old_checks`](Self::delete_old_checks) periodically until the future is dropped. It is a separate
-    /// task from housekeeping, because the first run on a large database takes hours.
+    /// Runs [`delete_old_checks`](Self::delete_old_checks) periodically until the future is dropped. It is separate
+    /// from housekeeping, because the first deletion in a large database takes hours.
     pub async fn run_check_retention(&self) {
         loop {
             tokio::time::sleep(RETENTION_INTERVAL).await;

@@ -1,9 +1,9 @@
 //! A node's clock synchronisation, heartbeats and housekeeping, and the repair of a restored database.
 //!
-//! Every heartbeat increments a counter in the database, the generation. A node keeps the last seen generation in
-//! memory and, if it has a state file, across restarts. A lower generation means that the database was rolled back. A
-//! database server also has an identity, which a restore changes. A changed identity is weaker evidence, because a
-//! promoted standby has a new identity too and may have lost nothing.
+//! Every heartbeat increments a counter in the database, the generation. A node keeps the last generation that it has
+//! seen in memory and, if it has a state file, across restarts. If the database has a lower generation than that, it
+//! was rolled back, for example by restoring a backup. A database server also has an identity, which a restore changes.
+//! A changed identity is weaker evidence, because a promoted standby has a new identity too and may have lost nothing.
 
 mod check_retention;
 
@@ -48,28 +48,29 @@ use crate::{
 };
 
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
-/// How often nodes exchange their request counts in each heartbeat interval. Nodes divide rate limits among themselves
+/// How often nodes exchange their request counts in each heartbeat interval. Each node gets a part of every rate limit
 /// in proportion to these counts.
 const EXCHANGES_PER_HEARTBEAT: u32 = 4;
-/// A node is considered dead after this time without a heartbeat.
+/// A node without a heartbeat for this time is considered dead.
 pub const NODE_TIMEOUT: SignedDuration = SignedDuration::from_secs(5);
-/// Published request counts that are older than this are ignored. It is several exchange intervals, so that a live node
-/// may miss some exchanges. The other nodes take over the rate-limit share of a dead node after at most 1.5 s.
+/// Request counts that a node published longer ago than this are ignored. It is several exchange intervals, so that a
+/// live node may miss some exchanges. When a node dies, the other nodes take over its part of the rate limits after at
+/// most 1.5 s.
 const CALLS_STALE_AFTER: SignedDuration = SignedDuration::from_millis(1_200);
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_mins(1);
-/// How long before their first use the time partitions of tables are created.
+/// How far in advance the monthly partitions of tables are created.
 const PARTITIONS_AHEAD: SignedDuration = SignedDuration::from_hours(62 * 24);
-/// Clock skew above which a node reports that its machine's clock differs from the database's time.
+/// Largest difference between the machine's clock and the database's time that is not reported.
 const MAX_CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(2);
 
-/// Maximum time from the conclusion of a check to the last attempt of its callback on the regular retry schedule: six
-/// delays, and seven attempts of at most ten seconds.
+/// Maximum time from the conclusion of a check to the last attempt to send its callback on the regular retry schedule,
+/// which has six delays and seven attempts of at most ten seconds.
 const MAX_CALLBACK_AGE: SignedDuration = SignedDuration::from_mins(5);
 const MAX_BATCH_CALLBACKS: u32 = 500;
 /// Maximum number of checks that one transaction erases.
 const MAX_BATCH_CHECKS: u32 = 500;
 
-/// Reads the database's time and passes it to the clock.
+/// Reads the database's time and corrects the clock with it.
 pub async fn sample_database_time(store: &dyn NodeStore, clock: &dyn Clock) -> Result<(), StoreError> {
     let requested_at = Instant::now();
     let DatabaseTime { clock: database, latest_recorded: latest } = store.database_time(clock.machine_now()).await?;
@@ -91,10 +92,11 @@ pub fn is_excessive_skew(skew: SignedDuration) -> bool {
     skew.abs() > MAX_CLOCK_SKEW
 }
 
-/// Logs the machine's clock skew when it exceeds the limit, when it changes, and when it is within the limit again.
+/// Logs the machine's clock skew when it exceeds [`MAX_CLOCK_SKEW`], when it then changes by more than that, and when
+/// it is within the limit again.
 #[derive(Debug, Default)]
 pub(crate) struct ClockSkewReporter {
-    /// Last logged skew in milliseconds. Zero while the skew is within the limit.
+    /// Last logged skew in milliseconds. Zero: the skew is within the limit.
     logged: AtomicI64,
 }
 
@@ -124,7 +126,8 @@ impl ClockSkewReporter {
 /// Detects that the database was rolled back.
 #[derive(Debug, Default)]
 pub(crate) struct RollbackDetector {
-    /// Last seen generation of the database, a counter that heartbeats increment. Zero: none seen yet.
+    /// Last generation that this node has seen in the database, a counter that heartbeats increment. Zero: none seen
+    /// yet.
     generation: AtomicI64,
     rollback_detected_at: Mutex<Option<Timestamp>>,
 }
@@ -149,10 +152,10 @@ impl RollbackDetector {
     }
 }
 
-/// Result of the repair of a restored database.
+/// What the repair of a restored database has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreReport {
-    /// Number of overdue callbacks that were given up.
+    /// Number of overdue callbacks that will not be sent.
     pub callbacks: u64,
     /// Number of expired checks that were concluded.
     pub checks: usize,
@@ -175,7 +178,7 @@ pub struct Node {
     pub(crate) activity: Arc<Activity>,
     pub(crate) request_log: Arc<RequestLog>,
     pub(crate) rate_limiter: Arc<RateLimiter>,
-    /// Other live nodes at the last heartbeat.
+    /// The other nodes that were alive at the last heartbeat.
     pub(crate) peers: Mutex<Vec<NodeId>>,
     pub(crate) clock_skew_reporter: ClockSkewReporter,
     pub(crate) rollback_detector: RollbackDetector,
@@ -186,12 +189,12 @@ impl Node {
         self.id
     }
 
-    /// Loads the control-plane changes made since the last refresh.
+    /// Loads the changes of projects, credentials and other control-plane data since the last refresh.
     pub async fn refresh(&self) -> Result<(), RefreshError> {
         self.context.refresh().await
     }
 
-    /// Refreshes the control plane after each change, until the future is dropped.
+    /// Reloads changed control-plane data after each change, until the future is dropped.
     pub async fn run_control_plane_refresh(&self) {
         let Context { control_plane, control_plane_store, clock, .. } = &*self.context;
         control_plane.run_refresh(&**control_plane_store, &**clock).await;
@@ -202,13 +205,14 @@ impl Node {
         self.context.keyed_hash(&[purpose.as_bytes()])
     }
 
-    /// Records a heartbeat, and exchanges request counts with other nodes, for rate limits.
+    /// Records that this node is alive, and exchanges request counts with the other nodes, which divide rate limits by
+    /// them.
     pub async fn send_heartbeat(&self) -> Result<(), StoreError> {
         self.record_heartbeat(None).await
     }
 
-    /// Like [`send_heartbeat`](Self::send_heartbeat), and also compares the identity of the database with the recorded
-    /// one, to detect a restored database.
+    /// Like [`send_heartbeat`](Self::send_heartbeat), and also compares the database's identity with the identity
+    /// recorded in it, to detect a restore.
     pub(crate) async fn send_heartbeat_with_identity(&self) -> Result<(), StoreError> {
         let identity = self.store.database_identity().await?;
         self.record_heartbeat(identity).await
@@ -231,7 +235,7 @@ impl Node {
         Ok(())
     }
 
-    /// Publishes this node's recent request counts, and updates its shares of rate limits with the counts of the other
+    /// Publishes this node's recent request counts, and computes its part of each rate limit from the counts of all
     /// live nodes. Publishes nothing while this is the only node.
     pub async fn exchange_demand(&self) -> Result<(), StoreError> {
         if self.peers.lock().is_empty() {
@@ -250,8 +254,8 @@ impl Node {
         Ok(())
     }
 
-    /// Returns the keyed hash under which nodes publish a subject's request counts. Hashed, because some subjects are
-    /// IP addresses.
+    /// Returns the keyed hash under which nodes publish the request counts of a rate-limited subject. A hash is used
+    /// because some subjects are IP addresses.
     fn subject_key(&self, subject: &LimitSubject) -> Result<SubjectKey, StoreError> {
         let hash = self.context.keyed_hash(&[b"rate limit", subject.encode().as_bytes()])?;
         Ok(hash.first_chunk().copied().map(SubjectKey::from_be_bytes).unwrap_or_default())
@@ -348,8 +352,8 @@ impl Node {
         }
     }
 
-    /// Erases a number in all projects, and writes an audit event. Data of open checks is erased after they are
-    /// concluded. The returned event says how many checks are still open.
+    /// Erases the data of a number in all projects, and writes an audit event. Data of open checks is erased after
+    /// their conclusion. The returned event contains the number of these checks.
     pub async fn erase_number(&self, number: &Msisdn) -> Result<(ErasureCounts, AuditEvent), StoreError> {
         let target = format!("…{}", number.tail());
         let audit = self.context.new_audit_event(Actor::Operator, Action::NumberErased, None, target);
@@ -357,8 +361,9 @@ impl Node {
         Ok((erased, AuditEvent { changes: erased.audit_details(), ..audit }))
     }
 
-    /// Erases the personal data of concluded checks whose retention has ended, or that were still open or had an
-    /// undelivered callback when [`erase_number`](Self::erase_number) ran. Discovered numbers have their own retention.
+    /// Erases the personal data of concluded checks whose retention period has ended. Also erases what
+    /// [`erase_number`](Self::erase_number) had to leave, because a check was open or a callback undelivered. Numbers
+    /// found by Discovery checks have their own retention period.
     async fn erase_due(&self, now: Timestamp) -> Result<ErasureCounts, StoreError> {
         let cutoff = |retention| now.saturating_sub(retention).unwrap_or(Timestamp::MIN);
         let (old, old_discovered) = (
@@ -367,7 +372,7 @@ impl Node {
         );
         let mut total = ErasureCounts::default();
         loop {
-            // All three run in each round, even if one of them fails.
+            // Each round runs all three, even if one of them fails.
             let batch = [
                 self.store.erase_deferred(MAX_BATCH_CHECKS).await,
                 self.store.erase_discovered_numbers(old_discovered, MAX_BATCH_CHECKS).await,
@@ -385,7 +390,7 @@ impl Node {
         }
     }
 
-    /// The last database generation that this node has seen.
+    /// The last database generation (counter of heartbeats) that this node has seen.
     pub fn database_generation(&self) -> i64 {
         self.rollback_detector.generation()
     }
@@ -400,14 +405,15 @@ impl Node {
     /// Repairs a database after a restore from a backup: invalidates all access tokens, sessions and links, concludes
     /// expired checks, gives up overdue callbacks, and records that an administrator has accepted the database.
     ///
-    /// A check that is expired now was probably concluded with another outcome after the backup, and its callback was
-    /// delivered then. The new callback is given up, so that it cannot contradict the delivered one.
+    /// A check that is open in the backup and has expired since was probably concluded with another outcome after the
+    /// backup, and its callback was delivered then. The callback of the new conclusion is given up, so that it cannot
+    /// contradict the delivered one.
     pub async fn accept_restored_database(&self) -> Result<RestoreReport, RotateError> {
         let rotation = KeyRotation::by_operator(KeyPurpose::Token, true);
         let master = self.context.control_plane.master_key();
         keys::rotate_key(rotation, &*self.store, master, &*self.context.clock, &*self.context.entropy).await?;
         let now = self.context.now();
-        // This runs in the command `ringtrue restored`. Only servers send callbacks.
+        // This runs in the command `ringtrue restored`, and only servers send callbacks.
         self.courier.stop_sending();
         let checks = self.checks.sweep().await?;
         let mut callbacks = 0;

@@ -25,13 +25,13 @@ pub struct AccountRecord {
     /// `None` until a password is set.
     pub password: Option<PasswordHash>,
     pub is_disabled: bool,
-    /// Whether the account is an administrator only because of a claim of its OpenID provider.
+    /// Whether the account is an administrator only because its OpenID provider says so in a claim.
     pub admin_by_claim: bool,
     pub identity: Option<LinkedIdentity>,
     pub second_factor: Option<SecondFactor>,
 }
 
-/// An OpenID provider's identity that can sign in to an account.
+/// An identity at an OpenID provider, with which its user can sign in to the account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkedIdentity {
     /// Keyed hash of issuer and subject.
@@ -45,7 +45,7 @@ pub struct LinkedIdentity {
 pub struct SealedSeed(pub [u8; Self::LENGTH]);
 
 impl SealedSeed {
-    /// Size of the seal key's id, the nonce, 32 random bytes and the authentication tag.
+    /// Length in bytes: the id of the key that encrypts the seed, the nonce, the seed and the authentication tag.
     pub const LENGTH: usize = 16 + 12 + 32 + 16;
 }
 
@@ -84,11 +84,12 @@ pub struct NewSecondFactor {
     pub step: i64,
     /// The hash that the password was verified with. If the password has changed since, nothing is written.
     pub password: PasswordHash,
-    /// A code of the current second factor, which is replaced. `None`: the account has no second factor yet.
+    /// A verified code of the second factor that is replaced. `None`: the account has no second factor yet.
     pub replaces: Option<SecondFactorUse>,
     /// The session to keep. All other sessions end, because they began without this second factor.
     pub session: TokenHash,
-    /// Attempts that were counted as failed in advance: the password, and any code of the replaced second factor.
+    /// The user's attempts to enter the password and, if a second factor is replaced, one of its codes. They were
+    /// counted as failed before they were verified, and stop counting when the new second factor is stored.
     pub attempts: Vec<LoginAttempt>,
 }
 
@@ -123,7 +124,7 @@ impl MembershipGrants {
 /// A sign-in with OpenID Connect: the account's access rights before and after it, and the new session.
 #[derive(Clone, Debug)]
 pub struct IdentitySignIn {
-    /// The account as it was read before. `None`: the sign-in creates the account.
+    /// The account as it was read when the sign-in began. `None`: the sign-in creates the account.
     pub before: Option<AccountAccess>,
     pub after: AccountAccess,
     pub session: NewSession,
@@ -139,7 +140,6 @@ pub struct AccountSummary {
     /// Whether an identity of an OpenID provider is linked.
     pub has_identity: bool,
     pub has_second_factor: bool,
-    /// Last sign-in.
     pub signed_in_at: Option<Timestamp>,
     pub workspaces: u64,
 }
@@ -151,7 +151,8 @@ pub struct SessionOrigin {
     pub user_agent: String,
 }
 
-/// Keyed hash that identifies a throttled subject: an account with a network address, or a network address alone.
+/// Keyed hash under which failed logins are counted: of an account with a network address, or of a network address
+/// alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LoginThrottleKey(pub [u8; 32]);
 
@@ -192,7 +193,7 @@ pub struct SessionRecord {
     pub seen_at: Timestamp,
 }
 
-/// A session in the list of an account.
+/// A session in an account's list of sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionSummary {
     pub token: TokenHash,
@@ -206,7 +207,7 @@ pub struct SessionSummary {
 pub struct SessionAccess {
     pub token: TokenHash,
     pub is_admin: bool,
-    /// Those of the requested workspaces of which the account is a member.
+    /// The workspaces, among those in the request, of which the account is a member.
     pub workspaces: Vec<WorkspaceId>,
 }
 
@@ -242,7 +243,7 @@ pub struct OneTimeLink {
 #[derive(Clone, Debug)]
 pub struct PasswordChange {
     pub account: AccountId,
-    /// The hash that the current password was verified with.
+    /// The hash that the current password was verified with. If it has changed since, nothing is written.
     pub current: PasswordHash,
     pub new: PasswordHash,
     /// The session to keep. All other sessions of the account end.
@@ -323,7 +324,7 @@ pub trait AccountStore: Send + Sync {
 
     async fn find_access(&self, account: AccountId) -> Result<Option<AccountAccess>, StoreError>;
 
-    /// Finds the account that is linked to an identity. Without one, finds the account with the email address.
+    /// Finds the account that is linked to an identity. If there is none, finds the account with the email address.
     async fn find_access_by_identity(
         &self,
         identity: TokenHash,
@@ -362,14 +363,15 @@ pub trait AccountStore: Send + Sync {
     /// Removes the second factor without a code. `false`: the account has none.
     async fn remove_second_factor(&self, account: AccountId, audit: &AuditEvent) -> Result<bool, StoreError>;
 
-    /// Lists at most `limit` seeds that are sealed with another key than `active`.
+    /// Lists at most `limit` second-factor seeds that are encrypted with a key other than `active`.
     async fn list_seeds_of_other_keys(
         &self,
         active: KeyId,
         limit: u32,
     ) -> Result<Vec<(AccountId, SealedSeed)>, StoreError>;
 
-    /// Replaces a sealed seed with the same seed, sealed with another key. `false`: the second factor has changed.
+    /// Replaces an encrypted seed with the same seed, encrypted with another key. `false`: the second factor has
+    /// changed, and nothing was written.
     async fn reseal_second_factor(
         &self,
         account: AccountId,
@@ -387,7 +389,7 @@ pub trait AccountStore: Send + Sync {
     ) -> Result<Option<(AccountId, bool)>, StoreError>;
 }
 
-/// Members of workspaces, and invitations to become one.
+/// Members of workspaces, and invitations to join a workspace.
 #[async_trait]
 pub trait MemberStore: Send + Sync {
     /// Stores an invitation, unless the workspace already has `limit` members and pending invitations.
@@ -426,8 +428,8 @@ pub trait MemberStore: Send + Sync {
     ) -> Result<AcceptOutcome, StoreError>;
 
     /// Creates an account for the address of an invitation that is pending when the account is created. If the address
-    /// already has an account, writes nothing but returns `true`, so that the result does not reveal it. `false`: the
-    /// invitation is not valid.
+    /// already has an account, writes nothing but returns `true`, so that the result does not reveal that the account
+    /// exists. `false`: the invitation is not valid.
     async fn create_invited_account(
         &self,
         id: InvitationId,
@@ -470,8 +472,8 @@ pub trait SessionStore: Send + Sync {
     /// Finds a link that is valid at `now`, without redeeming it.
     async fn find_link(&self, token: TokenHash, now: Timestamp) -> Result<Option<OneTimeLink>, StoreError>;
 
-    /// Redeems a link, and begins a session. If it sets a new password, all other sessions and links of the account
-    /// end. `false`: the link is invalid, and nothing was written.
+    /// Redeems a link, and begins a session. If `password` is given, sets it, and ends all other sessions and links of
+    /// the account. `false`: the link is invalid, and nothing was written.
     async fn redeem_link(
         &self,
         token: TokenHash,
@@ -492,8 +494,8 @@ pub trait SessionStore: Send + Sync {
     ) -> Result<bool, StoreError>;
 
     /// Counts a login attempt as failed, before the password is verified. Uses the rules of
-    /// [`login_throttle`](ringtrue_domain::login_throttle). Returns `Some` if the login is throttled, with the longest
-    /// delay; the attempt is then not counted.
+    /// [`login_throttle`](ringtrue_domain::login_throttle). If the login is throttled, does not count the attempt, and
+    /// returns the key with the longest delay.
     async fn count_login_attempt(&self, attempt: LoginAttempt) -> Result<Option<LoginBlocked>, StoreError>;
 
     /// Begins a session after a successful login, and no longer counts the attempt as failed. `false`: the account is
@@ -529,7 +531,8 @@ pub trait SessionStore: Send + Sync {
     /// Lists the sessions of an account that are valid at `now`, last used first.
     async fn list_sessions(&self, account: AccountId, now: Timestamp) -> Result<Vec<SessionSummary>, StoreError>;
 
-    /// Returns those of the sessions that are valid at `now`, each with the requested workspaces that it may access.
+    /// Returns the sessions, among `tokens`, that are valid at `now`. Each has those of `workspaces` that it may
+    /// access.
     async fn session_access(
         &self,
         tokens: &[TokenHash],

@@ -113,12 +113,12 @@ pub trait ActivityStore: Send + Sync {
 pub struct UsageDelta {
     pub project: ProjectId,
     pub product: Product,
-    /// Any instant within the hour.
+    /// Any time within the hour that the counter belongs to.
     pub at: Timestamp,
     pub status: CheckStatus,
     pub matched: Option<bool>,
     pub network: Option<NetworkId>,
-    /// Negative when a check leaves this status.
+    /// Negative when a check leaves this status, because its next status is counted instead.
     pub delta: i64,
 }
 

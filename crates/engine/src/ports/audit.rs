@@ -21,7 +21,7 @@ impl AuditFilter {
     pub const ANY: AuditFilter = AuditFilter { action: None, actor: None };
 }
 
-/// Limits the audit events that a user can cause without changing anything, such as failed sign-ins.
+/// Limits audit events that record no change, such as failed sign-ins, so that a user cannot flood the log with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuditCap {
     /// Maximum number of events with the same action and actor.

@@ -39,9 +39,10 @@ pub struct LeasedCallback {
     pub created_at: Timestamp,
     pub url: Sealed,
     pub body: Sealed,
-    /// Failed attempts since the last resend, plus all attempts before it. The number of the next attempt is one more.
+    /// Failed attempts since the callback was last resent, plus all attempts before that. The next attempt has this
+    /// number plus one.
     pub failed_attempts: u32,
-    /// All attempts before the last resend, with any outcome. They do not count for the retry schedule.
+    /// Attempts before the callback was last resent, with any outcome. The retry schedule ignores them.
     pub earlier_attempts: u32,
 }
 
@@ -61,7 +62,7 @@ pub enum ResendOutcome {
     LimitReached,
 }
 
-/// The result of an attempt. Storing it also releases the lease.
+/// The result of an attempt. Storing it also releases this node's lease on the callback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptSettlement {
     pub check: CheckId,
@@ -183,15 +184,16 @@ pub trait CallbackStore: Send + Sync {
     /// Returns the earliest due time of all callbacks. A leased callback is due when its lease ends.
     async fn next_callback_due_at(&self) -> Result<Option<Timestamp>, StoreError>;
 
-    /// Records the outcome of an attempt. `false`: the attempt is already settled, and nothing was written.
+    /// Records the outcome of an attempt. `false`: an outcome of this attempt is already recorded, and nothing was
+    /// written.
     async fn settle_attempt(&self, settlement: AttemptSettlement) -> Result<bool, StoreError>;
 
-    /// Gives up at most `limit` waiting callbacks that were due before `due_before`, or whose checks had a deadline
-    /// before it. Returns the number of callbacks that it gave up.
+    /// Gives up at most `limit` waiting callbacks that were due before `due_before`, or whose check had its deadline
+    /// before `due_before`. Returns the number of callbacks that were given up.
     async fn give_up_overdue_callbacks(&self, due_before: Timestamp, limit: u32) -> Result<u64, StoreError>;
 
     /// Releases leases, identified by check and end of lease, so that other nodes can send the callbacks. Ignores
-    /// leases that another node has taken over, and callbacks whose attempt is already settled.
+    /// leases that another node has taken over, and callbacks for whose attempt an outcome is already recorded.
     async fn release_leases(&self, leases: Vec<(CheckId, Timestamp)>, due_at: Timestamp) -> Result<(), StoreError>;
 
     /// Queues a callback again, with the same body, for a new series of attempts. Stores the idempotent response if the

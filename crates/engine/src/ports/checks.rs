@@ -26,7 +26,7 @@ use super::{
 pub struct NewCheck {
     pub check: AnyCheck,
     pub expectation: Expectation,
-    /// Maximum number of checks of this number, per project and product. `None`: unlimited.
+    /// Limit of checks for this phone number in the project, for this product. `None`: unlimited.
     pub number_limit: Option<NumberLimit>,
     pub idempotent_response: Option<IdempotentResponse>,
     /// The verification that begins with this check as its first step. `None`: the check is not the first step of one.
@@ -60,7 +60,7 @@ pub enum Expectation {
     /// A device that opens the URL of a verification's silent step. To keep the creation of a verification cheap, no
     /// redirect session is stored yet:
     /// [`open_redirect_session`](super::verifications::VerificationStore::open_redirect_session) stores it when the
-    /// device opens the URL. Its input is taken from the verification's input.
+    /// device opens the URL. The session's input is then taken from the verification's input.
     DeviceOfStep,
 }
 
@@ -102,7 +102,7 @@ pub struct MarkedPending {
 /// Query for a page of one product's checks in a project.
 #[derive(Clone, Debug)]
 pub struct CheckQuery {
-    /// Workspace of the project. The number of its concurrent searches is limited.
+    /// Workspace of the project. Each workspace can run only a few searches at the same time.
     pub workspace: WorkspaceId,
     pub project: ProjectId,
     pub product: Product,
@@ -134,8 +134,8 @@ pub trait CheckStore: Send + Sync {
         id: CheckId,
     ) -> Result<TenantLookup<AnyCheck>, StoreError>;
 
-    /// Returns when a check became pending, and the connector of its SMS. `None`: the check does not exist in the
-    /// project.
+    /// Returns when a check became pending, and the connector that received its SMS. `None`: the check does not exist
+    /// in the project.
     async fn check_history(
         &self,
         project: ProjectId,
@@ -164,9 +164,9 @@ pub trait CheckStore: Send + Sync {
         callback: Option<NewCallback>,
     ) -> Result<ConcludeOutcome, StoreError>;
 
-    /// Marks checks as pending that are open, unexpired, and expect an SMS of this origin (a real operator or a sandbox
-    /// project) from this number to this receiver. Records the connector. Returns the checks that were not pending
-    /// before, and the verifications that they are steps of.
+    /// Marks as pending all checks that are open, unexpired, and expect an SMS from this number to this receiver.
+    /// Considers only checks that match `origin`: live checks, or those of one sandbox project. Records the connector.
+    /// Returns the checks that were not pending before, and the verifications that they are steps of.
     async fn mark_pending(
         &self,
         origin: SmsOrigin,
@@ -190,10 +190,11 @@ pub trait CheckStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<AnyCheck>, StoreError>;
 
-    /// Lists checks, newest first. Takes totals and distant pages from the hourly counters if the filter allows it.
+    /// Lists checks, newest first. If the filter allows it, takes totals and distant pages from the hourly counters.
     ///
-    /// Other queries are searches, which must read more rows. A search uses reserved connections and needs a permit of
-    /// its workspace; without one it fails with [`StoreError::TooManySearches`]. Queries past the deadline fail with
+    /// Other queries are searches, which must read more rows. A search uses database connections that are reserved for
+    /// searches, and needs a permit from `limiter`. If the workspace already has as many searches as it may, the query
+    /// fails with [`StoreError::TooManySearches`]. Queries past the deadline fail with
     /// [`StoreError::DeadlineExceeded`].
     async fn list_checks(&self, query: CheckQuery, limiter: &SearchLimiter) -> Result<Page<AnyCheck>, StoreError>;
 }

@@ -2,7 +2,7 @@
 //!
 //! All nodes of a deployment use the database's time, so that they agree on what has expired and what is due. A node
 //! samples that time once a second. Between samples, [`DatabaseClock`] advances with the machine's monotonic clock. The
-//! machine's wall clock is only compared with the result, so setting it has no effect.
+//! machine's wall clock is only compared with the resulting time, so setting the wall clock has no effect.
 
 use std::{
     sync::{
@@ -20,8 +20,8 @@ pub trait Clock: Send + Sync {
     /// The current time in whole milliseconds, the resolution in which times are stored and shown.
     fn now(&self) -> Timestamp;
 
-    /// The machine's wall clock, uncorrected. It is the time of embedded databases. Otherwise it is only compared with
-    /// [`now`](Clock::now), to report clock skew.
+    /// The machine's wall clock, uncorrected. Embedded databases use it as their time. With a database server, it is
+    /// only compared with [`now`](Clock::now), to report clock skew.
     fn machine_now(&self) -> Timestamp {
         self.now()
     }
@@ -136,8 +136,9 @@ impl Clock for DatabaseClock {
         let most = clock + MICROS_PER_MILLI - self.since_origin(sample.requested_at);
         let current = self.offset.load(Ordering::Relaxed);
         let offset = match previous {
-            // Until the first sample the clock shows the machine's time, which may be wrong. A clock that is ahead ends
-            // waits early and cannot step back, so the first sample sets the earliest time that it allows.
+            // Until the first sample, the clock shows the machine's time, which may be wrong. A clock that is ahead
+            // ends waits early and cannot step back, so the first sample sets the clock to the earliest time within the
+            // sample's bounds.
             None => least,
             // A sample with a long round trip is imprecise, so it only corrects an offset outside its bounds.
             Some(previous) => {

@@ -37,7 +37,7 @@ pub struct ControlPlaneChanges {
 #[async_trait]
 pub trait ControlPlaneStore: Send + Sync {
     /// Reads the changes since `version` in one consistent snapshot. Returns the full control plane if `version` is
-    /// zero. Does so too if `version` is greater than the database's version, which happens after a restore.
+    /// zero, or greater than the database's version, which happens after a restore.
     ///
     /// Omits revocations that have expired at `now`. A full snapshot also omits credentials deleted more than a day
     /// before `now`.

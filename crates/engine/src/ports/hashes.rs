@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct CodeHash(pub [u8; 32]);
 
 impl CodeHash {
-    /// Returns the bucket in which the check with this code is stored.
+    /// Returns the bucket (database shard) in which the check with this code is stored.
     pub fn bucket(self) -> Bucket {
         let [.., high, low] = self.0;
         Bucket::of([high, low])

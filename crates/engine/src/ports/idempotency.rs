@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::store::StoreError;
 
-/// A request's claim of its idempotency key, for the time in which it is processed.
+/// Reservation of an idempotency key by a request, for the time in which the request is processed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdempotencyClaim {
     /// The project or workspace that the key belongs to.
@@ -14,10 +14,10 @@ pub struct IdempotencyClaim {
     pub key_digest: [u8; 32],
     /// Digest of method, path and body.
     pub fingerprint: [u8; 32],
-    /// Identifies this claim, so that only its holder can complete or release it.
+    /// Identifies this reservation, so that only the request that made it can complete or release it.
     pub claim_id: Uuid,
     pub now: Timestamp,
-    /// After this time, another request with the same key may take over the claim.
+    /// After this time, another request with the same key may take over the reservation.
     pub lease_until: Timestamp,
     /// After this time, the idempotency key can be used for a different request.
     pub expires_at: Timestamp,

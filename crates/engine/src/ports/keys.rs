@@ -90,8 +90,8 @@ pub trait KeyStore: Send + Sync {
         audit: &AuditEvent,
     ) -> Result<bool, StoreError>;
 
-    /// Replaces the encrypted form of keys that were read at version `read_at`. `false`: the control plane has changed
-    /// since, and nothing was written.
+    /// Replaces the encrypted form of keys that were read at control-plane version `read_at`. `false`: the control
+    /// plane has changed since, and nothing was written.
     async fn reseal_keys(
         &self,
         read_at: ControlPlaneVersion,

@@ -48,7 +48,7 @@ pub struct DatabaseTime {
     pub latest_recorded: Timestamp,
 }
 
-/// The request counts that a node has last published. Nodes divide rate limits among themselves by these counts.
+/// The request counts that a node published last. Nodes divide rate limits among themselves by these counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedDemand {
     pub node: NodeId,
@@ -88,8 +88,8 @@ pub trait NodeStore: Send + Sync {
     /// Deletes the latest recorded time, so that nodes follow the database's clock even if it was set back.
     async fn reset_latest_time(&self) -> Result<(), StoreError>;
 
-    /// Publishes the request demand of `node`, and returns the last published demand of the other nodes. Does not wait
-    /// for other nodes.
+    /// Publishes the request counts of `node`, and returns what the other nodes published last, without waiting for
+    /// them to publish again.
     async fn exchange_demand(
         &self,
         node: NodeId,
@@ -106,7 +106,7 @@ pub trait NodeStore: Send + Sync {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeletedChecks {
-    /// Number of checks deleted row by row. Checks that were dropped with a whole partition are not counted.
+    /// Number of checks deleted row by row. Does not include checks that were dropped with a whole partition.
     pub checks: u64,
     /// Whether nothing is left that can be deleted now.
     pub is_complete: bool,

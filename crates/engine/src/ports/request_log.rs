@@ -38,7 +38,7 @@ pub struct RequestLogEntry {
     pub query: Option<String>,
     /// Request body. Rejected requests only.
     pub body: Option<String>,
-    /// Number of similar requests that sampling has skipped since the last logged one.
+    /// Number of similar requests since the last logged one that sampling has left out of the log.
     pub skipped: u32,
 }
 

@@ -1,4 +1,5 @@
-//! Store port for SIM swaps at the sandbox's simulated operator. Nodes share them.
+//! Store port for SIM swaps at the sandbox's simulated operator. They are stored, so that the operator behaves the same
+//! on all nodes.
 
 use async_trait::async_trait;
 use jiff::Timestamp;

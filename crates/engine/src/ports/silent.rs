@@ -119,7 +119,7 @@ pub trait SilentConnector: fmt::Debug + Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedirectSessionRecord {
     pub check: AnyCheck,
-    /// `None`: the check is concluded, or has no redirect session.
+    /// `None`: the check is concluded, or it is a step of a verification whose device has not opened its URL yet.
     pub session: Option<RedirectSession>,
 }
 

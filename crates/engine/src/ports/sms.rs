@@ -152,8 +152,8 @@ pub enum AddPartOutcome {
     Stored {
         first: bool,
     },
-    /// All parts are stored, and the SMS is not processed yet. If parts arrive concurrently, only one of them gets this
-    /// outcome. A resent part gets it again.
+    /// All parts are stored, and the SMS is not processed yet. If the last parts arrive concurrently, only one of them
+    /// gets this outcome. A part that the operator resends later gets it too.
     Complete {
         sms: Uuid,
         contents: Vec<Sealed>,

@@ -71,8 +71,8 @@ pub enum DeleteCredentialOutcome {
     Deleted,
     /// The credential has changed since it was read, and nothing was written.
     Stale,
-    /// The workspace has no other live credential, and nothing was written. A credential that was rotated out does not
-    /// count as live.
+    /// The workspace has no other live credential, and nothing was written. A credential that was replaced by rotation
+    /// does not count as live.
     LastOfWorkspace,
 }
 
@@ -155,8 +155,8 @@ pub trait CredentialStore: Send + Sync {
     async fn list_credentials(&self, owner: CredentialOwner, page: PageRequest)
     -> Result<Page<Credential>, StoreError>;
 
-    /// Marks a credential as deleted. With `expected`, only if it has not changed since `expected` was read. Keeps the
-    /// last live credential of a workspace.
+    /// Marks a credential as deleted. With `expected`, only if it has not changed since `expected` was read. Refuses to
+    /// delete the last live credential of a workspace.
     async fn delete_credential(
         &self,
         owner: CredentialOwner,
@@ -167,7 +167,7 @@ pub trait CredentialStore: Send + Sync {
     ) -> Result<TenantLookup<DeleteCredentialOutcome>, StoreError>;
 
     /// Creates a credential that replaces `old`. The old credential stays valid until `retires_at`. Writes nothing if
-    /// the old one has changed since it was read.
+    /// the old credential has changed since it was read.
     async fn rotate_credential(
         &self,
         old: &Credential,

@@ -34,8 +34,8 @@ pub struct VerificationRecord {
     pub input: Option<Sealed>,
     /// When the completion code was redeemed. `None`: not yet.
     pub code_redeemed_at: Option<Timestamp>,
-    /// Hash of the redeemed code. It is the completion code, or the redirect code whose redemption gave the verdict of
-    /// a Secure SNA step.
+    /// Hash of the redeemed code: the completion code after Reverse SMS, or the code that the device got when it
+    /// returned from its operator (Secure SNA). `None`: no code was redeemed.
     pub code_hash: Option<TokenHash>,
     /// Language of the hosted page. `None`: the browser's language.
     pub locale: Option<Locale>,
@@ -71,12 +71,12 @@ pub struct AdvanceOptions {
     /// Writes nothing if the step's redirect session already has a verdict, because a verdict takes precedence over
     /// giving up.
     pub unless_verdict: bool,
-    /// Replaces the verification's encrypted input, if the next step needs another one.
+    /// Replaces the verification's encrypted input. `None`: the next step uses the same input.
     pub input: Option<Sealed>,
     /// Creates the next check even if the limit of checks for its phone number is reached. The check still counts
     /// towards the limit.
     pub ignores_number_limit: bool,
-    /// Response to the request that ends the step, stored under its idempotency key.
+    /// Response to the request that ends the step, stored under that request's idempotency key.
     pub idempotent_response: Option<IdempotentResponse>,
 }
 
@@ -165,12 +165,12 @@ pub trait VerificationStore: Send + Sync {
     /// Returns the page versions of several verifications, in any order.
     async fn page_versions(&self, ids: Vec<CheckId>) -> Result<Vec<(CheckId, PageVersion)>, StoreError>;
 
-    /// Ends the current step, and starts the next one or concludes the verification, in one transaction. If a code was
-    /// redeemed for the step's verdict, stores its hash with the verification.
+    /// Ends the current step, and starts the next one or concludes the verification, in one transaction. If the step's
+    /// verdict was given by redeeming a code, stores the hash of that code with the verification.
     async fn advance(&self, advance: Advance) -> Result<AdvanceOutcome, StoreError>;
 
-    /// Stores the redirect session of a silent step, unless it already has one, and marks the verification as pending.
-    /// `None`: the step is concluded.
+    /// Stores the redirect session of a silent step, unless the step already has one, and marks the verification as
+    /// pending. `None`: the step is concluded.
     async fn open_redirect_session(&self, session: NewRedirectSession) -> Result<Option<OpenedSession>, StoreError>;
 
     /// Returns the products whose limit of checks for this phone number is reached, each with the time when the next

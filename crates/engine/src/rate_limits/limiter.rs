@@ -46,8 +46,8 @@ pub enum LimitSubject {
 }
 
 impl LimitSubject {
-    /// Encodes the subject, identically on all nodes. Nodes publish only a keyed hash of the result, because it may
-    /// contain an IP address.
+    /// Encodes the subject, identically on all nodes. Nodes publish only a keyed hash of this text, because the text
+    /// may contain an IP address.
     pub fn encode(&self) -> String {
         match self {
             LimitSubject::Workspace(class, id) => format!("workspace {} {id}", class.as_str()),
@@ -65,9 +65,9 @@ impl LimitSubject {
 /// A visitor of a verification's hosted page. Visitors with the same link have separate counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PageVisitorKey {
-    /// A browser that has begun a silent check of this verification, by the hash of the key in its cookie.
+    /// A browser that has begun a silent check of this verification, identified by the hash of the key in its cookie.
     Browser(Fingerprint),
-    /// Any other visitor, by IP address.
+    /// Any other visitor, identified by IP address.
     Address(IpAddr),
 }
 
@@ -75,7 +75,7 @@ pub enum PageVisitorKey {
 /// two counters.
 type ClientHash = u64;
 
-/// Hash of a token, with a random key of this process.
+/// Hash of a token, `state` or browser key. The hash function has a random key in each process.
 type Fingerprint = u64;
 
 /// Length of the window in which failed logins are counted.
@@ -91,9 +91,9 @@ const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 const MAX_LATE_WINDOWS: u64 = 2;
 
 impl WindowCounter {
-    /// Returns the window in which a request of `window` counts. A thread that read the clock slightly earlier must not
-    /// reopen the previous window. But if a clock that was far ahead is corrected, the older window must replace the
-    /// newer one.
+    /// Returns the window in which to count a request that arrives in `window`. `seen` is the value of the counter. A
+    /// thread that read the clock slightly earlier must not reopen the previous window. But if a clock that was far
+    /// ahead is corrected, the older window must replace the newer one.
     fn current(seen: u64, window: u64) -> u64 {
         let started = seen >> COUNT_BITS;
         if (window..=window + MAX_LATE_WINDOWS).contains(&started) { started } else { window }
@@ -190,7 +190,7 @@ pub struct RateLimiter {
     session_requests: Cache<Fingerprint, Arc<WindowCounter>>,
     /// Session tokens that were valid at their last lookup. Requests with them are not limited by IP address.
     valid_sessions: Cache<Fingerprint, ()>,
-    /// `state` values with which devices have already returned.
+    /// OAuth `state` values with which devices have already returned from the operator.
     used_states: Cache<Fingerprint, ()>,
     /// The last minute in which a login failed on this node.
     last_failed_login_minute: AtomicU64,
@@ -309,7 +309,7 @@ impl RateLimiter {
         (!is_valid).then(|| self.limit_by_ip(RateLimitClass::Console, address, now))
     }
 
-    /// Counts a console request of a valid session. Each node applies the whole limit.
+    /// Counts a console request of a valid session. Nodes do not divide this limit: each admits the whole limit.
     pub fn limit_session(&self, token: &str, now: Timestamp) -> RateLimitState {
         let limit = self.limits.console_per_session;
         let counter = get_or_insert(&self.session_requests, self.fingerprint(token));
@@ -326,8 +326,8 @@ impl RateLimiter {
         }
     }
 
-    /// Counts the return of a device from the operator if its `state` was used before. `None`: the `state` is new, so
-    /// the return is not counted.
+    /// Counts the return of a device from the operator, by IP address, if the `state` in the request was used before.
+    /// `None`: the `state` is new, so the return is not counted.
     pub fn limit_device_return(&self, state: &str, address: IpAddr, now: Timestamp) -> Option<RateLimitState> {
         let state = self.fingerprint(state);
         if self.used_states.get(&state).is_none() {
@@ -343,9 +343,9 @@ impl RateLimiter {
         self.limit_subject(&self.by_address, LimitSubject::Address(class, ip_bucket(address)), limit, now)
     }
 
-    /// Counts a visit of a check's device URL with a valid token. Each node applies the whole limit, because a device
-    /// may reach only one node. The window begins when the check is created and lasts for the check's lifetime, so the
-    /// check expires before the next window.
+    /// Counts a visit of a check's device URL with a valid token. Each node admits the whole limit, because all visits
+    /// of a device may reach the same node. The window begins when the check is created and lasts for the check's
+    /// lifetime, so the check expires before the next window.
     pub fn limit_device_visit(&self, check: CheckId, now: Timestamp) -> RateLimitState {
         self.limit_over_lifetime(&get_or_insert(&self.device_visits, check), check, now)
     }

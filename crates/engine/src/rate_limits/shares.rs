@@ -2,8 +2,8 @@
 //!
 //! By default, every node admits the whole limit. A limit is divided only if all nodes together are known to have
 //! received more calls than the limit within the same second. Nodes publish their calls of the last seconds separately
-//! for each second, and their clocks agree. Late reports therefore never make the known calls of a second exceed those
-//! that were received, so a client below its limit is not refused, even if it moves between nodes.
+//! for each second, and their clocks agree. Therefore a node never adds calls of different seconds, and never refuses a
+//! client below its limit, even if the client moves between nodes.
 //!
 //! While the calls exceed the limit, the nodes that receive them divide the limit in proportion to their calls. A node
 //! that has received no calls in the last seconds admits the whole limit for one second, because it cannot know from
@@ -84,7 +84,7 @@ struct NodeReport {
     window: u64,
     millis: i32,
     calls: RecentCalls,
-    /// Whether the node precedes this node in the order in which nodes divide a limit, which is that of their ids.
+    /// Whether the reporting node has a smaller id than this node. Nodes divide a limit in the order of their ids.
     is_before: bool,
 }
 
@@ -118,7 +118,8 @@ pub struct SharedCalls {
     /// The largest known number of calls on all nodes within one second. Considers the last second that all nodes have
     /// completely reported, and later seconds.
     peak: u32,
-    /// Estimated calls per second: `before` on the nodes that precede this one, `others` on all nodes but this one.
+    /// Estimated calls per second: `before` on the nodes with smaller ids than this one, `others` on all nodes but this
+    /// one.
     before: u64,
     others: u64,
 }
@@ -154,8 +155,8 @@ impl SharedCalls {
     }
 
     /// Returns the part of `limit` that this node may admit in `window`. `own` is the number of calls in the last
-    /// second in which this node received any, or zero if that was long ago. The parts of all nodes add up to the limit
-    /// plus its tolerance. The offset of their rounding changes with each window.
+    /// second in which this node received any, or zero if it received none in the last three seconds. If all nodes know
+    /// the same numbers of calls, their parts add up to at most the limit plus the tolerance.
     pub fn part_of(&self, limit: u32, own: u32, window: u64) -> u32 {
         let budget = limit.saturating_add(limit / TOLERANCE_DIVISOR);
         let (own, total) = (u64::from(own), u64::from(own) + self.others);
@@ -191,8 +192,7 @@ mod tests {
 
     #[test]
     fn calls_of_different_seconds_are_not_added() {
-        // A client has moved to this node. The other node, which it has left, published for the last time at the given
-        // time.
+        // A client has moved from the other node to this one. The cases differ in when the other node last published.
         for (case, own, other) in [
             ("published in the second before", [0, 0, 99], published(1, -300, [99, 99, 60])),
             ("published before the move", [0, 60, 99], published(1, -900, [99, 99, 9])),

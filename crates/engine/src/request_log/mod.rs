@@ -39,7 +39,7 @@ const QUEUE_CAPACITY: usize = 4_096;
 const MAX_BATCH_ROWS: usize = 1_000;
 /// Queue length from which unauthenticated requests are dropped, so that they cannot displace authenticated ones.
 const MAX_QUEUED_UNAUTHENTICATED: usize = QUEUE_CAPACITY / 4;
-/// Numbers of newest requests of a project that are kept when its log is trimmed.
+/// How many of a project's newest requests are kept when its log is trimmed.
 const RETAINED_REQUESTS: RequestLogRetention = RequestLogRetention { authenticated: 10_000, unauthenticated: 500 };
 /// Number of rows written for a project after which its log is trimmed again.
 const TRIM_EVERY_ROWS: u32 = 1_000;
@@ -93,8 +93,9 @@ impl RequestLog {
         self.retention.is_some()
     }
 
-    /// Decides whether to log a request with this response status. `Some`: enqueue it, with the number of similar
-    /// requests skipped since the last logged one. `None`: skip it.
+    /// Decides whether to log a request with this response status. `Some`: enqueue it, with the number of requests of
+    /// the same kind (successful, failed or unauthenticated) that were skipped since the last logged one. `None`: skip
+    /// it.
     pub fn sample(&self, project: ProjectId, authenticated: bool, status: u16, at: Timestamp) -> Option<u32> {
         let samplers = self.samplers.pin();
         let sampler = samplers.get_or_insert_with(project, RequestSampler::default);
@@ -200,7 +201,8 @@ struct RequestSampler {
     unauthenticated: SecondCounter,
 }
 
-/// Lower than the limit for failed requests, because successful requests are alike.
+/// Limit for successful requests. Lower than the limit for failed ones, because successful requests resemble each
+/// other.
 const MAX_SERVED_PER_SECOND: u32 = 20;
 const MAX_FAILED_PER_SECOND: u32 = 50;
 /// Limit for requests that name a client without proving its identity. It is separate, because anybody can send them.
@@ -211,8 +213,8 @@ const MAX_UNAUTHENTICATED_PER_SECOND: u32 = 2;
 struct SecondCounter(AtomicU64);
 
 impl RequestSampler {
-    /// Decides whether to log a request. `Some`: log it, with the number of similar requests skipped since the last
-    /// logged one. `None`: skip it.
+    /// Decides whether to log a request. `Some`: log it, with the number of requests of the same kind (successful,
+    /// failed or unauthenticated) that were skipped since the last logged one. `None`: skip it.
     fn sample(&self, authenticated: bool, class: StatusClass, at: Timestamp) -> Option<u32> {
         if !authenticated {
             return self.unauthenticated.sample(MAX_UNAUTHENTICATED_PER_SECOND, at);

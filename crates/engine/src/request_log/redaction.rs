@@ -1,4 +1,4 @@
-//! Redacts logged requests: the log keeps names of parameters and members, never their values.
+//! Redacts logged requests: the log keeps the names of query parameters and JSON members, but not their values.
 //!
 //! Names that may be misplaced values, because they are long or contain several digits, are redacted too.
 

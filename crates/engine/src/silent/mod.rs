@@ -1,5 +1,5 @@
-//! Silent checks (Secure SNA and Discovery): the API client's part, which is to create, read, list and redeem checks.
-//! [`redirect_session`] handles the device's part.
+//! Silent checks (Secure SNA and Discovery) as API clients use them: creating, reading, listing and redeeming checks.
+//! [`redirect_session`] handles the requests of the devices.
 
 mod redirect_session;
 pub(crate) mod secrets;
@@ -64,7 +64,7 @@ pub struct CreateSilent {
 #[derive(Clone, derive_more::Debug)]
 pub struct CreatedSilent {
     pub check: SilentCheck,
-    /// URL for the device, returned only at creation. Hidden in debug output, because the URL is a credential.
+    /// URL that the device opens, returned only at creation. Debug output omits it, because it is a credential.
     #[debug(skip)]
     pub url: String,
     /// Seconds until the check expires.
@@ -75,7 +75,7 @@ pub struct CreatedSilent {
 pub enum RedeemError {
     #[error("wrong code")]
     WrongCode { remaining_attempts: u32 },
-    /// The code is wrong for a verification that is already completed. The verification stays completed.
+    /// The verification is already completed, and this is not its code. The verification stays completed.
     #[error("wrong code")]
     WrongCompletionCode,
     #[error("the device has not completed its redirects yet")]
@@ -83,7 +83,7 @@ pub enum RedeemError {
     #[error("the check is already concluded")]
     AlreadyCompleted {
         error_code: Option<ErrorCode>,
-        /// Whether the client can verify this end-user by Reverse SMS instead.
+        /// Whether Reverse SMS is available for this end-user instead.
         may_use_reverse_sms: bool,
     },
     #[error("the check has expired")]
@@ -98,7 +98,7 @@ impl From<StoreError> for RedeemError {
     }
 }
 
-/// Silent checks from creation to redemption.
+/// Service for silent checks, from creation to the redemption of their code.
 #[derive(derive_more::Debug)]
 #[debug("SilentFlow")]
 pub struct SilentFlow {
@@ -116,7 +116,7 @@ fn path_segment(product: Product) -> &'static str {
     if product == Product::Discovery { "discovery-checks" } else { "secure-sna-checks" }
 }
 
-/// Returns the URL that the device of a check opens.
+/// Returns the URL that the device opens to begin a check.
 pub(crate) fn device_url(context: &Context, product: Product, check: CheckId) -> Result<String, StoreError> {
     let (base_url, token) = (&context.settings.base_url, device_token(context, check)?);
     Ok(format!("{base_url}/v1/number-verification/{}/{check}/redirect?t={token}", path_segment(product)))
@@ -204,13 +204,14 @@ impl SilentFlow {
         self.checks.list_checks(project, product, filter, page).await
     }
 
-    /// Returns the redirect session of a check. `None`: the check is concluded, or is a step whose device was not
-    /// redirected yet.
+    /// Returns the redirect session of a check, which is the stored state of its OAuth flow. `None`: the check is
+    /// concluded, or it is a step of a verification whose device was not redirected yet.
     pub(crate) async fn redirect_session(&self, check: CheckId) -> Result<Option<RedirectSession>, StoreError> {
         Ok(self.store.redirect_session(check).await?.and_then(|record| record.session))
     }
 
-    /// Redeems a redirect code: concludes the check with the operator's verdict if the code is right.
+    /// Concludes the check with the operator's verdict if `code` is the one that the device got when it returned from
+    /// its operator.
     pub async fn redeem(
         &self,
         project: ProjectId,
@@ -222,8 +223,8 @@ impl SilentFlow {
             let is_own = check.project == project && check.product == product;
             is_own && !check.is_overdue(self.context.now())
         });
-        // The check belongs to another project, is unknown, expired or concluded, or has no redirect session yet.
-        // `redeem_error` reads it with the client's access rights, and tells these cases apart.
+        // The check belongs to another project, is unknown, expired or concluded, or its device was not redirected yet.
+        // `redeem_error` reads the check on behalf of the project, and tells these cases apart.
         let Some(RedirectSessionRecord { check, session: Some(progress) }) = record else {
             return Err(self.redeem_error(project, product, id).await);
         };
@@ -234,7 +235,8 @@ impl SilentFlow {
         }
         let Some(decision) = progress.verdict else { return Err(RedeemError::NotReady) };
         if progress.wrong_codes >= MAX_WRONG_CODES {
-            // The request that counted the last wrong code failed before it concluded the check, so this one does.
+            // The request that counted the last allowed wrong code failed before it could conclude the check, so this
+            // request concludes it.
             self.conclude_with_error(check, ErrorCode::CodeAttemptsExceeded).await?;
             return Err(self.redeem_error(project, product, id).await);
         }
@@ -279,7 +281,7 @@ impl SilentFlow {
         }
     }
 
-    /// Returns the reason why a check cannot be redeemed, by its current status.
+    /// Returns the reason why a check cannot be redeemed, according to its current status.
     async fn redeem_error(&self, project: ProjectId, product: Product, id: CheckId) -> RedeemError {
         let check = match self.silent_check(project, product, id).await {
             Ok(check) => check,
@@ -296,7 +298,7 @@ impl SilentFlow {
         }
     }
 
-    /// Whether the end-user of a failed check can use Reverse SMS instead.
+    /// Whether the project and the network of a check support Reverse SMS, so that the end-user can use it instead.
     fn may_use_reverse_sms(&self, check: &SilentCheck) -> bool {
         let project = self.context.control_plane.project(check.project);
         project.zip(check.network.as_ref()).is_some_and(|(project, network)| {

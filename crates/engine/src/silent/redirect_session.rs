@@ -1,12 +1,12 @@
 //! The device's part of a silent check. The device opens the check's URL, is redirected to its operator, returns with a
-//! `state`, and gets a redirect code.
+//! `state`, and gets a one-time code (the redirect code), which the API client redeems for the result.
 //!
 //! Any failure concludes the check immediately. The operator's verdict stays encrypted until the redirect code is
 //! redeemed.
 //!
-//! A redirect that began at a verification's hosted page belongs to the browser that began it. Its `state` contains the
-//! hash of that browser's key, and a return without the key changes nothing. A device that returns over plain HTTP does
-//! not get the result there. It gets a handle, with which it fetches the result over TLS.
+//! If a redirect began at a verification's hosted page, only the browser that began it can finish it. The `state`
+//! contains the hash of that browser's key, and a return without the key changes nothing. A device that returns over
+//! plain HTTP does not get its code in the response. It gets a handle, which it then presents over TLS to get the code.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -46,10 +46,10 @@ use crate::{
     rate_limits::RateLimitState,
 };
 
-/// Timeout of one connector call. The device waits during the call.
+/// Timeout of one request to the operator. The device waits for its response during that time.
 const OPERATOR_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A device's request for the URL of a check.
+/// A device's request that opens the URL of a check, not yet authenticated.
 #[derive(Clone, Copy, derive_more::Debug)]
 #[debug("DeviceRequest({check})")]
 pub struct DeviceRequest<'a> {
@@ -68,7 +68,7 @@ pub(crate) struct DeviceArrival<'a> {
     pub check: CheckId,
     pub sim: Option<&'a str>,
     pub address: IpAddr,
-    /// Key in the browser's cookie. `None`: the device does not come from the hosted page.
+    /// Key in the browser's cookie. `None`: the redirect did not begin at the hosted page.
     pub browser: Option<&'a BrowserKey>,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct DeviceArrival<'a> {
 #[derive(Clone, Copy, derive_more::Debug)]
 #[debug("DeviceReturn({connector})")]
 pub struct DeviceReturn<'a> {
-    /// Name of the connector, from the return URL.
+    /// Name of the connector, from the URL to which the operator redirected the device.
     pub connector: &'a str,
     pub state: &'a str,
     pub peer: SocketAddr,
@@ -94,7 +94,7 @@ pub struct HandleReturn<'a> {
     pub browser_keys: &'a [BrowserKey],
 }
 
-/// What a device does next.
+/// What the response makes a device do next.
 #[derive(Debug)]
 pub enum NextStep {
     /// Redirects the device to this absolute URL at the operator. The URL is never logged.
@@ -102,33 +102,34 @@ pub enum NextStep {
     Finish(RedirectOutcome),
 }
 
-/// The end of a redirect session, as shown to the device.
+/// The end of a device's redirects, as shown to the device.
 #[derive(Debug)]
 pub struct RedirectOutcome {
     pub check: CheckId,
     pub project: ProjectId,
     pub reference: Option<Reference>,
-    /// The client's URL to which the device is redirected. `None`: the response shows the result.
+    /// The client's URL to which the device is redirected. `None`: the response itself shows the result.
     pub redirect_url: Option<RedirectUrl>,
     pub result: Result<RedirectCode, RedirectFailure>,
-    /// Whether the client can verify this end-user by Reverse SMS instead. `false` unless the check failed.
+    /// Whether Reverse SMS is available for this end-user instead. `false` unless the check failed.
     pub may_use_reverse_sms: bool,
     /// The verification of which the check is a step. `None`: the check is not a step.
     pub verification: Option<VerificationReturn>,
 }
 
-/// Single-use code, with which the API client gets the result.
+/// One-time code that the API client redeems for the check's result.
 #[derive(derive_more::Debug)]
 #[debug("RedirectCode(…)")]
 pub struct RedirectCode(pub String);
 
-/// Reason why the device gets no redirect code.
+/// Reason why the device gets no code for the API client to redeem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedirectFailure {
-    /// The check is concluded with this error code, by this request, or by the same device's return over plain HTTP.
+    /// The check was concluded with this error code, either by this request or when the same device returned over plain
+    /// HTTP.
     Failed(ErrorCode),
     Expired,
-    /// The check was concluded before this request, or its redirect code was already issued.
+    /// The check was concluded before this request, or the code for the API client was already issued.
     AlreadyCompleted,
 }
 
@@ -141,7 +142,7 @@ pub enum RedirectError {
     Sim(#[from] InvalidPhoneNumber),
     #[error("invalid `state`: unknown, already used, or replaced by a newer one")]
     InvalidState,
-    /// The redirect began at the hosted page in another browser, which has another key.
+    /// The redirect began at the hosted page in another browser, and this browser does not have its key.
     #[error("this was started in another browser, and nothing was confirmed")]
     OtherBrowser,
     #[error("too many requests with an already used `state` from this address")]
@@ -157,7 +158,7 @@ enum SessionState {
     Finished(RedirectOutcome),
 }
 
-/// Result of a device's return from its operator.
+/// Result of consuming the `state` with which a device returns from its operator.
 enum Returned {
     Answered(Box<AnsweredSession>),
     Finished(RedirectOutcome),
@@ -176,12 +177,12 @@ enum RedirectStart {
     /// Redirects the device to this absolute URL at the operator.
     Redirect(String),
     Failed(ErrorCode),
-    /// The check was concluded or has expired meanwhile.
+    /// The check was concluded or expired before the redirect was stored.
     Concluded,
 }
 
 impl SilentFlow {
-    /// Handles a device's request for the URL of a check.
+    /// Handles a device's request that opens the URL of a check.
     pub async fn open_device_url(&self, request: DeviceRequest<'_>) -> Result<NextStep, RedirectError> {
         let DeviceRequest { product, check, token, sim, address } = request;
         if !self.is_device_token(check, token) {
@@ -230,8 +231,8 @@ impl SilentFlow {
                 let input = self.unseal_input(check.id, check.mode, &session.input)?;
                 Ok(SessionState::Open(check, input))
             }
-            // The session of a verification's step is stored only when the device is redirected. Until then, the
-            // verification has the input.
+            // The redirect session of a verification's step is stored only when the device is redirected. Until then,
+            // the input is stored with the verification.
             None if matches!(check.state, Lifecycle::Open(_)) => match self.step_sessions.input(&check).await? {
                 Some(input) => Ok(SessionState::Open(check, input)),
                 None => Ok(SessionState::Finished(self.build_outcome(&check, Err(failure_of(&check))))),
@@ -312,9 +313,9 @@ impl SilentFlow {
         Ok(outcome.began_at_page(state.browser.is_some()))
     }
 
-    /// Handles the return of a device over plain HTTP: consumes the `state` and queries the operator. Issues no
-    /// redirect code, because others could read it, or the hosted page's address, on the network. Returns a handle for
-    /// [`finish_with_handle`](Self::finish_with_handle).
+    /// Handles the return of a device over plain HTTP: consumes the `state` and queries the operator. The response
+    /// contains neither the redirect code nor the address of the hosted page, because others on the network could read
+    /// them. Returns a handle for [`finish_with_handle`](Self::finish_with_handle).
     pub async fn handle_plain_response(&self, returned: DeviceReturn<'_>) -> Result<String, RedirectError> {
         let state = self.parse_state(returned.state).ok_or(RedirectError::InvalidState)?;
         let (handle, handle_hash) = self.generate_handle(state)?;
@@ -327,8 +328,9 @@ impl SilentFlow {
             drop(self.fail_check(check, *code).await?);
             return Ok(handle);
         }
-        // Only the browser that began at the hosted page may end the step, and a plain HTTP request does not contain
-        // its key. Errors are therefore stored too, until the browser returns over TLS.
+        // Only the browser that began the redirect at the hosted page may end the step, and a plain HTTP request does
+        // not contain that browser's key. Errors are therefore stored too, until the browser presents its handle over
+        // TLS.
         let network = check.network.clone().ok_or_else(|| corrupt_session_error(check.id))?;
         pending.answer = Some(OperatorAnswer::new(&answer));
         let begin = BeginRedirect {
@@ -339,7 +341,8 @@ impl SilentFlow {
             browser: state.browser,
             at: self.context.now(),
         };
-        // If the check was concluded meanwhile, nothing is stored, and the handle leads to the check's outcome.
+        // If the check was concluded meanwhile, nothing is stored, and the device that presents the handle gets the
+        // check's outcome.
         self.store.begin_redirect(begin).await?;
         Ok(handle)
     }
@@ -368,8 +371,8 @@ impl SilentFlow {
         Ok(outcome.began_at_page(state.browser.is_some()))
     }
 
-    /// Rejects a browser other than the one that began the redirect at the hosted page. Called before the `state` is
-    /// consumed, so that the right browser can still return.
+    /// Fails if the redirect began at the hosted page in another browser. Called before the `state` is consumed, so
+    /// that the browser that began it can still return.
     fn require_browser(&self, state: RedirectState, keys: &[BrowserKey]) -> Result<(), RedirectError> {
         match state.browser {
             Some(browser) if !self.is_browser(state.check, browser, keys)? => Err(RedirectError::OtherBrowser),
@@ -451,13 +454,13 @@ impl SilentFlow {
             .unwrap_or(Err(ErrorCode::MnoTimeout))?;
         match (reply, &input.number) {
             (reply @ SilentResult::Match(_), Some(_)) | (reply @ SilentResult::Number(_), None) => Ok(reply),
-            // The result does not fit the operation: a number instead of a match, or the reverse.
+            // The result does not answer the question: it is a number instead of a match, or the reverse.
             _ => Err(ErrorCode::MnoResponseError),
         }
     }
 
-    /// Stores the operator's verdict and issues the redirect code. If the answer is an error, concludes the check with
-    /// it.
+    /// Stores the operator's verdict and issues the redirect code. If `answer` is an error, concludes the check with
+    /// that error.
     async fn finish_redirect(
         &self,
         check: SilentCheck,
@@ -476,8 +479,8 @@ impl SilentFlow {
         Ok(self.build_outcome(&check, Ok(RedirectCode(code))))
     }
 
-    /// Returns the outcome for a `state` that cannot be consumed: the device has already returned with it, or was
-    /// redirected again.
+    /// Returns the outcome for a `state` that cannot be consumed, because the device has already returned with this
+    /// `state`, or was redirected another time since.
     async fn handle_invalid_state(&self, state: RedirectState) -> Result<RedirectOutcome, RedirectError> {
         let record = self.store.redirect_session(state.check).await?.ok_or(RedirectError::NotFound)?;
         match self.load_session(record).await? {
@@ -486,8 +489,8 @@ impl SilentFlow {
         }
     }
 
-    /// Returns the outcome for a handle that cannot be consumed: it was already used, its check has failed, or the
-    /// device was redirected again.
+    /// Returns the outcome for a handle that cannot be consumed, because the handle was already used, its check has
+    /// failed, or the device was redirected another time since.
     async fn handle_used_handle(&self, state: RedirectState) -> Result<RedirectOutcome, RedirectError> {
         let record = self.store.redirect_session(state.check).await?.ok_or(RedirectError::NotFound)?;
         let error_code = record.check.error_code();
@@ -500,8 +503,9 @@ impl SilentFlow {
         }
     }
 
-    /// Returns the outcome for a `state` that a newer redirect has replaced, for example in another tab. A device that
-    /// began at the hosted page is led back to it. For other devices, the `state` is invalid.
+    /// Returns the outcome for a `state` that a newer redirect has replaced, for example in another tab. If the
+    /// redirect began at the hosted page, the outcome leads the browser back to that page. Otherwise the `state` is
+    /// invalid.
     fn superseded_outcome(&self, check: &SilentCheck, state: RedirectState) -> Result<RedirectOutcome, RedirectError> {
         match state.browser {
             Some(_) => Ok(self.build_outcome(check, Err(failure_of(check)))),
@@ -509,7 +513,8 @@ impl SilentFlow {
         }
     }
 
-    /// Concludes the check with an error. If another request has already concluded it, returns the actual outcome.
+    /// Concludes the check with an error. If another request has already concluded the check, returns the outcome of
+    /// that conclusion.
     async fn fail_check(&self, check: SilentCheck, code: ErrorCode) -> Result<RedirectOutcome, RedirectError> {
         tracing::info!(check = %check.id, product = %check.product, code = %code, "silent check failed");
         let at = self.context.now();
@@ -526,7 +531,7 @@ impl SilentFlow {
         self.current_outcome(check.id).await
     }
 
-    /// Returns the outcome of a check that another request has concluded first, or that has expired.
+    /// Returns the outcome of a check that another request has concluded, or that has expired.
     async fn current_outcome(&self, check: CheckId) -> Result<RedirectOutcome, RedirectError> {
         let record = self.store.redirect_session(check).await?.ok_or(RedirectError::NotFound)?;
         Ok(match self.load_session(record).await? {

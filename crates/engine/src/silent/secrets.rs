@@ -1,7 +1,7 @@
 //! Secrets of silent checks: tokens that are derived or stored as hashes, and encrypted session data.
 //!
 //! Every value is bound to its check and its purpose. The purpose strings and JSON keys must not change, because stored
-//! data depends on them.
+//! values could then no longer be verified or read.
 
 use std::net::IpAddr;
 
@@ -28,19 +28,20 @@ use crate::{
 
 /// Input of a silent check. It is stored encrypted until the check is concluded.
 pub(crate) struct SilentCheckInput {
-    /// The claimed number. `None`: a Discovery check, which finds the number.
+    /// The number to verify. `None`: a Discovery check, which finds the number.
     pub number: Option<Msisdn>,
     /// The `device_ip` of the create request. `None`: the client did not send it.
     pub expected_address: Option<IpAddr>,
 }
 
-/// Random key in a browser's cookie. Only a browser with this key can finish the redirects that began with it.
+/// Random key in a browser's cookie. A redirect that began at the hosted page can be finished only by a browser with
+/// the same key.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("BrowserKey(…)")]
 pub struct BrowserKey(String);
 
 impl BrowserKey {
-    /// Length of a key, which consists of random bytes and a MAC.
+    /// Length of a key: 16 random bytes and a 16-byte MAC.
     pub(crate) const BYTES: usize = 32;
     const CHARS: usize = 43;
 
@@ -48,7 +49,7 @@ impl BrowserKey {
         BrowserKey(BASE64_URL_SAFE_NO_PAD.encode(bytes))
     }
 
-    /// Checks the form of a key, not its MAC. `None`: the text does not have the form of a key.
+    /// Accepts any text that has the length and alphabet of a key, without verifying its MAC.
     pub fn parse(text: &str) -> Option<Self> {
         let is_base64url = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         (text.len() == Self::CHARS && text.bytes().all(is_base64url)).then(|| BrowserKey(text.to_owned()))
@@ -69,7 +70,7 @@ pub(super) struct PendingRedirect {
     pub connector: String,
     /// The device's address when it was redirected.
     pub initial_ip: IpAddr,
-    /// Private data of the connector, encoded as base64url.
+    /// Data that only the connector reads when the device returns, encoded as base64url.
     connector_data: String,
     /// The operator's answer for a device that returned over plain HTTP, kept until the device returns over TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -115,7 +116,7 @@ impl OperatorAnswer {
         }
     }
 
-    /// Returns the answer. `None`: the stored data is corrupt.
+    /// Decodes the stored answer. `None`: the stored data is corrupt.
     pub(super) fn read(&self, mode: Mode) -> Option<Result<SilentResult, ErrorCode>> {
         match self {
             OperatorAnswer::Match(matched) => Some(Ok(SilentResult::Match(*matched))),
@@ -134,9 +135,9 @@ pub(super) struct SealedAnswer {
     pub page_return: Option<PageReturn>,
 }
 
-/// The one-time code that a browser takes to the client's redirect URL. If the browser never arrives there, for example
-/// because its connection was lost, the hosted page redirects it a second time with the same code, but only the browser
-/// that began the redirect.
+/// The one-time code that a browser takes to the client's redirect URL, kept so that the hosted page can redirect the
+/// browser there a second time if it never arrived, for example because its connection was lost. Only the browser that
+/// began the redirect gets the code.
 #[derive(Clone, Serialize, Deserialize, derive_more::Debug)]
 #[debug("PageReturn")]
 pub(crate) struct PageReturn {
@@ -147,8 +148,8 @@ pub(crate) struct PageReturn {
 /// The contents of a `state`: the check's id, 16 random bytes, the hash of the browser's key if the redirect began at
 /// the hosted page, and a 16-byte MAC.
 ///
-/// The `state` contains the hash so that another browser's return is rejected without a database query, and before the
-/// `state` is consumed.
+/// Because the hash is in the `state`, the return of another browser is rejected without a database query, and before
+/// the `state` is consumed.
 #[derive(Clone, Copy, derive_more::Debug)]
 #[debug("RedirectState({check})")]
 pub(super) struct RedirectState {
@@ -160,8 +161,8 @@ const STATE_MAC_BYTES: usize = 16;
 const STATE_BYTES: usize = 16 + 16 + STATE_MAC_BYTES;
 const PAGE_STATE_BYTES: usize = STATE_BYTES + BrowserHash::BYTES;
 const DEVICE_TOKEN_BYTES: usize = 16;
-/// Maximum age of a check for which a `state` is accepted. It is longer than the lifetime of a check, so that a device
-/// that returns late still gets the check's outcome.
+/// Maximum age of a check for which a `state` is accepted, in seconds. It is longer than a check's lifetime, so that a
+/// device that returns late still gets the check's outcome.
 const STATE_LIFETIME_SECONDS: i64 = 900;
 
 impl SilentFlow {
@@ -178,8 +179,8 @@ impl SilentFlow {
         Ok((text, hash))
     }
 
-    /// Generates a handle and its hash. A handle has the form of a `state`. A device that has returned over plain HTTP
-    /// presents it over TLS.
+    /// Generates a handle and its hash. A handle has the form of a `state`. A device gets it when it returns over plain
+    /// HTTP, and then presents it over TLS.
     pub(super) fn generate_handle(&self, state: RedirectState) -> Result<(String, TokenHash), StoreError> {
         let text = self.encode_state(state)?;
         let hash = self.handle_hash(state.check, &text)?;
@@ -194,7 +195,7 @@ impl SilentFlow {
         Ok(BASE64_URL_SAFE_NO_PAD.encode([&body, &mac[..STATE_MAC_BYTES]].concat()))
     }
 
-    /// Verifies the MAC and age of a `state`. Whether the `state` was already consumed is known only to the store.
+    /// Verifies the MAC and age of a `state`, but not whether it was already consumed, which only the store knows.
     pub(super) fn parse_state(&self, state: &str) -> Option<RedirectState> {
         let is_length_of_state = |bytes: &Vec<u8>| [STATE_BYTES, PAGE_STATE_BYTES].contains(&bytes.len());
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(state).ok().filter(is_length_of_state)?;
@@ -213,8 +214,8 @@ impl SilentFlow {
         Ok(BrowserHash(hash))
     }
 
-    /// Whether one of `keys`, from the cookies of a request, is the key whose hash is `browser`. If so, the request
-    /// comes from the browser that began the redirect.
+    /// Whether the request comes from the browser that began the redirect: one of `keys`, from the request's cookies,
+    /// has the hash `browser`.
     pub(crate) fn is_browser(
         &self,
         check: CheckId,
@@ -229,7 +230,8 @@ impl SilentFlow {
         Ok(false)
     }
 
-    /// Whether a check is recent enough for its `state` to be accepted. Saves a database query for older checks.
+    /// Whether a check is recent enough for its `state` to be accepted. Older checks are rejected without a database
+    /// query.
     fn is_recent(&self, check: Uuid) -> bool {
         let created = check.get_timestamp().and_then(|created| i64::try_from(created.to_unix().0).ok());
         created.is_some_and(|created| self.context.now().as_second() - created <= STATE_LIFETIME_SECONDS)
@@ -288,8 +290,8 @@ impl SilentFlow {
         self.unseal_json("pending-redirect", check, sealed)
     }
 
-    /// Encrypts the operator's verdict. If the redirect began at the hosted page, adds the redirect code for the
-    /// browser that began it.
+    /// Encrypts the operator's verdict. If the redirect began at the hosted page, the encrypted data also contains the
+    /// redirect code and the hash of the browser that may see it.
     pub(super) fn seal_result(
         &self,
         RedirectState { check, browser }: RedirectState,
@@ -312,7 +314,7 @@ impl SilentFlow {
     }
 
     /// Returns the redirect code if one of `keys` belongs to the browser that began the redirect at the hosted page.
-    /// `None`: none of them does, or the redirect did not begin at the page.
+    /// `None`: none of the keys does, or the redirect did not begin at the hosted page.
     pub(crate) fn page_return(
         &self,
         check: CheckId,
@@ -341,8 +343,8 @@ impl SilentFlow {
     }
 }
 
-/// Returns the token in a check's device URL: 128 bits, derived from the check's id with the link key, and therefore
-/// not stored.
+/// Returns the token in the URL that a check's device opens. Its 128 bits are derived from the check's id with the link
+/// key, so they need not be stored.
 pub(super) fn device_token(context: &Context, check: CheckId) -> Result<String, StoreError> {
     let hash = context.derive_token(&[b"device-url", check.0.as_bytes()])?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode(&hash[..DEVICE_TOKEN_BYTES]))

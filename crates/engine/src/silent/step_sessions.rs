@@ -1,4 +1,4 @@
-//! The interface through which silent checks use verifications, of which they may be steps.
+//! The interface through which a silent check uses the verification that it is a step of.
 
 use async_trait::async_trait;
 use ringtrue_domain::{
@@ -9,15 +9,16 @@ use ringtrue_domain::{
 use super::secrets::SilentCheckInput;
 use crate::ports::store::StoreError;
 
-/// Redirect sessions of silent checks that are steps of a verification. The verification holds the input of its steps.
-/// A step's session is stored only when the device is redirected.
+/// Redirect sessions (stored states of OAuth flows) of silent checks that are steps of a verification. The input is
+/// stored with the verification, and a step's redirect session is stored only when the device is redirected.
 #[async_trait]
 pub(crate) trait StepSessions: Send + Sync {
-    /// Returns the input of an open step that has no session yet. `None`: the check is not a step, or has ended
-    /// meanwhile.
+    /// Returns the input of an open step that has no redirect session yet. `None`: the check is not a step, or has
+    /// ended meanwhile.
     async fn input(&self, step: &SilentCheck) -> Result<Option<SilentCheckInput>, StoreError>;
 
-    /// Stores the session of a step, unless it already has one. `false`: the check is not a step, or is concluded.
+    /// Stores the redirect session of a step, unless the step already has one. `false`: the check is not a step, or is
+    /// concluded.
     async fn open(&self, step: &SilentCheck, input: Sealed) -> Result<bool, StoreError>;
 
     /// Returns the hosted page to which the device of a step returns. `None`: the check is not a step.
@@ -29,9 +30,9 @@ pub(crate) trait StepSessions: Send + Sync {
 #[debug("VerificationReturn({id})")]
 pub struct VerificationReturn {
     pub id: CheckId,
-    /// Token of the hosted page.
+    /// Token in the URL of the hosted page.
     pub page_token: String,
-    /// Whether the redirect began at the hosted page. If so, the page handles the result: it sends the browser to the
-    /// client's redirect URL, or redeems the code itself if there is none.
+    /// Whether the redirect began at the hosted page. If so, the device returns to the page, which sends the browser to
+    /// the client's redirect URL, or redeems the code if the client has set no redirect URL.
     pub began_at_page: bool,
 }

@@ -155,7 +155,8 @@ impl Management {
         self.create_credential_as_operator(CredentialOwner::Workspace(workspace), expires_at).await
     }
 
-    /// Creates a credential with every scope that its owner can have. The audit log names the operator as the actor.
+    /// Creates a credential with every scope that its owner can have. The audit log names those who run the server
+    /// (`operator`) as the actor.
     pub async fn create_credential_as_operator(
         &self,
         owner: CredentialOwner,
@@ -191,7 +192,7 @@ impl Management {
     }
 
     /// Deletes a credential. Its tokens are rejected from then on. The last live credential of a workspace cannot be
-    /// deleted, because the workspace's backends could not create another one.
+    /// deleted, because the workspace's backends need a credential to create another one.
     pub async fn delete_credential(
         &self,
         manager: &ManagementActor,

@@ -95,7 +95,7 @@ impl Management {
     }
 }
 
-/// Joins the first names of a list, and adds the number of the others.
+/// Joins the first [`MAX_NAMED_NETWORKS`] names, and adds how many more there are.
 fn summarize(names: &[&str]) -> String {
     let shown = names[..names.len().min(MAX_NAMED_NETWORKS)].join(", ");
     match names.len().saturating_sub(MAX_NAMED_NETWORKS) {

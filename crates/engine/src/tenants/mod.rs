@@ -85,11 +85,11 @@ impl Default for TenantLimits {
     }
 }
 
-/// A condition on the current state of a resource, such as `If-Match`. If the state changes after the condition was
-/// tested, the write fails and is retried with a new test.
+/// A condition on the current state of a resource, such as `If-Match`. If the resource changes between the test and the
+/// write, the write fails, and both are repeated.
 pub type Precondition<'a, T> = &'a (dyn Fn(&T) -> bool + Send + Sync);
 
-/// Maximum number of attempts of a change, if other requests change the same resource at the same time.
+/// Maximum number of attempts to write a resource that other requests change at the same time.
 const MAX_WRITE_ATTEMPTS: usize = 5;
 
 #[derive(Clone, Debug)]
@@ -124,7 +124,7 @@ impl Management {
         Ok(IdempotencyScope::authorized(owner))
     }
 
-    /// Fails unless the workspace is the caller's own.
+    /// Fails unless the caller belongs to this workspace.
     async fn authorize_workspace(
         &self,
         manager: &ManagementActor,
@@ -150,7 +150,7 @@ impl Management {
         Ok(CreatedWorkspace { workspace, credential })
     }
 
-    /// Creates a workspace without a credential. Its owners create credentials in the console.
+    /// Creates a workspace without a credential. The workspace's owners can create credentials in the console.
     pub async fn create_workspace_without_credential(
         &self,
         administrator: &Administrator,

@@ -1,7 +1,7 @@
 //! Searches checks by phone number.
 //!
 //! A search reveals whether a number was checked. To make guessing numbers slow and visible, every search writes an
-//! audit event, and each account has a limited number of searches per minute on all nodes together.
+//! audit event, and each account can search only a limited number of times per minute, on all nodes together.
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
@@ -21,7 +21,8 @@ use crate::ports::{
 const MAX_SEARCHES_PER_WINDOW: u32 = 20;
 const WINDOW: SignedDuration = SignedDuration::from_mins(1);
 
-/// Permission to search a project's checks by one number. Exists only after the search is recorded in the audit log.
+/// Permission to search a project's checks by one number. It is created only after the search is recorded in the audit
+/// log.
 #[derive(Clone, Debug)]
 pub struct NumberSearch {
     pub(crate) project: ProjectId,

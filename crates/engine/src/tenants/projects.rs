@@ -146,7 +146,7 @@ impl Management {
         .await
     }
 
-    /// Fails if a project that goes live with this patch does not meet a requirement. Considers the patched project.
+    /// Fails if the patch makes the project live and the patched project does not meet a requirement for going live.
     async fn check_live_requirements(
         &self,
         manager: &ManagementActor,
@@ -184,7 +184,7 @@ impl Management {
     }
 
     /// Replaces alias ids of networks with canonical ids, because authorisation compares canonical ids. Rejects an
-    /// unknown id, unless the project already has it, because its network may have been removed from the configuration.
+    /// unknown id, unless the project already has it: the network may have been removed from the configuration since.
     fn canonicalize_network_ids(
         &self,
         networks: Vec<AllowedNetwork>,
@@ -213,8 +213,9 @@ impl Management {
         Ok(canonical)
     }
 
-    /// Reads, changes and writes a project. Retries if another request writes it at the same time. Writes nothing if no
-    /// member changes. If the mode changes, issues a credential that replaces the project's credentials.
+    /// Reads, changes and writes a project. Retries if another request writes the project at the same time. Writes
+    /// nothing if nothing has changed. If the mode changes, issues a credential that replaces the project's
+    /// credentials.
     async fn update_project_with(
         &self,
         manager: &ManagementActor,

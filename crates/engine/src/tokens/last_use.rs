@@ -1,5 +1,5 @@
-//! Tracks when credentials were last used, to the minute. Requests record it in memory, and housekeeping writes it to
-//! the database in batches.
+//! Tracks when credentials were last used, to the minute. Requests record the use in memory, and housekeeping writes it
+//! to the database in batches.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -11,7 +11,7 @@ use crate::control_plane::ConcurrentMap;
 #[derive(Debug, Default)]
 pub(super) struct LastUseTracker(ConcurrentMap<ClientId, LastUse>);
 
-/// Last use of a credential. Both members are Unix time in minutes.
+/// Last use of a credential. Both fields are Unix times in minutes.
 #[derive(Debug)]
 struct LastUse {
     used: AtomicI64,
@@ -24,7 +24,7 @@ impl LastUseTracker {
         let minute = now.as_second().div_euclid(60);
         let uses = self.0.pin();
         if let Some(last) = uses.get(client_id) {
-            // Most calls only read, which avoids contention between threads.
+            // In most calls the minute is already recorded, and reading alone avoids contention between threads.
             if last.used.load(Ordering::Relaxed) < minute {
                 last.used.fetch_max(minute, Ordering::Relaxed);
             }

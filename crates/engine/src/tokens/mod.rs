@@ -1,7 +1,7 @@
 //! Issues, verifies and revokes access tokens.
 //!
 //! A token is a JWT (`at+jwt`, RFC 9068), signed with an HMAC key of the deployment. Verification also looks up the
-//! credential, the project and revocations in the in-memory control plane. Only revoking a token accesses the database.
+//! credential, the project and revocations, which are cached in memory. Only revoking a token accesses the database.
 
 mod last_use;
 mod verified_token_cache;
@@ -98,7 +98,7 @@ pub struct TokenBearer {
     /// `None`: the token belongs to a workspace credential.
     pub project: Option<Arc<Project>>,
     pub scope: Scope,
-    /// Whether the credential and its project still have the token's scope.
+    /// Whether the credential and its project still permit the token's scope.
     pub granted: Result<(), ScopeError>,
 }
 
@@ -126,7 +126,7 @@ struct Claims<'a> {
 pub struct Tokens {
     context: Arc<Context>,
     store: Arc<dyn TokenStore>,
-    /// Beginning of the claims JSON, which is the same in all tokens.
+    /// First part of the claims JSON, which is the same in all tokens.
     shared_claims: String,
     verified: VerifiedTokenCache,
     last_uses: LastUseTracker,
@@ -143,7 +143,8 @@ impl Tokens {
         }
     }
 
-    /// Authenticates a client by its secret. Compares in constant time, also if the client does not exist.
+    /// Authenticates a client by its secret. Rejecting an unknown client takes as long as rejecting a wrong secret, so
+    /// that timing does not reveal which clients exist.
     pub fn authenticate_client(
         &self,
         client_id: &str,
@@ -181,7 +182,8 @@ impl Tokens {
         Ok(AccessToken { token: sign(header, key, &payload), expires_in, scope })
     }
 
-    /// Verifies a presented token, with its credential and project.
+    /// Verifies a token, and that its credential and project are still active. [`TokenBearer::granted`] says whether
+    /// they still permit the token's scope.
     pub fn verify_token(&self, token: &[u8], now: Timestamp) -> Result<TokenBearer, AccessTokenError> {
         let token = match self.verified.find(token) {
             // If the key of a cached token is no longer valid, the token is verified again and rejected.
@@ -216,8 +218,8 @@ impl Tokens {
         let parts = JwtParts::split(token).ok_or(AccessTokenError::Invalid)?;
         let payload = self.verify_signature(token, now)?;
         let claims = parse_claims(&payload).ok_or(AccessTokenError::Invalid)?;
-        // A deployment that was set up from a copy of another region's database has the same keys, so the region must
-        // be compared.
+        // If a deployment was set up from a copy of another region's database, both have the same keys. The signature
+        // therefore does not show the region.
         if claims.region != self.context.settings.region.into_str() {
             return Err(self.unverifiable_token_error(&payload));
         }
@@ -227,7 +229,7 @@ impl Tokens {
         Ok(self.verified.insert(parts, verified))
     }
 
-    /// Returns the credential of a token issued by this deployment, even if the token has expired or was revoked.
+    /// Returns the credential of a token that this deployment has issued, even if the token has expired or was revoked.
     pub fn credential_of_token(&self, token: &[u8]) -> Option<Arc<Credential>> {
         let payload = self.verify_signature(std::str::from_utf8(token).ok()?, self.context.now()).ok()?;
         self.context.control_plane.credential(&parse_claims(&payload)?.client_id)
@@ -273,8 +275,8 @@ impl Tokens {
         if is_ours { Ok(payload) } else { Err(self.unverifiable_token_error(&payload)) }
     }
 
-    /// Returns the error for a token that this deployment cannot verify. Reads the unverified region claim, only to
-    /// give a helpful message.
+    /// Returns the error for a token with a wrong signature or region. The region claim may be forged, and is used only
+    /// to name the region in the message.
     fn unverifiable_token_error(&self, payload: &[u8]) -> AccessTokenError {
         let ours = self.context.settings.region;
         let theirs = parse_claims(payload).and_then(|claims| claims.region.parse().ok());
@@ -284,7 +286,7 @@ impl Tokens {
         }
     }
 
-    /// Stores the last uses of credentials that this node has recorded in memory.
+    /// Writes the last uses that this node has recorded in memory to the database.
     pub(crate) async fn flush_credential_uses(&self) -> Result<(), StoreError> {
         let unstored = self.last_uses.unstored();
         if !unstored.is_empty() {
@@ -310,7 +312,7 @@ pub enum MintError {
     NoKey,
 }
 
-/// Whether a credential has a scope. `has_product` tests whether its project has a product.
+/// Whether a credential permits a scope. `has_product` tells whether a product is enabled in the credential's project.
 fn scope_grant(
     credential: &Credential,
     scope: Scope,
@@ -326,7 +328,8 @@ fn scope_grant(
     }
 }
 
-/// Used instead of the credential of an unknown client, so that rejecting it takes as long as rejecting a wrong secret.
+/// Stands in for the credential of an unknown client, so that rejecting that client takes as long as rejecting a wrong
+/// secret.
 static DUMMY_CREDENTIAL: LazyLock<Credential> = LazyLock::new(|| Credential {
     #[expect(clippy::expect_used, reason = "the constant is a valid client id")]
     client_id: "nobody".parse().expect("a client id"),
@@ -348,20 +351,20 @@ pub fn is_correct_secret(credential: &Credential, secret: &str) -> bool {
 }
 
 /// Hashes a client secret. Secrets have 256 random bits, so they need no slow password hash. The MAC of the
-/// credential's row protects the digest.
+/// credential's row protects the hash from being replaced in the database.
 pub(crate) fn digest_secret(secret: &str) -> SecretDigest {
     let mut hash = [0; 32];
     hash.copy_from_slice(digest::digest(&digest::SHA256, secret.as_bytes()).as_ref());
     SecretDigest(hash)
 }
 
-/// Builds the beginning of the claims JSON, which is the same in all tokens of a deployment.
+/// Builds the first part of the claims JSON, which is the same in all tokens of a deployment.
 fn build_shared_claims(base_url: &str, region: Region) -> String {
     let base_url = serde_json::Value::from(base_url);
     format!(r#"{{"iss":{base_url},"aud":{base_url},"region":"{region}""#)
 }
 
-/// Builds the claims by concatenating JSON, for speed. None of the values needs escaping.
+/// Builds the claims by concatenating JSON text, which is faster than serializing. None of the values needs escaping.
 fn build_claims(shared: &str, client: &ClientId, scope: Scope, issued_at: i64, expires_in: i64, id: Uuid) -> String {
     let mut claims = String::with_capacity(shared.len() + 256);
     let mut id_text = Uuid::encode_buffer();

@@ -1,7 +1,7 @@
 //! Cache of tokens whose signature was verified, so that repeated requests skip the HMAC and the JSON parsing.
 //!
-//! The cache holds a digest of each signature instead of the signature itself, so it contains no usable token. Expiry,
-//! revocation and the state of the credential are checked at every request, not cached.
+//! The cache holds a digest of each signature instead of the signature, so its contents cannot be used as tokens.
+//! Expiry, revocation and the state of the credential are not cached, but checked at every request.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ const SIGNATURE_LENGTH: usize = 43;
 /// The signed content of a verified token.
 #[derive(derive_more::Debug)]
 pub(super) struct VerifiedToken {
-    /// Encoded header and claims. They are useless without the signature, but identify a client.
+    /// Encoded header and claims. They are useless without the signature, but hidden in debug output because they name
+    /// a client.
     #[debug(skip)]
     signed: Box<str>,
     #[debug(skip)]
@@ -81,7 +82,7 @@ impl VerifiedTokenCache {
     pub(super) fn find(&self, token: &[u8]) -> Option<Arc<VerifiedToken>> {
         let (signed, signature) = token.split_at_checked(token.len().checked_sub(SIGNATURE_LENGTH)?)?;
         let found = self.0.get(&hash_signature(signature))?;
-        // The same signature with other content is a forgery.
+        // A cached signature with other content is a forgery.
         (signed.strip_suffix(b".") == Some(found.signed.as_bytes())).then_some(found)
     }
 

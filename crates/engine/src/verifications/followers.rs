@@ -1,8 +1,8 @@
 //! Notifies the hosted pages that are open at this node when their verifications change.
 //!
-//! Once a second, one query reads the [`PageVersion`]s of all followed verifications, no matter how many pages follow
-//! them. A page reads its verification again only if the version has changed. Polling the database also detects changes
-//! by other nodes.
+//! Once a second, one query reads the [`PageVersion`] of every verification that has an open page. A page reloads its
+//! verification only if this version has changed. Changes that other nodes make are noticed too, because the version
+//! comes from the database.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -15,25 +15,26 @@ use super::{PageView, Verifications};
 use crate::ports::{store::StoreError, verifications::PageVersion};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum number of open pages that follow verifications on this node. Each keeps an HTTP connection open.
+/// Maximum number of open pages that this node notifies. Each keeps an HTTP connection open.
 const MAX_FOLLOWERS: usize = 500;
-/// Maximum number of followers per workspace, so that one workspace cannot use up the limit of the node.
+/// Maximum number of open pages for the verifications of one workspace, so that one workspace cannot use up
+/// [`MAX_FOLLOWERS`].
 const MAX_PER_WORKSPACE: usize = MAX_FOLLOWERS / 4;
-/// Maximum number of tabs and devices that follow one verification.
+/// Maximum number of open pages for one verification, for example in several tabs.
 const MAX_PER_VERIFICATION: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many pages follow verifications")]
 pub struct TooManyFollowers;
 
-/// The pages at this node that follow verifications.
+/// The hosted pages that are open at this node, by verification.
 #[derive(Debug, Default)]
 pub(crate) struct PageFollowers {
     followed: Mutex<HashMap<CheckId, Followed>>,
     follower_added: Notify,
 }
 
-/// A verification that at least one page follows.
+/// A verification whose hosted page is open at least once.
 #[derive(Debug)]
 struct Followed {
     workspace: WorkspaceId,
@@ -41,7 +42,7 @@ struct Followed {
     version: watch::Sender<Option<PageVersion>>,
 }
 
-/// A page that follows a verification. Dropping it stops following.
+/// Subscription of an open hosted page to changes of its verification. Dropping it ends the subscription.
 #[derive(Debug)]
 pub struct PageFollower {
     version: watch::Receiver<Option<PageVersion>>,
@@ -94,8 +95,8 @@ impl PageFollowers {
 
     fn verifications(&self) -> Vec<CheckId> {
         let mut followed = self.lock();
-        // Removes verifications whose last followers were dropped at the same time, each of which still counted the
-        // other.
+        // When the last two followers of a verification are dropped at the same time, each still sees the other in
+        // `receiver_count`, and neither removes the verification. It is removed here.
         followed.retain(|_, followed| followed.version.receiver_count() > 0);
         followed.keys().copied().collect()
     }
@@ -112,7 +113,7 @@ impl PageFollowers {
 }
 
 impl Verifications {
-    /// Lets a page follow its verification.
+    /// Subscribes an open hosted page to changes of its verification.
     pub fn follow_page(&self, view: &PageView) -> Result<PageFollower, TooManyFollowers> {
         let project = self.context.control_plane.project(view.project);
         // If this node does not know the project, the limit per workspace applies to the project instead.
@@ -120,7 +121,7 @@ impl Verifications {
         self.followers.follow(view.verification, workspace)
     }
 
-    /// Polls versions and notifies followers, until `shutdown`.
+    /// Polls the database for changed verifications and notifies their open pages, until `shutdown`.
     pub async fn run_followers(&self, shutdown: CancellationToken) {
         while shutdown.run_until_cancelled(tokio::time::sleep(POLL_INTERVAL)).await.is_some() {
             let followed = self.followers.verifications();

@@ -1,6 +1,6 @@
-//! The data that a verification's steps need. It is stored encrypted from the verification's creation to its end.
+//! Input of a verification's steps, such as the phone number. It is stored encrypted until the verification ends.
 //!
-//! The JSON keys and `PURPOSE` must not change, because stored data depends on them.
+//! The JSON keys and `PURPOSE` must not change, because stored inputs could then no longer be read.
 
 use std::net::IpAddr;
 
@@ -20,7 +20,6 @@ use crate::{
 
 const PURPOSE: &str = "verification";
 
-/// Input of a verification's steps.
 #[derive(Clone)]
 pub(crate) struct StepInput {
     pub number: Msisdn,
@@ -79,7 +78,7 @@ impl StepInput {
         context.seal_for_check(PURPOSE, verification, &plain)
     }
 
-    /// Decrypts the input. Fails after the end of the verification, when the input is erased.
+    /// Decrypts the input. Fails if the verification has ended, because its input is then erased.
     pub(crate) fn unseal(context: &Context, record: &VerificationRecord) -> Result<Self, StoreError> {
         let id = record.check.id;
         let plain = record.input.as_ref().and_then(|sealed| context.unseal_for_check(PURPOSE, id, sealed));

@@ -1,4 +1,4 @@
-//! Verifications: creating, reading, listing and cancelling them, giving up a step, and redeeming codes.
+//! Verifications: creating, reading, listing and cancelling them, giving up the current step, and redeeming codes.
 //!
 //! [`steps`] moves a verification from one step to the next, [`page`] implements the hosted page, and [`followers`]
 //! notifies open pages.
@@ -60,10 +60,10 @@ use page::{is_completion_code, page_token};
 use sim_swap_step::SIM_SWAP_TIMEOUT;
 use steps::NewStep;
 
-/// Repeated requests to give up a step count as one within this time, unless they name a method or have an idempotency
-/// key.
+/// Requests to give up a step that arrive within this time of each other count as one, unless they name a method or
+/// have an idempotency key.
 const REPEAT_WINDOW: SignedDuration = SignedDuration::from_secs(1);
-/// How often a request reads the database while another node waits for the operator's answer about SIM changes.
+/// How often a request polls the database while another node waits for the operator's answer about SIM changes.
 const QUESTION_POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Maximum number of attempts to read a verification. An attempt fails if another request changes the verification at
 /// the same time, or if the current step is overdue and must be expired first.
@@ -93,7 +93,7 @@ pub struct CreateVerification {
     pub locale: Option<Locale>,
 }
 
-/// A verification as the API client sees it.
+/// A verification as API responses show it.
 #[derive(Clone, derive_more::Debug)]
 pub struct Verification {
     pub check: VerificationCheck,
@@ -114,18 +114,19 @@ pub struct Verification {
 #[derive(Clone, Debug)]
 pub struct Redeemed {
     pub verification: Verification,
-    /// Whether the same code was already redeemed before.
+    /// Whether this code was already redeemed by an earlier request.
     pub is_replayed: bool,
 }
 
 impl Verification {
-    /// Lifetime in seconds, from creation.
+    /// Seconds from creation to expiry.
     pub fn ttl(&self) -> i64 {
         self.check.expires_at.duration_since(self.check.created_at).as_secs()
     }
 }
 
-/// What the end-user's device has to do. Hidden in debug output, because anyone who knows it can take the step.
+/// What the end-user's device has to do. Debug output omits the contents, because anyone who knows them can complete
+/// the step.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 pub enum StepInstructions {
     #[debug("SecureSna")]
@@ -160,7 +161,7 @@ impl From<StoreError> for GiveUpError {
     }
 }
 
-/// Verifications from creation to redemption.
+/// Service for verifications, from creation to the redemption of their code.
 #[derive(derive_more::Debug)]
 #[debug("Verifications")]
 pub struct Verifications {
@@ -189,8 +190,8 @@ impl Verifications {
     ) -> Result<Verification, CreateError> {
         match self.create_once(project, &request, idempotency.as_ref()).await? {
             Ok(verification) => Ok(verification),
-            // A concurrent request used up the first method's limit of checks for this phone number. The second attempt
-            // leaves that method out.
+            // The first attempt failed because a concurrent request used up the first method's limit of checks for this
+            // phone number. This second attempt leaves that method out.
             Err(_) => self.create_once(project, &request, idempotency.as_ref()).await?,
         }
     }
@@ -289,8 +290,8 @@ impl Verifications {
         Ok(Ok(verification))
     }
 
-    /// Finds the methods that the number's operator and the project allow. Leaves out methods that cannot be used. A
-    /// failed lookup is an error, because a later request may find more methods.
+    /// Finds the methods that the number's operator supports and the project allows. If a lookup fails, returns an
+    /// error instead of fewer methods, because a later request may find more.
     async fn find_routes(
         &self,
         project: &Project,
@@ -321,8 +322,8 @@ impl Verifications {
         Ok(Routes { methods, silent, sms })
     }
 
-    /// Returns the products whose limit of checks for this phone number is reached, each with the time when the next
-    /// check is admitted.
+    /// Returns the products for which this phone number has reached its limit of checks, each with the time when the
+    /// next check is possible.
     async fn reached_limits(
         &self,
         project: &Project,
@@ -384,8 +385,9 @@ impl Verifications {
                     Some(Verification { check, progress, step_status, next_step: None, page_url: None })
                 })
                 .collect();
-            // A listed verification without progress was deleted between the two queries, because its retention has
-            // ended. Such verifications are hidden from lists first, so the next attempt neither lists nor counts them.
+            // A listed verification without progress was deleted after the first query, because its retention period
+            // had ended. Deletion first hides such verifications from lists, so the next attempt neither lists nor
+            // counts them.
             let deleted = found - items.len();
             if deleted == 0 || attempts == MAX_READS {
                 return Ok(Page { items, request, total_items: total_items.saturating_sub(deleted as u64) });
@@ -393,8 +395,8 @@ impl Verifications {
         }
     }
 
-    /// Gives up the current step. A SIM Swap step cannot be given up, because it ends within seconds. A step with a
-    /// verdict cannot be given up either.
+    /// Gives up the current step. Has no effect on a SIM Swap step, which ends within seconds anyway, or on a step
+    /// whose operator has already given a verdict.
     ///
     /// With a method, the step is given up only if it uses this method. Without a method and an idempotency key,
     /// repeated requests that were received within [`REPEAT_WINDOW`] count as one, even if they are processed later.
@@ -417,7 +419,8 @@ impl Verifications {
         }
         let is_meant = |step: &AnyCheck| match method {
             Some(method) => step.product == method.product(),
-            // A step begins when the step before it is given up, so its creation time is the time of giving up.
+            // A step that follows a given-up step is created when that step is given up, so its creation time is the
+            // time of that request.
             None => !(record.progress.follows_given_up_step() && is_repeated(step.created_at)),
         };
         if let Some(step) = current.step.clone().filter(is_meant) {
@@ -452,7 +455,7 @@ impl Verifications {
         Err(changes_too_often().into())
     }
 
-    /// Ends an open verification because the end-user ends it at the hosted page. If the current step already has a
+    /// Ends an open verification on the end-user's request at the hosted page. If the current step already has a
     /// verdict, the verification stays unchanged. `false`: the token is wrong.
     pub async fn end_by_user(&self, token: &str, end: UserEnd) -> Result<bool, StoreError> {
         let Some(current) = self.load_by_token(token).await? else { return Ok(false) };
@@ -462,8 +465,9 @@ impl Verifications {
         Ok(true)
     }
 
-    /// Redeems a code of a verification. It is the redirect code of the Secure SNA step, or the completion code that
-    /// the hosted page gave the browser after Reverse SMS. Redeeming the same code again gives the same result.
+    /// Redeems a code, with which the client's backend gets the result. The code is either the one that the device got
+    /// when it returned from its operator (Secure SNA), or the one that the hosted page gave the browser after the SMS
+    /// arrived (Reverse SMS). Redeeming the same code again gives the same result.
     pub async fn redeem(&self, project: ProjectId, id: CheckId, code: &str) -> Result<Redeemed, RedeemError> {
         for _ in 0..MAX_READS {
             let current = self.load_of_project(project, id).await?;
@@ -507,8 +511,8 @@ impl Verifications {
         Err(changes_too_often().into())
     }
 
-    /// Reads a verification after the operator has answered about SIM changes, so that the response contains the
-    /// answer. The question may have been asked by another node.
+    /// Waits until the operator has answered about SIM changes, and then reads the verification, so that the response
+    /// contains the answer. The request to the operator may have been sent by another node.
     async fn read_after_question(&self, project: ProjectId, id: CheckId) -> Result<Verification, ReadError> {
         let deadline = Instant::now() + SIM_SWAP_TIMEOUT;
         loop {
@@ -522,9 +526,9 @@ impl Verifications {
         }
     }
 
-    /// Whether a code is the one that was redeemed. Compares the stored hash, because the key that derived a completion
-    /// code may have been deleted after its rotation. If Secure SNA did not match and another method gave the verdict,
-    /// the redirect code of Secure SNA does not count.
+    /// Whether `code` is the code that was redeemed for this verification. Compares with the stored hash, because a
+    /// completion code cannot be derived again after its key was rotated and deleted. If another method gave the
+    /// verdict after Secure SNA did not match, the code of the Secure SNA step is not accepted.
     fn is_redeemed_code(&self, record: &VerificationRecord, code: &str) -> Result<bool, StoreError> {
         let is_completion_code = record.code_redeemed_at.is_some();
         if !is_completion_code && verdict_method(record).is_some_and(|method| method != Method::SecureSna) {
@@ -536,19 +540,19 @@ impl Verifications {
         Ok(verify_slices_are_equal(&given.0, &right.0).is_ok())
     }
 
-    /// Whether a code is the completion code of a verification. Only verdicts of Reverse SMS have a completion code.
-    /// After Secure SNA, only the browser that was redirected knows the redirect code.
+    /// Whether `code` is the completion code, which only verifications with a verdict by Reverse SMS have. After Secure
+    /// SNA, the client redeems the code that the device got when it returned from its operator.
     fn is_completion_code(&self, record: &VerificationRecord, code: &str) -> bool {
         verdict_method(record) == Some(Method::ReverseSms) && is_completion_code(&self.context, record.check.id, code)
     }
 
-    /// Waits until operators have answered all SIM Swap questions of this node.
+    /// Waits until operators have answered all SIM Swap requests of this node.
     pub async fn wait_idle(&self) {
         self.steps.sim_swap_questions.wait_idle().await;
     }
 
-    /// Reads a verification of a project, with its current step. Expires an overdue one first, so that no client sees
-    /// it as open.
+    /// Reads a verification of a project, with its current step. If the verification is overdue, expires it first, so
+    /// that no client sees an overdue verification as open.
     async fn load_of_project(&self, project: ProjectId, id: CheckId) -> Result<Current, ReadError> {
         let current = self.load(id).await?.ok_or(ReadError::NotFound)?;
         if current.record.check.project == project { Ok(current) } else { Err(ReadError::OtherProject) }
@@ -574,8 +578,8 @@ impl Verifications {
             match step.state {
                 Lifecycle::Open(_) if step.is_overdue(now) => self.steps.expire(step).await?,
                 Lifecycle::Open(_) => return Ok(Some(Current { record, step: Some(step) })),
-                // The step was concluded after the verification was read. The same transaction has moved the
-                // verification on, so it is read again.
+                // The step was concluded after the verification was read. The same transaction has started the next
+                // step or ended the verification, so the loop reads both again.
                 Lifecycle::Concluded { .. } => {}
             }
         }
@@ -602,7 +606,7 @@ struct Current {
     step: Option<AnyCheck>,
 }
 
-/// Returns the method that gave the verdict.
+/// Returns the method by which the verification matched or did not match. `None`: there is no verdict.
 fn verdict_method(record: &VerificationRecord) -> Option<Method> {
     record.check.verdict().and_then(Verdict::verification).map(|verdict| verdict.method)
 }
@@ -628,7 +632,8 @@ fn page_url(context: &Context, verification: CheckId) -> Result<String, StoreErr
     Ok(format!("{}/v/{}", context.settings.base_url, page_token(context, verification)?))
 }
 
-/// Turns the errors that exclude a method for this number and project into `None`. A failed lookup stays an error.
+/// Returns `None` for errors that only mean that the number or the project cannot use this method. A failed lookup
+/// stays an error.
 fn if_eligible<T>(route: Result<T, RouteError>) -> Result<Option<T>, RouteError> {
     match route {
         Ok(route) => Ok(Some(route)),

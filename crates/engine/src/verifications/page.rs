@@ -1,8 +1,8 @@
-//! The hosted page of a verification. Its token authenticates the end-user, who can take or give up the steps and end
-//! the verification there.
+//! The hosted page of a verification. The token in the page's URL authenticates the end-user, who can complete or give
+//! up the steps there, or end the verification.
 //!
-//! The token alone is not enough to finish a silent check. The browser that begins a silent check gets a
-//! [`BrowserKey`]. Only this browser can finish the check and gets its code.
+//! The token alone is not enough to finish a silent check. The browser that begins a silent check gets a [`BrowserKey`]
+//! in a cookie, and only this browser can finish the check and gets the code to redeem.
 
 use std::net::IpAddr;
 
@@ -31,13 +31,13 @@ use crate::{
     silent::{BrowserKey, DeviceArrival, NextStep, RedeemError, RedirectError, secrets::unseal_redirect_url},
 };
 
-/// Length of a page token: the verification's id and a 16-byte MAC.
+/// Length of a page token: the verification's 16-byte id and a 16-byte MAC.
 const TOKEN_BYTES: usize = 32;
 const COMPLETION_CODE_BYTES: usize = 32;
 /// How long the page shows the result after the verification has ended.
 const SHOWN_AFTER_END: SignedDuration = SignedDuration::from_mins(15);
-/// How long other browsers wait for the browser that began a silent check, before they can begin it themselves. The
-/// page's script waits equally long.
+/// How long other browsers wait for the browser that began a silent check before they can begin the check themselves.
+/// The page's script uses the same time.
 const OPERATOR_ANSWER_TIME: SignedDuration = SignedDuration::from_secs(8);
 /// Number of digits of the phone number that the page shows while the verification is open.
 const SHOWN_DIGITS: usize = 4;
@@ -47,10 +47,10 @@ const SHOWN_DIGITS: usize = 4;
 pub struct PageView {
     pub verification: CheckId,
     pub project: ProjectId,
-    /// Shown if the brand has no name. `None`: this node does not know the project.
+    /// Name to show if the brand has none. `None`: this node does not know the project.
     pub project_name: Option<Name>,
     pub brand: Brand,
-    /// Origins of sites that may show the page in a frame.
+    /// Origins of the sites that may embed the page in a frame.
     pub frame_origins: Vec<WebOrigin>,
     /// Last digits of the phone number: four while the verification is open, afterwards the two that are stored with
     /// the check. `None`: they were erased.
@@ -62,13 +62,13 @@ pub struct PageView {
     pub reference: Option<Reference>,
     /// Language that the API client chose. `None`: the browser's language.
     pub locale: Option<Locale>,
-    /// Whether methods other than the current one are left.
+    /// Whether the verification has methods that were not tried yet.
     pub has_other_method: bool,
     pub state: PageState,
 }
 
-/// What the page shows for the current step or the end. Texts and URLs are hidden in debug output, because they are
-/// credentials.
+/// What the page shows for the current step or the result. Debug output omits SMS texts, codes and URLs, because they
+/// are credentials.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 pub enum PageState {
     Silent {
@@ -82,13 +82,13 @@ pub enum PageState {
         /// redirect begins. `None`: no redirect has begun, or its `state` is consumed.
         state_hash: Option<TokenHash>,
     },
-    /// The device has returned from its operator, and its redirect code is not redeemed yet.
+    /// The device has returned from its operator with a code, which is not redeemed yet.
     #[debug("Returned")]
     Returned {
-        /// The redirect code, for the browser that began the redirect. `None`: this is another browser.
+        /// The code to redeem, if this browser began the redirect to the operator. `None`: another browser began it.
         code: Option<String>,
-        /// The client's redirect URL with the code, to which that browser returns. `None`: this is another browser, or
-        /// there is no redirect URL.
+        /// The client's redirect URL with the code as a parameter, to which this browser is sent. `None`: another
+        /// browser began the redirect, or the client has set no redirect URL.
         return_to: Option<String>,
     },
     #[debug("SendSms {{ has_arrived: {has_arrived} }}")]
@@ -105,8 +105,9 @@ pub enum PageState {
     Done {
         matched: bool,
         method: Option<Method>,
-        /// The client's redirect URL with a code or an error, to which the browser returns. `None`: there is no
-        /// redirect URL, or the code was already redeemed. After a match by Secure SNA, its redirect code always was.
+        /// The client's redirect URL with a code or an error as a parameter, to which the browser is sent. `None`: the
+        /// client has set no redirect URL, or the code was already redeemed, as it always is after a match by Secure
+        /// SNA.
         return_to: Option<String>,
     },
     #[debug("Failed({reason:?})")]
@@ -130,14 +131,15 @@ pub enum PageFailure {
     InternalError,
 }
 
-/// Values of the `error` parameter with which the browser returns to the client.
+/// Values of the `error` parameter in the client's redirect URL.
 mod return_error {
     pub const NO_MATCH: &str = "no_match";
     pub const EXPIRED: &str = "expired";
 }
 
 impl PageState {
-    /// URL to which the browser returns at the end.
+    /// The client's redirect URL with the result as a parameter. `None`: the current step is not finished, or the page
+    /// shows the result itself.
     pub fn return_to(&self) -> Option<&str> {
         match self {
             PageState::Returned { return_to, .. }
@@ -148,8 +150,7 @@ impl PageState {
         }
     }
 
-    /// The `error` with which the browser returns to the client. `None`: the verification is open, or the number
-    /// matches.
+    /// The `error` parameter in the client's redirect URL. `None`: the verification is open, or the number matches.
     pub fn return_error(&self) -> Option<&'static str> {
         match self {
             PageState::Done { matched: false, .. } => Some(return_error::NO_MATCH),
@@ -171,7 +172,7 @@ impl PageFailure {
         }
     }
 
-    /// The value of the `error` parameter with which the browser returns to the client.
+    /// The value of the `error` parameter in the client's redirect URL.
     fn return_error(self) -> &'static str {
         match self {
             PageFailure::MethodsExhausted => "methods_exhausted",
@@ -183,15 +184,15 @@ impl PageFailure {
     }
 }
 
-/// Returns the token of a verification's hosted page. It is derived from the id with the link key, and therefore not
-/// stored.
+/// Returns the token in the URL of a verification's hosted page. It is derived from the verification's id with the link
+/// key, so it need not be stored.
 pub(super) fn page_token(context: &Context, verification: CheckId) -> Result<String, StoreError> {
     let mac = context.derive_token(&[b"verification-page", verification.0.as_bytes()])?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode([verification.0.as_bytes().as_slice(), &mac[..TOKEN_BYTES / 2]].concat()))
 }
 
-/// Returns the completion code, which the browser takes from a completed verification to the client's backend. It is
-/// derived from the id with the link key.
+/// Returns the completion code of a verification, which the browser takes to the client after a match by Reverse SMS,
+/// and which the client's backend redeems. It is derived from the verification's id with the link key.
 pub(super) fn completion_code(context: &Context, verification: CheckId) -> Result<String, StoreError> {
     let hash = context.derive_token(&[b"verification-code", verification.0.as_bytes()])?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode(hash))
@@ -203,8 +204,8 @@ pub(super) fn is_completion_code(context: &Context, verification: CheckId, code:
 }
 
 impl Verifications {
-    /// Returns the verification of a page token. `None`: the MAC is wrong. Does not verify that the verification still
-    /// exists.
+    /// Returns the id of the verification that a page token belongs to. `None`: the token is malformed, or its MAC is
+    /// wrong. Does not test whether the verification still exists.
     pub fn verification_of_token(&self, token: &str) -> Option<CheckId> {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(token).ok().filter(|bytes| bytes.len() == TOKEN_BYTES)?;
         let (id, mac) = bytes.split_at(TOKEN_BYTES / 2);
@@ -213,8 +214,8 @@ impl Verifications {
         is_right.then_some(CheckId(id))
     }
 
-    /// Returns what the page shows to a browser with these keys. `None`: the token is wrong, or the verification ended
-    /// more than [`SHOWN_AFTER_END`] ago.
+    /// Returns what the page shows to a browser with these keys in its cookies. `None`: the token is wrong, or the
+    /// verification ended more than [`SHOWN_AFTER_END`] ago.
     pub async fn page(&self, token: &str, browser_keys: &[BrowserKey]) -> Result<Option<PageView>, StoreError> {
         let Some(current) = self.load_by_token(token).await? else { return Ok(None) };
         let record = &current.record;
@@ -288,8 +289,9 @@ impl Verifications {
         })
     }
 
-    /// Returns until when a browser with these keys waits for the browser that began the redirect. `None`: it began the
-    /// redirect itself, or the redirect began longer than [`OPERATOR_ANSWER_TIME`] ago.
+    /// Returns until when a browser with these keys must wait for the browser that began the redirect. `None`: it need
+    /// not wait, because it began the redirect itself, or because the redirect began longer than
+    /// [`OPERATOR_ANSWER_TIME`] ago.
     fn waits_until(
         &self,
         step: CheckId,
@@ -311,8 +313,8 @@ impl Verifications {
                 let (matched, method) = (verdict.matched() == Some(true), verdict.verification().map(|end| end.method));
                 let return_to = match method {
                     _ if !matched => self.return_to(record, ("error", return_error::NO_MATCH)),
-                    // The redirect code was already redeemed for this verdict. A second code would let another tab
-                    // finish too.
+                    // A match by Secure SNA means that its code was already redeemed. A second code would let another
+                    // tab finish too.
                     Some(Method::SecureSna) | None => None,
                     Some(Method::ReverseSms) if record.code_redeemed_at.is_some() => None,
                     Some(Method::ReverseSms) => {
@@ -332,7 +334,7 @@ impl Verifications {
         })
     }
 
-    /// Returns the client's redirect URL with the result as a parameter. `None`: the verification has no redirect URL.
+    /// Returns the client's redirect URL with the result as a parameter. `None`: the client has set no redirect URL.
     fn return_to(&self, record: &VerificationRecord, result: (&str, &str)) -> Option<String> {
         let url = unseal_redirect_url(&self.context, record.check.id, record.check.redirect_url.as_ref()?)?;
         let id = record.check.id.to_string();
@@ -341,7 +343,7 @@ impl Verifications {
         Some(url.with_parameters(&parameters))
     }
 
-    /// Generates a key for a browser that begins a silent check of this verification.
+    /// Generates the key of a browser that begins a silent check of this verification. It is stored in a cookie.
     pub fn new_browser_key(&self, verification: CheckId) -> Result<BrowserKey, StoreError> {
         let random: [u8; BrowserKey::BYTES / 2] = self.context.entropy.bytes();
         let mac = self.context.derive_token(&[b"browser-key", verification.0.as_bytes(), &random])?;
@@ -356,8 +358,8 @@ impl Verifications {
         self.context.is_derived_token(&[b"browser-key", verification.0.as_bytes(), random], mac)
     }
 
-    /// Returns a token with which a browser can begin the silent check once. The token is bound to the current state
-    /// of the step. `None`: the current step is not a silent check that can begin.
+    /// Returns a token with which a browser can begin the silent check once. The token becomes invalid when any browser
+    /// begins the check, or when the step changes. `None`: the current step is not a silent check that can begin.
     pub fn silent_start_token(&self, view: &PageView, key: &BrowserKey) -> Result<Option<String>, StoreError> {
         let PageState::Silent { step, state_hash, .. } = &view.state else { return Ok(None) };
         let state = state_hash.map(|TokenHash(hash)| hash);
@@ -366,8 +368,8 @@ impl Verifications {
         Ok(Some(BASE64_URL_SAFE_NO_PAD.encode(&self.context.derive_token(&parts)?[..16])))
     }
 
-    /// Returns the key for which `permit` was issued by [`silent_start_token`](Self::silent_start_token). `None`: it
-    /// was issued for none of `keys`, or the state of the step has changed since.
+    /// Returns the browser key for which [`silent_start_token`](Self::silent_start_token) issued `permit`. `None`: the
+    /// permit was issued for none of `keys`, or the step has changed since it was issued.
     pub fn permitted_browser<'k>(
         &self,
         view: &PageView,
@@ -383,8 +385,9 @@ impl Verifications {
         Ok(None)
     }
 
-    /// Begins the silent check: returns the redirect of the device to its operator. Only the browser with the key
-    /// `browser` in a cookie can finish it. `None`: the page token is wrong, or the current step is not Secure SNA.
+    /// Begins the silent check, and returns the redirect that sends the device to its operator. Only a browser with the
+    /// key `browser` in a cookie can finish the check. `None`: the page token is wrong, or the current step is not
+    /// Secure SNA.
     pub async fn begin_silent(
         &self,
         token: &str,
@@ -398,7 +401,7 @@ impl Verifications {
         self.silent.start_redirect(DeviceArrival { product, check, sim, address, browser }).await.map(Some)
     }
 
-    /// Gives up the current step if it uses this method, so that a form that is submitted twice gives up only one step.
+    /// Gives up the current step if it uses this method, so that a form submitted twice gives up only one step.
     /// `false`: the token is wrong.
     pub async fn page_give_up(&self, token: &str, method: Method) -> Result<bool, StoreError> {
         let Some(current) = self.load_by_token(token).await? else { return Ok(false) };
@@ -408,15 +411,15 @@ impl Verifications {
         Ok(true)
     }
 
-    /// Returns the client's redirect URL with the redirect code, which the client's backend redeems. `None`: the token
-    /// is wrong, or there is no redirect URL.
+    /// Returns the client's redirect URL with `code` as a parameter, for the client's backend to redeem. `None`: the
+    /// token is wrong, or the client has set no redirect URL.
     pub async fn page_return_url(&self, token: &str, code: &str) -> Result<Option<String>, StoreError> {
         let current = self.load_by_token(token).await?;
         Ok(current.and_then(|current| self.return_to(&current.record, ("code", code))))
     }
 
-    /// Redeems the redirect code at the page, for a verification without a redirect URL. The page then shows the
-    /// result. `false`: the token is wrong.
+    /// Redeems the code of a finished Secure SNA step if the client has set no redirect URL, so that the page can show
+    /// the result. `false`: the token is wrong.
     pub async fn page_redeem(&self, token: &str, code: &str) -> Result<bool, StoreError> {
         let Some(current) = self.load_by_token(token).await? else { return Ok(false) };
         let has_redirect_url = current.record.check.redirect_url.is_some();
@@ -424,7 +427,7 @@ impl Verifications {
         let Some(step) = step else { return Ok(true) };
         match self.silent.redeem(step.project, step.product, step.id, code).await {
             Err(RedeemError::Read(crate::checks::ReadError::Store(error))) => Err(error),
-            // After a wrong or late code, the page shows the current state of the verification.
+            // If the code was wrong or late, the page shows the current state of the verification instead of an error.
             Ok(_) | Err(_) => Ok(true),
         }
     }
@@ -440,7 +443,7 @@ impl Verifications {
     }
 }
 
-/// Returns the last digits of a number.
+/// Returns the last [`SHOWN_DIGITS`] digits of a number.
 fn ending(number: &Msisdn) -> String {
     let digits = number.as_str();
     digits[digits.len().saturating_sub(SHOWN_DIGITS)..].to_owned()

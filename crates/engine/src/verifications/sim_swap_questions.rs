@@ -1,4 +1,4 @@
-//! SIM Swap requests of this node that operators have not answered yet.
+//! SIM Swap requests that this node has sent to operators and that are not answered yet.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use ringtrue_domain::lifecycle::CheckId;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-/// The SIM Swap requests ("questions") to operators that are in progress on this node.
+/// SIM Swap requests to operators ("questions") that are in progress on this node.
 #[derive(Debug)]
 pub(super) struct SimSwapQuestions {
     /// Open questions by verification. The channel closes when the question ends.
@@ -25,7 +25,7 @@ impl Default for SimSwapQuestions {
 }
 
 impl SimSwapQuestions {
-    /// Registers a question. The question ends when the returned sender is dropped.
+    /// Registers a SIM Swap request as in progress, until the returned sender is dropped.
     pub(super) fn begin(&self, verification: CheckId) -> watch::Sender<()> {
         let (done, waiting) = watch::channel(());
         self.lock().insert(verification, waiting);
@@ -40,7 +40,7 @@ impl SimSwapQuestions {
         self.tasks.spawn(question);
     }
 
-    /// Waits until a question of this node ends. Returns immediately if there is none for the verification.
+    /// Waits until this node's SIM Swap request for the verification ends. Returns immediately if this node has none.
     pub(super) async fn wait(&self, verification: CheckId) {
         let done = self.lock().get(&verification).cloned();
         if let Some(mut done) = done {
@@ -49,7 +49,7 @@ impl SimSwapQuestions {
         }
     }
 
-    /// Waits until all questions of this node have ended.
+    /// Waits until all SIM Swap requests of this node have ended.
     pub(super) async fn wait_idle(&self) {
         self.tasks.wait().await;
     }

@@ -1,5 +1,5 @@
-//! The SIM Swap step, which follows a match if the client has requested it. A background task asks the operator, so
-//! that the request that ended the step before does not have to wait.
+//! The SIM Swap step, which asks the operator about SIM changes after a match, if the client has requested it. A
+//! background task asks the operator, so that the request that ended the previous step need not wait for the answer.
 
 use std::time::Duration;
 
@@ -30,10 +30,10 @@ use crate::{
     },
 };
 
-/// Timeout of the SIM Swap request to the operator. If the connector first polls for a token by CIBA, the time suffices
+/// Timeout of the SIM Swap request to the operator. If the connector must first poll for a token (CIBA), there is time
 /// for one `slow_down` response.
 pub(super) const SIM_SWAP_TIMEOUT: Duration = Duration::from_secs(15);
-/// Deadline of a SIM Swap step. If the node that asks the operator stops, another node ends the step after this time.
+/// Deadline of a SIM Swap step. If the node that asked the operator stops, another node ends the step after this time.
 const SIM_SWAP_DEADLINE: SignedDuration = SignedDuration::from_secs(20);
 
 /// A SIM Swap request to send to the operator.
@@ -79,8 +79,8 @@ impl Steps {
         Ok(Some(Advanced { step_was_pending, verification: None }))
     }
 
-    /// Asks the operator in a background task. The caller must not wait for the answer, because it may be processing an
-    /// SMS for which the same operator waits for an acknowledgement.
+    /// Asks the operator in a background task. The caller must not wait for the answer, because the caller may be
+    /// processing an SMS that the same operator expects us to acknowledge.
     fn spawn_question(&self, question: SimSwapQuestion) {
         let verification = question.verification;
         let (steps, done) = (self.clone(), self.sim_swap_questions.begin(verification));

@@ -1,8 +1,9 @@
 //! Moves a verification from one step to the next.
 //!
-//! A step ends by an SMS, a device, a redeemed code, its deadline, or because it is given up. Checks report the end of
-//! a step to [`Steps`], which is their [`CheckEndHandler`]. Every end leads to [`Steps::end_step`], which makes one
-//! conditional write. If two tabs, devices or nodes end the same step, the verification therefore moves on only once.
+//! A step ends when an SMS arrives, a device returns, a code is redeemed, its deadline passes, or it is given up.
+//! Checks report the end of a step to [`Steps`], which is their [`CheckEndHandler`]. Every end leads to
+//! [`Steps::end_step`], which makes one conditional write. If two tabs, devices or nodes end the same step, only the
+//! first one therefore has an effect.
 
 use std::sync::Arc;
 
@@ -49,7 +50,7 @@ use crate::{
 };
 
 /// Maximum number of random codes to try until the hash of one falls into the verification's bucket (database shard).
-/// It is sixteen times the number of buckets, so that the search fails once in nine million times.
+/// It is sixteen times the number of buckets, so about one search in nine million fails.
 const MAX_CODE_DRAWS: u32 = 65_536;
 
 /// The check of a new step, to be stored.
@@ -59,10 +60,11 @@ pub(super) struct NewStep {
     pub code: Option<CodeHash>,
 }
 
-/// Encrypts the response to the request that ends a step, to be stored under the request's idempotency key.
+/// Function that encrypts the response to the request that ends a step, to be stored under the request's idempotency
+/// key.
 pub(super) type SealResponse<'a> = &'a (dyn Fn(&Verification) -> Result<Option<IdempotentResponse>, StoreError> + Sync);
 
-/// Everything about the end of a step that is known before it is decided what follows.
+/// The end of a step, before it is decided whether another step follows.
 #[derive(Clone)]
 pub(super) struct StepEnding<'a> {
     pub record: &'a VerificationRecord,
@@ -89,10 +91,10 @@ impl StepEnding<'_> {
     }
 }
 
-/// The result of a stored transition.
+/// The result of ending a step, after it was stored.
 pub(super) struct Advanced {
     pub step_was_pending: bool,
-    /// The verification after the transition. `None`: the operator is being asked about SIM changes.
+    /// The verification after the end of the step. `None`: the operator is being asked about SIM changes.
     pub verification: Option<Verification>,
 }
 
@@ -115,7 +117,7 @@ impl CheckEndHandler for Steps {
         check.verification.is_some() || check.product == Product::Verification
     }
 
-    /// Ends a step, and moves its verification on.
+    /// Stores the conclusion of a step, and starts the next step or ends the verification.
     async fn conclude(
         &self,
         concluded: Concluded<AnyVerdict>,
@@ -203,8 +205,8 @@ impl Steps {
         Ok(ConcludeOutcome::Concluded { was_pending: advanced.step_was_pending })
     }
 
-    /// Gives up the current step, unless it has a verdict. Returns the verification after that. `None`: the step has
-    /// already ended, or has a verdict.
+    /// Gives up the current step and returns the verification with its next step or its end. `None`: the step has
+    /// already ended or has a verdict, and nothing has changed.
     pub(super) async fn give_up_step(
         &self,
         record: &VerificationRecord,
@@ -222,8 +224,8 @@ impl Steps {
         Ok(advanced.verification)
     }
 
-    /// Ends a verification and its current step, even if methods are left. `None`: the step has already ended, or has a
-    /// verdict and `unless_verdict` is set.
+    /// Ends a verification and its current step, even if other methods were not tried yet. `None`: the step has already
+    /// ended, or it has a verdict and `unless_verdict` is set.
     pub(super) async fn abandon(
         &self,
         record: &VerificationRecord,
@@ -240,7 +242,7 @@ impl Steps {
                 (EndedStep::Concluded(CheckConclusion::from(concluded)), concluded.check().expires_at)
             }
             Some(Err(_)) => return Ok(None),
-            // A SIM Swap step has no stored check yet.
+            // The check of a SIM Swap step is stored only at its end, so there is nothing to conclude.
             None => (EndedStep::Unchanged, record.check.expires_at),
         };
         let mut ending = self.ending(record, ended, deadline);
@@ -254,7 +256,7 @@ impl Steps {
         Ok(advanced.verification)
     }
 
-    /// Returns the ending of the current step at the current time, with default options.
+    /// Builds the ending of the current step, at the current time and with default options.
     pub(super) fn ending<'a>(
         &self,
         record: &'a VerificationRecord,
@@ -266,7 +268,7 @@ impl Steps {
     }
 
     /// Expires the current step of a verification if the step's deadline has passed. Does nothing if another request
-    /// has moved the verification on meanwhile.
+    /// has ended the step meanwhile.
     pub(super) async fn expire_current_step(&self, id: CheckId) -> Result<(), StoreError> {
         let Some(record) = self.store.find_verification(id).await? else { return Ok(()) };
         let now = self.context.now();
@@ -292,8 +294,8 @@ impl Steps {
         }
     }
 
-    /// Ends the current step, and starts the next one, asks about SIM changes, or ends the verification. `None`:
-    /// another request or node has already ended the step.
+    /// Ends the current step, and then starts the next one, asks the operator about SIM changes, or ends the
+    /// verification. `None`: another request or node has already ended the step.
     pub(super) async fn end_step(&self, ending: StepEnding<'_>, end: StepEnd) -> Result<Option<Advanced>, StoreError> {
         let record = ending.record;
         let is_past_ttl = record.check.expires_at <= ending.at;
@@ -330,8 +332,8 @@ impl Steps {
             .open_step()
             .is_some_and(|(product, _)| (product, method) == (Product::ReverseSms, Method::ReverseSms));
         if is_second_text {
-            // The first SMS came from another number, and the end-user may send a second one. It belongs to the same
-            // attempt, which already counts towards the limit of checks for the phone number.
+            // The first SMS came from another number, and the end-user may send a second one. The second SMS belongs to
+            // the same attempt, which already counts towards the limit of checks for the phone number.
             ending.options.ignores_number_limit = true;
             input.sms = input.sms.map(|sms| self.replace_code(&verification, sms)).transpose()?;
             ending.options.input = Some(input.seal(&self.context, verification.id)?);
@@ -361,8 +363,8 @@ impl Steps {
         Ok(StartOutcome::Started(Box::new(Advanced { step_was_pending, verification: Some(afterwards) })))
     }
 
-    /// Generates another code for a second SMS. The hash of the code must be in the verification's bucket (database
-    /// shard), like that of the first code, so most random codes are rejected.
+    /// Generates another code for a second SMS. Its hash must fall into the same bucket (database shard) as the first
+    /// code's, where the verification is stored, so most random codes are rejected.
     fn replace_code(&self, verification: &VerificationCheck, sms: SmsInput) -> Result<SmsInput, StoreError> {
         let origin = SmsOrigin::for_checks(verification.mode, verification.project);
         let before = sms.code.as_str();
@@ -380,8 +382,8 @@ impl Steps {
         })
     }
 
-    /// If the new step expects an SMS, caches its check, so that the SMS is matched without a database query. In a
-    /// sandbox project, the simulated operator may reply with the SMS automatically.
+    /// Caches the check of a new step that expects an SMS, so that the SMS is matched without a database query. In a
+    /// sandbox project, also lets the simulated operator send the SMS, if it does so automatically.
     pub(super) fn on_step_begun(
         &self,
         check: AnyCheck,
@@ -426,8 +428,8 @@ impl Steps {
         Ok(Some(Advanced { step_was_pending, verification: Some(afterwards) }))
     }
 
-    /// Builds the check of a method, in the bucket of its verification. Its deadline is not later than the
-    /// verification's.
+    /// Builds the check of a step, in the verification's bucket (database shard). The check's deadline is not later
+    /// than the verification's.
     pub(super) fn build_step(
         &self,
         verification: &VerificationCheck,
@@ -470,8 +472,8 @@ impl Steps {
         Ok(NewStep { new, code })
     }
 
-    /// Returns the redirect URL of a Secure SNA step, encrypted for it. It is the verification's redirect URL, where
-    /// the device's redirects end. `None`: the verification has none, or the step has another method.
+    /// Returns the client's redirect URL, encrypted for the check of a Secure SNA step. The device is sent there after
+    /// it has returned from its operator. `None`: the client has set no redirect URL, or the step uses another method.
     fn redirect_url_of_step(
         &self,
         verification: &VerificationCheck,
@@ -496,7 +498,7 @@ pub(super) fn begin_step(progress: Progress, product: Product, check: CheckId) -
     progress.begin_step(product, check).map_err(|problem| StoreError::Refused(problem.to_string()))
 }
 
-/// Builds the open check of a step, without the members that depend on its product.
+/// Builds the open check of a step, without the fields that depend on its product.
 pub(super) fn step_check<V>(
     project: ProjectId,
     mode: Mode,
@@ -517,8 +519,8 @@ pub(super) fn step_check<V>(
         callback_url: None,
         redirect_url: None,
         created_at,
-        // Callers set the deadline of an open check. A SIM Swap check is stored already concluded, and only needs an
-        // expiry that is later than its conclusion.
+        // Callers replace this deadline for an open check. A SIM Swap check is stored already concluded, and only needs
+        // an expiry that is later than its conclusion.
         expires_at: created_at.saturating_add(SignedDuration::from_hours(1)).unwrap_or(Timestamp::MAX),
         state: Lifecycle::Open(OpenState::Accepted),
     }

@@ -11,8 +11,8 @@ async fn hanging_receiver_does_not_delay_others() {
         world.conclude("hangs.example");
     }
     world.conclude("200.example");
-    // A new destination starts with eight concurrent attempts, so the callbacks to the hanging receiver do not block
-    // the other callback.
+    // At most eight attempts to a new destination run at the same time, so callbacks to the hanging receiver do not
+    // block the callback to the other one.
     world.wait_for_requests(9).await;
     let hosts: Vec<_> = world.received().iter().map(|(_, request)| request.url.authority().to_owned()).collect();
     assert_eq!(hosts.iter().filter(|host| *host == "hangs.example").count(), 8);
@@ -28,7 +28,8 @@ async fn callback_with_short_lease_is_leased_again() {
     world.conclude("hangs.example");
     world.conclude("hangs.example");
     world.wait_for_requests(1).await;
-    // 14 seconds of the second callback's lease are left. The courier starts no attempt with less than 15 seconds.
+    // 14 seconds are left of the second callback's lease. The courier starts no attempt if less than 15 seconds are
+    // left.
     world.clock.advance(SignedDuration::from_secs(16));
     world.receivers.hang_permits.add_permits(2);
     world.courier.wait_idle().await;

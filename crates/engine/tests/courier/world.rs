@@ -88,7 +88,7 @@ impl World {
         World::build(limits, RetryFor::default()).await
     }
 
-    /// Creates a world whose project retries its callbacks for this many seconds, longer than the regular schedule.
+    /// Creates a world whose project retries callbacks for this many seconds, longer than the regular schedule does.
     pub async fn retrying_for(seconds: i64) -> World {
         World::build(CourierLimits::default(), RetryFor::try_from(seconds).unwrap()).await
     }

@@ -97,7 +97,8 @@ async fn sender_without_code_is_counted_once() {
 async fn check_concluded_by_another_node_stays_concluded() {
     let world = World::new().await;
     let CreatedReverseSms { check, instructions } = create(&world, None).await;
-    // Concludes the check in the store only, as another node would. This node still has the open check in its cache.
+    // Concludes the check only in the store, as if another node had done so. This node's cache still contains the open
+    // check.
     let concluded = check.expire().unwrap().map(AnyVerdict::from);
     let outcome = world.engine.store().conclude(CheckConclusion::from(&concluded), None).await.unwrap();
     assert_eq!(outcome, ConcludeOutcome::Concluded { was_pending: false });
@@ -120,7 +121,7 @@ async fn discovery_is_counted_for_the_device_network() {
     let before = overview(&world, world.live.id, OverviewSpan::Hour).await;
     assert_eq!((before.total.created, before.networks), (1, vec![]));
 
-    // The device is on another network in each request. The check counts for the latest one.
+    // The device moves to another network. The check counts for the network of its latest request.
     for (from, [ours, other]) in [(ON_OTHER, [0, 1]), (ON_OURS, [1, 0]), (ON_OURS, [1, 0])] {
         device.open_url_from(from).await.unwrap();
         for (network, expected) in [("23410", ours), ("23420", other)] {

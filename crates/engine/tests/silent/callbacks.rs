@@ -82,7 +82,7 @@ async fn wrong_codes_send_a_callback() {
     assert_eq!(world.callbacks().await, [expected_body(&device, "ERROR", "", "00:00", error)]);
 }
 
-/// Runs once for each component that can detect the expiry.
+/// Runs once for each kind of request or task that can detect the expiry.
 #[tokio::test]
 async fn expiry_sends_a_callback() {
     for product in PRODUCTS {

@@ -124,8 +124,8 @@ async fn result_of_another_operation_is_an_error() {
     }
 }
 
-/// The check fails for another reason while the operator responds. The recorded failure stays, and the device does not
-/// get the operator's error.
+/// The check fails for another reason while the operator responds. That failure stays recorded, and the device gets it
+/// instead of the operator's error.
 #[tokio::test]
 async fn first_failure_concludes_the_check() {
     let world = World::new().await;

@@ -71,7 +71,7 @@ impl Operator {
         self.contents.lock().authorization_result = result;
     }
 
-    /// Runs `work` during the next call of the connector, before it returns.
+    /// Runs `work` during the connector's next call, before the call returns.
     pub fn run_during_call(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.contents.lock().concurrent_work = Some(Box::pin(work));
     }

@@ -1,4 +1,4 @@
-//! Tests how the API client redeems the code that a device got.
+//! Tests how the API client redeems the code that a device got when it returned from its operator.
 
 use futures_util::future::join_all;
 use ringtrue_domain::{

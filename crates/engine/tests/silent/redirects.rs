@@ -232,7 +232,7 @@ async fn check_expires_at_every_stage() {
     assert_eq!(world.ours.calls().responses.len(), 1, "no request for an expired check");
 }
 
-/// The check expires while the operator responds. Runs with and without a sweep that records the expiry meanwhile.
+/// The check expires while the operator responds. Runs with and without the background task that records the expiry.
 #[tokio::test]
 async fn late_operator_result_gives_no_code() {
     let world = World::new().await;

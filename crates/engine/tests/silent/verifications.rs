@@ -81,7 +81,7 @@ impl<'w> Walk<'w> {
         self.world.engine.silent.handle_authorization_response(returned, keys).await
     }
 
-    /// Completes the redirects of the silent step, and returns the code.
+    /// Completes the redirects of the silent step, and returns the code that the API client can redeem.
     async fn obtain_code(&self) -> String {
         let state = expect_state(Ok(self.open_url(ON_OURS).await));
         self.return_with(&state).await.result.expect("a code").0
@@ -196,7 +196,7 @@ async fn silent_match_ends_the_verification() {
 async fn failed_silent_step_leads_to_reverse_sms_at_once() {
     let world = World::new().await;
     for mode in MODES {
-        // The sandbox uses the announced address instead of the real address of the device.
+        // The sandbox locates the device by the `device_ip` of the create request instead of its real address.
         let device_ip = (mode == Mode::Sandbox).then(|| SANDBOX_UNKNOWN.to_owned());
         let (walk, _) = Walk::begin(&world, mode, CreateVerification { device_ip, ..with_callback() }).await;
         let earlier = world.callbacks().await.len();
@@ -266,7 +266,8 @@ async fn expiry_of_a_step_leads_on_and_that_of_the_verification_ends_it() {
         assert_eq!(walk.read().await.check.error_code(), Some(ErrorCode::MethodsExhausted));
         assert_eq!(world.callbacks().await.len(), earlier + 1);
 
-        // No request and no sweep follows until the whole verification has expired, so the second method never begins.
+        // Nothing reads or expires the verification until its whole lifetime has passed, so the second method never
+        // begins.
         let (walk, created) = Walk::begin(&world, Mode::Live, with_callback()).await;
         world.advance_seconds(700);
         let settle = async || {
@@ -342,7 +343,7 @@ async fn text_of_another_number_is_sent_once_more() {
         let next = again.next_step.unwrap();
         assert!(next.method() == Method::ReverseSms && next != first, "the second text has another code");
         assert_eq!(world.callbacks().await.len(), earlier);
-        // The second step expects another code, so it does not accept the SMS of the first step.
+        // The second step expects another code, so the SMS of the first step has no effect.
         assert_ne!(world.engine.checks.receive(sms).await.unwrap(), SmsOutcome::Concluded);
         assert_eq!(walk.send_sms(second).await, SmsOutcome::Concluded);
         let ended = walk.read().await;
@@ -453,7 +454,7 @@ async fn method_over_the_number_limit_is_left_out() {
         assert_eq!(create().await.unwrap().progress.methods, [Method::ReverseSms]);
     }
     world.advance_seconds(20);
-    // `retry_after` is the time until the first of the two methods is permitted again.
+    // `retry_after` is the time until the first of the two methods can be used again.
     let retry_after = limit.window_seconds - 30;
     let refused = create().await;
     assert!(
@@ -517,7 +518,7 @@ async fn concurrent_ends_of_a_step_lead_on_once() {
     let world = World::new().await;
     for round in 0..6 {
         let earlier = world.callbacks().await.len();
-        // In the sandbox, because there the number of checks per phone number is not limited.
+        // Uses the sandbox, which does not limit the number of checks for a phone number.
         let (walk, _) = Walk::begin(&world, Mode::Sandbox, with_callback()).await;
         let code = walk.obtain_code().await;
         let (redeemed, given_up, opened) = tokio::join!(walk.redeem(&code), walk.give_up(), walk.give_up());
@@ -644,7 +645,7 @@ async fn page_shows_each_step_and_returns_with_a_code() {
         assert!(verifications.page(wrong, &[]).await.unwrap().is_none(), "{wrong}");
         assert!(!verifications.page_give_up(wrong, Method::SecureSna).await.unwrap());
     }
-    // A redirect that began at the hosted page returns to it.
+    // A redirect that began at the hosted page ends at the hosted page.
     let (state, key) = walk.begin_at_page().await;
     assert!(matches!(walk.page().await, PageState::Silent { has_begun: true, .. }));
     let other = verifications.new_browser_key(walk.id).unwrap();

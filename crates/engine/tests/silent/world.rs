@@ -42,9 +42,9 @@ use crate::operators::{Addresses, OPERATOR, Operator};
 pub const PRODUCTS: [Product; 2] = [Product::SecureSna, Product::Discovery];
 pub const START_TIME: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
-/// Phone number on the first network, which also supports Reverse SMS.
+/// Phone number on the network of the operator `ours`, which also supports Reverse SMS.
 pub const OURS: &str = "+447700900122";
-/// Phone number on the second network.
+/// Phone number on the network of the operator `other`.
 pub const OTHER: &str = "+447800900122";
 /// Phone number on a network without a connector.
 pub const UNCONNECTED: &str = "+447900900122";
@@ -123,7 +123,7 @@ impl World {
         if mode == Mode::Live { &self.live } else { &self.sandbox }
     }
 
-    /// Returns the operator of the first network for live mode, and the simulated one for the sandbox.
+    /// Returns the live operator `ours`, or the simulated one for the sandbox.
     pub fn operator(&self, mode: Mode) -> &Operator {
         if mode == Mode::Live { &self.ours } else { &self.simulated }
     }
@@ -177,7 +177,7 @@ impl Device<'_> {
         self.world.engine.silent.open_device_url(DeviceRequest { address: address(from), ..self.request() }).await
     }
 
-    /// Opens the URL from an address of the first network. Returns the `state` of the redirect to the operator.
+    /// Opens the URL from an address on the network of `ours`. Returns the `state` of the redirect to the operator.
     pub async fn begin_redirect(&self) -> String {
         expect_state(self.open_url_from(ON_OURS).await)
     }
@@ -216,7 +216,7 @@ impl Device<'_> {
             .await
     }
 
-    /// Completes the redirects, and returns the code.
+    /// Completes the redirects, and returns the code that the API client can redeem.
     pub async fn obtain_code(&self) -> String {
         let state = self.begin_redirect().await;
         self.return_from_operator(&state).await.unwrap().result.expect("a code").0
@@ -306,8 +306,8 @@ async fn projects(engine: &Engine) -> [Project; 2] {
         let new = NewProject { name: name.parse().unwrap(), mode, configuration, products: products.clone() };
         made.push(engine.management.create_project(&manager, workspace, new, None).await.unwrap().project);
     }
-    // Configures the network of a brand (MVNO) only while the project's permissions are set, and removes it afterwards.
-    // So the project may use a network that is not configured.
+    // Configures the network of a brand (MVNO) only while the project's permissions are set, and then removes it, so
+    // that the project has permission for a network that is not configured.
     let brand = Network { id: "23411".parse().unwrap(), prefixes: vec![], receivers: vec![], ..networks()[0].clone() };
     let earlier = NetworkDirectory::new([networks(), vec![brand]].concat(), vec![], vec![]).unwrap();
     engine.networks().replace(earlier);

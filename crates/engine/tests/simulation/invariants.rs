@@ -19,7 +19,7 @@ use crate::{
 /// Delays between attempts, as specified by the API.
 const RETRY_DELAYS_SECONDS: [i64; 6] = [10, 20, 30, 40, 50, 60];
 const MAX_ATTEMPTS: usize = 7;
-/// The courier starts no attempt with less lease time left than this.
+/// The courier starts no attempt if less time than this is left of the callback's lease.
 const MIN_LEASE_LEFT: SignedDuration = SignedDuration::from_secs(15);
 
 /// Asserts that the callback of one check agrees with the model.
@@ -30,7 +30,7 @@ pub struct CallbackAssertion<'a> {
     /// All callbacks of the check that receivers got, in order.
     pub posts: Vec<&'a Post>,
     pub process_run: u32,
-    /// Times at which the courier may have leased a callback, this one or another.
+    /// Times at which the courier may have leased callbacks, of this check or another.
     pub leased_at: &'a BTreeSet<Timestamp>,
 }
 

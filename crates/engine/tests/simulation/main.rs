@@ -1,11 +1,11 @@
 //! Randomised simulation: checks are created, SMS and devices arrive or not, receivers fail and recover, the clock
 //! advances and the process crashes. After each step all invariants are asserted.
 //!
-//! The real engine runs on a real database file. A seed determines all steps. Only how far a process got before a crash
-//! depends on timing, and is read from the database afterwards.
+//! The real engine runs on a real database file. A seed determines all steps. Only how far a process gets before a
+//! crash depends on timing, and the test reads that from the database.
 //!
-//! The environment variable `SIMULATION_SEED` runs only this seed. With `SIMULATION_COUNT`, that many seeds run,
-//! starting with it.
+//! If the environment variable `SIMULATION_SEED` is set, only this seed runs. `SIMULATION_COUNT` sets the number of
+//! consecutive seeds to run, beginning with `SIMULATION_SEED` or 1.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests report failures by panics")]
 

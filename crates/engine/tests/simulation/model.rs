@@ -1,4 +1,4 @@
-//! Model of checks: predicts the conclusion of each check from the specification alone.
+//! Model of checks, which predicts each check's conclusion from the specification alone.
 
 use jiff::Timestamp;
 use ringtrue_domain::{
@@ -17,7 +17,7 @@ pub struct ModelCheck {
     pub id: CheckId,
     pub project: ProjectId,
     pub product: Product,
-    /// The end-user's number: the claimed one, or the one that Discovery has to find.
+    /// The end-user's number: the number to verify, or the number that Discovery has to find.
     pub number: Msisdn,
     pub expectation: Expectation,
     pub has_callback: bool,
@@ -120,13 +120,13 @@ impl ModelCheck {
         }
     }
 
-    /// Returns the conclusion that an SMS with the check's code, sent from this number, must cause. `None`: the check
-    /// is already concluded.
+    /// Returns the conclusion that an SMS with the check's code from this number must cause. `None`: the check is
+    /// already concluded.
     pub fn expected_conclusion_by_sms(&self, from: &Msisdn, now: Timestamp) -> Option<ModelConclusion> {
         self.expected_conclusion(CheckOutcome::Completed(ModelVerdict::Match(*from == self.number)), now)
     }
 
-    /// Returns the conclusion with this outcome, or as expired if the check is overdue. `None`: the check is already
+    /// Returns the conclusion with this outcome or, if the check is overdue, its expiry. `None`: the check is already
     /// concluded.
     pub fn expected_conclusion(&self, outcome: CheckOutcome<ModelVerdict>, now: Timestamp) -> Option<ModelConclusion> {
         match self.end {

@@ -9,7 +9,7 @@ use ringtrue_engine::ports::{
 };
 
 pub const NAME: &str = "simulated";
-/// URL to which devices are redirected, without the value of `state`.
+/// URL at the operator to which devices are redirected, up to the value of its `state` parameter.
 pub const LOCATION: &str = "https://operator.example/?state=";
 
 #[derive(Debug, Default)]

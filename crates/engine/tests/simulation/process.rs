@@ -177,7 +177,7 @@ impl Process {
         drop(engine);
         drop(runtime);
         receivers.process_restarted();
-        // The store executes writes in order. When this empty write returns, all earlier ones are committed or rolled
+        // The store executes writes in order. When this empty write returns, all earlier writes are committed or rolled
         // back.
         self::runtime().block_on(store.release_leases(vec![], START)).unwrap();
     }

@@ -117,15 +117,15 @@ impl Receivers {
         }
     }
 
-    /// Drops the pending requests of the killed process.
+    /// Drops the pending requests of the process that was killed.
     pub fn process_restarted(&self) {
         let mut state = self.state.lock();
         state.pending.clear();
         state.process_run += 1;
     }
 
-    /// Records a request. `Ok`: the immediate response. `Err`: the receiver hangs, and the response follows on the
-    /// channel.
+    /// Records a request. `Ok`: the receiver responds at once. `Err`: the receiver hangs, and the channel receives the
+    /// response later.
     fn accept_request(&self, request: &OutboundRequest) -> Result<ResponseResult, oneshot::Receiver<ResponseResult>> {
         let now = self.clock.now();
         let host: usize = request.url.authority().split('.').next().unwrap().parse().unwrap();

@@ -1,6 +1,6 @@
-//! Randomised simulation of verifications on two nodes. Requests of devices and SMS arrive twice, steps reach their
-//! deadline, and both nodes crash between steps. Every verification must end once, with one callback, and no step may
-//! begin twice.
+//! Randomised simulation of verifications on two nodes. Requests from devices and SMS arrive twice, steps reach their
+//! deadline, and both nodes crash from time to time. Every verification must end once, with one callback, and no step
+//! may begin twice.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -59,7 +59,7 @@ struct Known {
     end: Option<Lifecycle<AnyVerdict>>,
 }
 
-/// A request from the API client, a device or the operator, or a sweep.
+/// A request from the API client, a device or the operator, or a run of the task that expires overdue checks (sweep).
 #[derive(Clone, Debug)]
 enum Action {
     Open(CheckId, String),
@@ -127,8 +127,8 @@ impl VerificationScenario {
             self.step();
             self.assert_invariants();
         }
-        // Each round is longer than a verification with its SIM Swap query, and than the lease of a callback. So the
-        // rounds end all verifications and attempts.
+        // Each round advances the clock by more than the lifetime of a verification with its SIM Swap request, and of a
+        // callback's lease. After these rounds, all verifications and callback attempts have ended.
         for _ in 0..8 {
             self.clock().advance(SignedDuration::from_secs(700));
             self.perform(&[Action::Sweep, Action::Sweep]);
@@ -399,7 +399,7 @@ impl VerificationScenario {
     }
 }
 
-/// Performs an action on a node. For an action of a device, returns its check, and the `state` or the code that the
+/// Performs an action on a node. For a request from a device, returns the check, and the `state` or the code that the
 /// device got.
 async fn perform(
     engine: &Engine,

@@ -105,7 +105,8 @@ async fn hanging_operator_times_out() {
         operator.set_behavior(Behavior::Hang);
         let is_over = Cell::new(false);
         let request = create(&world, project, EVERYTHING).inspect(|_| is_over.set(true));
-        // Pauses Tokio's time only while the request waits for the operator, because the store needs running time.
+        // Pauses Tokio's time only while the request waits for the operator, because the store does not work while
+        // time is paused.
         let waiting = async {
             operator.called.notified().await;
             tokio::time::pause();
@@ -122,7 +123,7 @@ async fn hanging_operator_times_out() {
     }
 }
 
-/// A request is dropped if the API client disconnects.
+/// The server drops a request when the API client disconnects.
 #[tokio::test]
 async fn dropped_request_stores_no_check() {
     let world = World::new().await;

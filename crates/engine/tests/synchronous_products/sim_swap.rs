@@ -92,7 +92,7 @@ async fn check_is_read_and_listed_as_created() {
         assert!(matches!(engine.checks.reverse_sms_check(world.sandbox.id, check.id).await, Err(ReadError::NotFound)));
         assert_eq!(check.claimed, None, "the number is not stored");
     }
-    // Time does not change concluded checks.
+    // Concluded checks do not change when time passes.
     world.clock.advance(SignedDuration::from_hours(48));
     let listed = engine.checks.sim_swap_checks(world.sandbox.id, None, page).await.unwrap();
     created.reverse();
@@ -164,8 +164,8 @@ async fn idempotent_repeat_gets_the_first_response() {
     assert_eq!(replayed, answer(&check));
     assert!(matches!(engine.idempotency.claim(scope, "key", [2; 32]).await, Err(IdempotencyError::Reused)));
 
-    // A slow first request loses its claim of the idempotency key, and a second request claims the key. Only the second
-    // request can store its check.
+    // A slow first request loses its reservation of the idempotency key, and a second request reserves the key. Only
+    // the second request can store its check.
     let IdempotencyState::Claimed(expired_claim) = engine.idempotency.claim(scope, "other", [1; 32]).await.unwrap()
     else {
         panic!("the key is unused")

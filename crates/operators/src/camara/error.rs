@@ -1,7 +1,8 @@
 //! Operator errors, and the table that maps the cause of an error to its effects.
 //!
-//! A row maps a cause to the error code of the check and the outcome for the breaker. Errors that arrive through the
-//! device can be forged by its user: they may conclude that device's check, but never affect the breaker.
+//! A row maps a cause to the error code of the check, and to the outcome that the circuit breaker counts. Errors that
+//! arrive through the device can be forged by its user: they may conclude that device's check, but never affect the
+//! breaker.
 
 use std::fmt;
 
@@ -215,7 +216,7 @@ pub struct CamaraError {
     pub stage: Stage,
     row: &'static ErrorMapping,
     pub status: Option<u16>,
-    /// Pause that the operator requests by `Retry-After`.
+    /// Pause that the operator requests with `Retry-After`.
     pub retry_after: Option<SignedDuration>,
     is_counted: bool,
 }
@@ -246,8 +247,8 @@ impl CamaraError {
         CamaraError { status: Some(status), ..CamaraError::new(stage, row.cause) }
     }
 
-    /// Prevents the breaker from counting the error, for example because it has counted it for another caller that
-    /// shared the request.
+    /// Prevents the circuit breaker from counting the error, for example because it was already counted for another
+    /// caller that shared the request.
     pub fn already_counted(self) -> Self {
         CamaraError { is_counted: true, ..self }
     }

@@ -140,7 +140,7 @@ struct SimSwapBody<'a> {
     /// Sent only if the token does not identify the number: the API rejects requests with both.
     #[serde(skip_serializing_if = "Option::is_none")]
     phone_number: Option<&'a str>,
-    /// Period to check, in hours. `None`: the operation needs no period.
+    /// Period to check, in hours. `None`: the operation returns the date of the last change and takes no period.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_age: Option<u32>,
 }
@@ -165,7 +165,7 @@ impl Drop for PendingQuery<'_> {
             return;
         }
         if Instant::now() < until {
-            // The query was cancelled before its deadline, which says nothing about the operator.
+            // A cancellation before the deadline says nothing about the operator.
             camara.sim_swap_breaker.record_outcome(CallOutcome::Inconclusive, None, camara.client.clock.now());
         } else {
             let timeout = CamaraError::new(Stage::Api, ErrorCause::NoResponse(ClientError::Timeout));
@@ -174,7 +174,7 @@ impl Drop for PendingQuery<'_> {
     }
 }
 
-/// Reason why an operation failed although another operation may succeed.
+/// Reason why one SIM Swap operation failed, although the other operation may succeed.
 enum Limitation {
     /// The operator's history does not cover the period, or the operator does not say how long it monitors SIM changes.
     InsufficientHistory,
@@ -193,7 +193,7 @@ impl Limitation {
     }
 }
 
-/// Rounds a period up to full hours, at most the maximum of the API.
+/// Rounds a period up to full hours, at most to the largest `maxAge` that the API accepts.
 fn full_hours(period: SimSwapPeriod) -> u32 {
     period.minutes().div_ceil(60).clamp(1, MAX_AGE_HOURS)
 }
@@ -278,13 +278,13 @@ fn parse_check(body: &[u8], hours: u32) -> Result<SimHistory, ErrorCause<'static
 const JWT_BEARER_GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const FORM_CONTENT_TYPE: &str = "application/x-www-form-urlencoded";
 
-/// Access token of a SIM Swap request: client credentials, CIBA in poll mode, or a signed assertion.
+/// Access token of a SIM Swap request, obtained with client credentials, CIBA or a signed assertion.
 struct SimSwapAccess {
     /// Value of the `Authorization` header: `Bearer …`.
     bearer: HeaderValue,
     /// Whether the token identifies the number. The request must then omit the number.
     identifies_number: bool,
-    /// Whether the token is kept in the cache, so that the operator may have revoked it since.
+    /// Whether the token is shared through the cache. The operator may have revoked such a token since it was issued.
     is_cached: bool,
 }
 
@@ -362,7 +362,7 @@ impl Camara {
         self.request_token(&[("grant_type", "client_credentials"), ("scope", &scope)], &endpoints).await
     }
 
-    /// Requests a token by a JWT bearer assertion, which also authenticates the client.
+    /// Requests a token with a JWT bearer assertion, which also authenticates the client.
     async fn token_by_assertion(
         &self,
         scope: &str,
@@ -397,7 +397,7 @@ impl Camara {
 const CIBA_GRANT_TYPE: &str = "urn:openid:params:grant-type:ciba";
 /// Polling interval if the operator sends none.
 const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// Lower bound for the operator's interval.
+/// Lower bound for the polling interval that the operator sends.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Added to the polling interval after each `slow_down`.
 const SLOW_DOWN_INCREMENT: Duration = Duration::from_secs(5);

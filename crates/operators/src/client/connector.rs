@@ -54,7 +54,8 @@ use url::Host;
 
 const MAX_ADDRESSES_TRIED: usize = 4;
 
-/// Resolves a host, checks its addresses if there is a guard, and connects to the first address that accepts.
+/// Resolves a host, checks its addresses with the address guard (if there is one), and connects to the first address
+/// that accepts.
 #[derive(Clone)]
 pub struct Connector(Arc<ConnectorSettings>);
 
@@ -115,7 +116,7 @@ impl ConnectorSettings {
         Ok(Either::Right(tls))
     }
 
-    /// Resolves a host to the addresses that the guard permits. Returns at least one.
+    /// Resolves a host to the addresses that the guard permits. Fails if there are none.
     async fn permitted_addresses(&self, host: &Host, port: u16) -> Result<Vec<IpAddr>, TransportError> {
         if let (Some(guard), Host::Domain(name)) = (&self.guard, host) {
             guard.check_name(name)?;
@@ -174,7 +175,8 @@ fn classify_certificate_error(error: &CertificateError) -> TlsError {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => TlsError::CertificateExpired,
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => TlsError::CertificateNotYetValid,
         CertificateError::UnknownIssuer => TlsError::CertificateUntrusted,
-        // Self-signed certificates from `openssl req -x509` are certificate authorities, which causes this error.
+        // `openssl req -x509` marks its self-signed certificates as certificate authorities, so webpki reports them
+        // with this error.
         CertificateError::Other(OtherError(error))
             if matches!(error.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity)) =>
         {
@@ -241,10 +243,10 @@ pub trait Resolver: Send + Sync + fmt::Debug {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// Timeout of a query to one name server. It is short, because API clients choose the hosts of callback URLs, and
-/// thereby name servers that may never respond.
+/// Timeout of a query to one name server. It is short, because API clients choose the hosts in callback URLs, and the
+/// name servers of such a host may never respond.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum number of cached names. Each expires by its TTL.
+/// Maximum number of cached names. A cached name expires with the TTL of its DNS records.
 const CACHE_ENTRIES: u64 = 1_024;
 
 /// Uses the hosts file and the system's name servers. Lookups block no thread, so slow ones do not delay others.
@@ -281,17 +283,18 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// Timeout for resolving one of this service's own host names, to which no callbacks are sent.
+/// Timeout for resolving one of this service's own host names. Their addresses are needed to block callbacks to this
+/// service.
 const OWN_LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long the resolved addresses of this service's own host names are used.
+/// How long the addresses of this service's own host names are used before the names are resolved again.
 const OWN_ADDRESSES_TTL: Duration = Duration::from_mins(1);
 /// Time until this service's own host names are resolved again, if one of them could not be resolved.
 const OWN_LOOKUP_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Checks the addresses of URLs that API clients supply, before a connection is opened (SSRF protection).
 ///
-/// The guard fails closed. As long as one of our own host names has never been resolved, it permits only the addresses
-/// and names that the configuration allows.
+/// The guard fails closed: until every host name of this service has been resolved once, it permits only the addresses
+/// and names that the configuration explicitly allows.
 pub struct AddressGuard {
     policy: AddressPolicy,
     own_addresses: Mutex<OwnAddresses>,
@@ -353,7 +356,7 @@ impl AddressGuard {
         AddressGuard { own_addresses: Mutex::new(OwnAddresses::new(own_names.collect())), policy }
     }
 
-    /// Checks a name before it is resolved.
+    /// Rejects a host name that is forbidden whatever its addresses are, such as a host name of this service.
     pub fn check_name(&self, name: &str) -> Result<(), TransportError> {
         if self.policy.permits_name(name) { Ok(()) } else { Err(TransportError::BlockedAddress) }
     }
@@ -381,8 +384,8 @@ impl AddressGuard {
         if addresses.is_empty() { Err(TransportError::OwnAddressUnknown) } else { Ok(addresses) }
     }
 
-    /// Returns the known addresses of our own host names, and whether every name has been resolved. Concurrent callers
-    /// share one resolution.
+    /// Returns the known addresses of this service's own host names, and whether every name has been resolved.
+    /// Concurrent callers share one resolution.
     async fn own_addresses(&self, resolver: &dyn Resolver) -> (Arc<[IpAddr]>, bool) {
         let mut own = self.own_addresses.lock().await;
         if !own.is_fresh() {
@@ -431,7 +434,7 @@ impl TimeProvider for CertificateClock {
     }
 }
 
-/// Reads the root certificates of the system, which takes milliseconds.
+/// Reads the system's root certificates. Reading them takes milliseconds.
 pub fn load_system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     let system = rustls_native_certs::load_native_certs();

@@ -3,8 +3,9 @@
 //! Operators' endpoints come from the configuration and may be in a private network, so every address is allowed. URLs
 //! from API clients are opened only by [`outbound`](crate::outbound).
 //!
-//! A response is read completely or fails. Redirects, content encodings and proxies are not supported. Requests are not
-//! retried, except on another connection if they were never sent; callers retry what is idempotent.
+//! A response is read completely or fails. Redirects, content encodings and proxies are not supported. If a pooled
+//! connection turns out to be closed before the request was sent, the pool uses another one. Only idempotent requests
+//! are retried after other errors.
 
 pub(crate) mod connector;
 
@@ -30,7 +31,7 @@ use connector::{Connector, ConnectorSettings, load_system_roots, tls_client_conf
 
 /// Maximum size of a response body. A larger one is an error.
 pub const MAX_BODY_BYTES: usize = 64 * 1_024;
-/// Gateway statuses that are worth a retry.
+/// Statuses of overloaded or failing gateways, after which an idempotent request is retried.
 const TRANSIENT_STATUSES: [u16; 3] = [502, 503, 504];
 /// Maximum size of a response's head. hyper limits the number of header fields to 100.
 const MAX_HEAD_BYTES: usize = 16 * 1_024;
@@ -44,9 +45,9 @@ const USER_AGENT_VALUE: HeaderValue = HeaderValue::from_static(concat!("Ringtrue
 pub struct ClientSettings {
     /// Whether the system's root certificates are trusted. Clients that never use TLS do not need them.
     pub trusts_system_roots: bool,
-    /// File with certificates (PEM) that are trusted in addition.
+    /// PEM file with further trusted root certificates.
     pub ca_file: Option<PathBuf>,
-    /// For operators that require mutual TLS.
+    /// Client certificate, for operators that require mutual TLS.
     pub identity: Option<ClientCertificate>,
     pub certificate_clock: CertificateClock,
     /// Limit for opening a connection, including the TLS handshake.
@@ -243,7 +244,7 @@ impl ClientError {
             TransportError::Tls(error) => ClientError::Tls(error),
             TransportError::Unresolved => ClientError::Unresolved,
             TransportError::Connection if error.is_connect() => ClientError::Refused,
-            // The last two come from the address guard, which this client does not have.
+            // `BlockedAddress` and `OwnAddressUnknown` come from the address guard, which this client does not have.
             TransportError::Connection | TransportError::BlockedAddress | TransportError::OwnAddressUnknown => {
                 ClientError::Lost
             }

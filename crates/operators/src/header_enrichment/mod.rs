@@ -4,7 +4,7 @@
 //! adds the number on the way. Since anyone can write such a header, it is accepted only
 //!
 //! * on a connection from the operator's addresses,
-//! * from the device address that was redirected, within [`MAX_ROUND_TRIP`],
+//! * from the address of the device that was redirected, within [`MAX_ROUND_TRIP`],
 //! * if it occurs exactly once.
 //!
 //! All other listeners remove [`ENRICHMENT_HEADERS`] from requests.
@@ -66,8 +66,8 @@ pub struct HeaderEnrichmentConfig {
     pub encoding: Encoding,
     pub cipher: Cipher,
     pub format: ValueFormat,
-    /// Values that the operator sends instead of an unknown number. A value of one repeated digit always counts as a
-    /// placeholder.
+    /// Values that the operator sends when it does not know the number. A value of one repeated digit always counts as
+    /// such a placeholder.
     pub placeholders: Vec<String>,
 }
 
@@ -232,7 +232,7 @@ impl HeaderEnrichment {
         if is_operator_address { Ok(()) } else { Err(EnrichmentError::UntrustedPeer) }
     }
 
-    /// Records an error and returns its code.
+    /// Logs an error, records it in the connector's health, and returns the error code for the check.
     fn record_error(&self, error: EnrichmentError, response: &AuthorizationResponse<'_>) -> ErrorCode {
         self.health.record_error(error.to_string(), response.now);
         tracing::info!(connector = %self.config.name, check = %response.check, %error, "header enrichment failed");
@@ -344,8 +344,8 @@ pub const ENRICHMENT_HEADERS: &[&str] = &[
     "x-wte-msisdn",
 ];
 
-/// Whether a header is one of [`ENRICHMENT_HEADERS`]. Expects a lower-case name. The first-letter test makes most
-/// misses cheap.
+/// Whether a header is one of [`ENRICHMENT_HEADERS`]. Expects a lower-case name. The first letter is compared first,
+/// which is cheap and rules out most other headers.
 pub fn is_enrichment_header(name: &str) -> bool {
     matches!(name.as_bytes(), [b'b' | b'm' | b'u' | b'x', ..]) && ENRICHMENT_HEADERS.binary_search(&name).is_ok()
 }

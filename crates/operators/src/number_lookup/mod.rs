@@ -35,9 +35,9 @@ pub use telco_finder::{TelcoFinder, TelcoFinderConfig};
 
 /// The configured networks, to which MCC and MNC from lookup sources are resolved.
 ///
-/// An MCC has three digits. An MNC has two or three, and `02` differs from `002`. Lookup sources confuse the two: host
-/// names always use three digits, and some programs drop a leading zero. If the given form is unknown and the other
-/// form is known, the known form is used. An MNC of one digit is invalid: it could stand for two codes.
+/// An MCC has three digits. An MNC has two or three, and `02` differs from `002`. Lookup sources confuse the two forms:
+/// host names always use three digits, and some programs drop a leading zero. If the given form is unknown and the
+/// other form is known, the known form is used. An MNC of one digit is invalid: it could stand for two codes.
 #[derive(Clone, Debug, Default)]
 pub struct KnownNetworks(Arc<BTreeSet<NetworkId>>);
 
@@ -87,11 +87,11 @@ fn is_zero_plmn(plmn: &str) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SourceError {
     kind: LookupError,
-    /// Outcome for the circuit breaker.
+    /// How the circuit breaker counts the error.
     outcome: CallOutcome,
     /// HTTP status, if there was a response.
     status: Option<u16>,
-    /// Pause that the source requests by `Retry-After`.
+    /// Pause that the source requests with `Retry-After`.
     retry_after: Option<SignedDuration>,
 }
 
@@ -306,7 +306,7 @@ mod tests {
             ("310", "260", Some("310260")),
             ("234", "010", Some("23410")),
             (" 234 ", " 10", Some("23410")),
-            // Unknown networks are returned as given.
+            // Networks that are not configured are returned as given.
             ("262", "07", Some("26207")),
             ("262", "007", Some("262007")),
             ("302", "720", Some("302720")),

@@ -77,7 +77,7 @@ impl TelcoFinderConfig {
 
 #[derive(Clone, Debug)]
 pub enum TelcoFinderOperation {
-    /// `POST /telco-finder/v1/search`; `operators` maps its operator ids to networks.
+    /// `POST /telco-finder/v1/search`; `operators` maps the operator ids in the responses to networks.
     Search { operators: BTreeMap<String, NetworkId>, depth: SearchDepth },
     /// `POST /network-id/v0/resolve-network-id`.
     NetworkId,

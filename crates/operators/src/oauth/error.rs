@@ -123,7 +123,7 @@ pub(crate) struct Rejection {
     /// Member `code` of the body, in which CAMARA APIs report errors. `Debug` omits this text from the server.
     #[debug(skip)]
     pub code: Option<String>,
-    /// Pause that the server requests by `Retry-After`.
+    /// Pause that the server requests with `Retry-After`.
     pub retry_after: Option<SignedDuration>,
 }
 

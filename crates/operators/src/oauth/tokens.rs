@@ -14,8 +14,8 @@ use super::{
 
 /// Lifetime of a token without `expires_in`.
 const DEFAULT_LIFETIME_SECS: i64 = 300;
-/// A token is renewed when a fifth of its lifetime is left, but at most one minute before it expires. It must outlive
-/// the request that carries it.
+/// A token is renewed when a fifth of its lifetime is left, but at most one minute before it expires. The margin
+/// prevents it from expiring while a request is in transit.
 const RENEWAL_DIVISOR: i64 = 5;
 const MAX_RENEWAL_MARGIN_SECS: i64 = 60;
 /// Upper bound for `expires_in`.
@@ -87,7 +87,8 @@ pub(crate) struct TokenCache<E> {
 
 struct State<E> {
     cached: Option<CachedToken>,
-    /// Number of finished fetches. By it, a waiting task detects that another task has fetched meanwhile.
+    /// Number of finished fetches. A waiting task compares it with the earlier number to detect that another task has
+    /// fetched.
     fetches: u64,
     /// Error of the last fetch, if it failed.
     last_error: Option<E>,

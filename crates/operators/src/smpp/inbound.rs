@@ -183,8 +183,8 @@ impl InboundContext {
         }
     }
 
-    /// Reports the first part of an SMS to the inbox, which marks the checks that expect it as pending. A failure has
-    /// no effect on the results of checks.
+    /// Reports the first part of an SMS to the inbox, which marks the checks that expect it as pending. A failure is
+    /// only logged, because it does not change the result of a check.
     async fn report_partial(&self, envelope: Envelope, until: Instant) {
         let Envelope { origin, from, to } = envelope;
         let connector = Arc::clone(&self.config.name);

@@ -1,12 +1,12 @@
 //! Exclusive binds, for an SMSC that allows binds from one node only. A lease in the database decides which node binds.
 //!
 //! A node requests the lease while it has a bind, or is about to open one. It releases the lease when it has no bind,
-//! such as during the delay before a reconnect, so that another node tries next. A node that dies loses the lease when
-//! it expires. The database determines the expiry by its own clock.
+//! such as during the delay before a reconnect, so that another node tries next. If a node dies, its lease expires by
+//! the clock of the database.
 //!
-//! The holder measures the lease by its own monotonic clock, from before it sent its request, and closes its binds
-//! [`RELEASE_MARGIN`] before the lease can expire. Two nodes are therefore never bound at the same time, even if their
-//! clocks differ or a request takes long.
+//! The holder measures the lease with its own monotonic clock, starting before it sends the request, and closes its
+//! binds [`RELEASE_MARGIN`] before the lease can expire. Two nodes are therefore never bound at the same time, even if
+//! their clocks differ or a request takes long.
 
 use std::{sync::Arc, time::Duration};
 

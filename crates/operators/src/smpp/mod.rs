@@ -1,10 +1,9 @@
 //! SMPP client that binds to an operator's message centre (SMSC) and receives SMS from handsets.
 //!
-//! A [`SmppConnector`] maintains several binds, by itself or, with a [`lease`], in turn with other nodes. For every
-//! received message, [`inbound`] separates SMS from receipts and parses the addresses, the engine's
-//! [`Reassembly`] joins the parts of longer SMS, and its inbox processes the result.
-//! Messages are acknowledged after they are stored, many concurrently and in any order, so that the store can batch its
-//! commits.
+//! A [`SmppConnector`] maintains several binds. With a [`lease`], only one node of the deployment binds at a time. For
+//! every received message, [`inbound`] separates SMS from receipts and parses the addresses, the engine's
+//! [`Reassembly`] joins the parts of longer SMS, and its inbox processes the result. Messages are acknowledged after
+//! they are stored, many concurrently and in any order, so that the store can batch its commits.
 //!
 //! Acknowledged messages are never lost, and no unusable message is resent for ever:
 //!
@@ -68,9 +67,9 @@ pub struct SmppConfig {
     pub address_range: AddressRange,
     /// Our numbers that receive SMS from this SMSC.
     pub receivers: Vec<Msisdn>,
-    /// Country of numbers in national format.
+    /// Country of numbers in national format. `None`: national numbers are not recognised.
     pub country: Option<Country>,
-    /// Meaning of `data_coding` 0.
+    /// Alphabet of messages with `data_coding` 0, which differs between SMSCs.
     pub default_alphabet: DefaultAlphabet,
     /// Number of binds; at least one.
     pub binds: usize,
@@ -211,7 +210,7 @@ pub enum InterfaceVersion {
     V5_0,
 }
 
-/// Address range of the bind. Most SMSCs ignore it.
+/// The numbers whose SMS the bind asks for (`address_range` in SMPP). Most SMSCs ignore them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressRange {
     pub ton: u8,
@@ -227,7 +226,7 @@ const EXPIRY_INTERVAL: Duration = Duration::from_secs(30);
 pub struct SmppDependencies {
     pub inbox: Arc<dyn Inbox>,
     pub reassembly: Arc<dyn Reassembly>,
-    /// Leases of exclusive connectors, and the node that acquires them.
+    /// Stores the leases of exclusive connectors, which `node` acquires.
     pub leases: Arc<dyn LeaseStore>,
     pub node: NodeId,
     pub networks: Arc<Networks>,

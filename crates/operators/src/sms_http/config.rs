@@ -30,7 +30,7 @@ pub struct WebhookConfig {
     pub allowed_addresses: Vec<IpNet>,
     /// Maximum difference between the signature timestamp and our clock.
     pub max_skew: Duration,
-    /// Country of numbers in national format.
+    /// Country of numbers in national format. `None`: national numbers are not recognised.
     pub country: Option<Country>,
     /// Our numbers at this vendor.
     pub receivers: Vec<Msisdn>,
@@ -40,8 +40,8 @@ impl WebhookConfig {
     pub const MAX_SKEW: Duration = Duration::from_mins(5);
 }
 
-/// The vendor and its secrets. A driver without a secret or key does not verify signatures. The name is used in the
-/// configuration and in metrics.
+/// The vendor and its secrets. A driver without a secret or key does not verify signatures. The name of a variant, in
+/// lower case, identifies the vendor in the configuration and in metrics.
 #[derive(Clone, Debug, IntoStaticStr)]
 #[strum(serialize_all = "lowercase", const_into_str)]
 pub enum WebhookDriver {
@@ -90,7 +90,7 @@ pub enum WebhookConfigError {
 pub struct ValidatedWebhookConfig(pub(super) WebhookConfig);
 
 impl WebhookConfig {
-    /// Rejects configurations that would accept requests from anyone, or could accept none.
+    /// Rejects configurations that would accept requests from anyone, or could not accept any request.
     pub fn validate(self) -> Result<ValidatedWebhookConfig, WebhookConfigError> {
         self.check().map(|()| ValidatedWebhookConfig(self))
     }

@@ -28,9 +28,9 @@ use super::{
 /// Twilio.
 ///
 /// The signature is an HMAC-SHA1 over the URL including its query, and the sorted form fields. Twilio signs the URL
-/// sometimes with and sometimes without its port, so both are tried. Other bodies are covered by their SHA-256 in the
-/// query (`bodySHA256`). There is no timestamp: an old request stays valid but has no effect, because codes are
-/// single-use.
+/// sometimes with and sometimes without its port, so both are tried. If the body is not a form, the signed query
+/// contains its SHA-256 (`bodySHA256`). There is no timestamp: an old request stays valid but has no effect, because
+/// codes are single-use.
 ///
 /// Twilio joins the parts of concatenated messages. It calls our URL once, and after a failure the fallback URL, if one
 /// is configured.
@@ -288,8 +288,8 @@ fn parse_sms_api(fields: &Fields<'_>) -> Result<Vec<VendorMessage>, MalformedReq
     }])
 }
 
-/// Returns the part numbers of a message. Vonage does not document the width of references. Those that do not fit 16
-/// bits are hashed: they only need to be equal for all parts.
+/// Returns the part numbers of a message. Vonage does not document the width of references. A reference that does not
+/// fit 16 bits is hashed, because it only has to be the same in all parts of a message.
 fn parse_segment(fields: &Fields<'_>) -> Option<Segment> {
     if fields.text("concat") != Some("true") {
         return None;
@@ -306,8 +306,8 @@ fn parse_segment(fields: &Fields<'_>) -> Option<Segment> {
 /// Signature scheme, with the account's signature secret.
 ///
 /// `sig` covers all other fields, sorted by name, each as `&name=value` with `&` and `=` in the value replaced by `_`.
-/// MD5 is broken, and the oldest method is a plain MD5 with the secret appended; they are supported because existing
-/// accounts use them. New accounts should use SHA-256.
+/// MD5 is broken, and the oldest method only appends the secret to the data instead of computing an HMAC. Both MD5
+/// methods are supported because existing accounts use them. New accounts should use SHA-256.
 #[derive(Clone, Debug)]
 pub enum VonageSignature {
     /// The SMS API's `sig`.

@@ -77,7 +77,8 @@ fn parse_post(request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, Malform
     }])
 }
 
-/// Prefers the character set, because the numbers of `coding` differ between Kannel versions.
+/// Determines the coding of a text. The character set takes precedence, because the numbers in `coding` differ between
+/// Kannel versions.
 fn data_coding(coding: Option<&str>, charset: Option<&str>) -> DataCoding {
     match charset.map(str::to_ascii_uppercase).as_deref() {
         Some("UTF-16BE" | "UTF-16" | "UCS-2") => DataCoding::UCS2,

@@ -28,7 +28,8 @@ const MAX_BATCH_MESSAGES: usize = 1000;
 /// Infobip, which posts batches of messages.
 ///
 /// Requests are unsigned. A batch is acknowledged after all of its messages are stored; otherwise Infobip resends all
-/// of them, and stored ones have no second effect. `cleanText` is ignored because it lacks the keyword.
+/// of them, and stored ones have no second effect. The field `cleanText` is ignored, because Infobip removes the
+/// keyword of the message from it.
 #[derive(Clone, Copy, Debug)]
 pub struct Infobip;
 
@@ -55,7 +56,8 @@ impl WebhookVendor for Infobip {
             return Err(MalformedRequest);
         }
         let is_empty = results.is_empty();
-        // A malformed message must not block the others on every resend.
+        // Skips malformed messages: if one of them made the request fail, Infobip would resend the whole batch, and the
+        // valid messages would never arrive.
         let results = results.into_iter().filter_map(|result| serde_json::from_value::<InfobipMessage>(result).ok());
         let to_message = |InfobipMessage { message_id, from, to, text }| VendorMessage {
             id: Some(message_id),
@@ -137,7 +139,7 @@ const MAX_RECIPIENTS: usize = 32;
 /// Telnyx, which posts events.
 ///
 /// Signed with Ed25519 over timestamp and body. Telnyx retries until it gets a 2xx; events may arrive twice and out of
-/// order. It joins the parts of concatenated messages.
+/// order. Telnyx joins the parts of concatenated messages.
 #[derive(Clone, Debug)]
 pub struct Telnyx {
     pub public_key: Option<TelnyxKey>,
@@ -209,7 +211,8 @@ impl WebhookVendor for Telnyx {
         let from =
             serde_json::from_value(payload.from).map_or_else(|_| String::new(), |from: SendingParty| from.phone_number);
         let text = payload.text.unwrap_or_default();
-        // In a group chat our number may be any of the recipients. A malformed recipient must not block the others.
+        // In a group chat our number may be any of the recipients. Malformed recipients are skipped, so that the
+        // message still reaches our number.
         let recipients = payload.to.into_iter().filter_map(|to| serde_json::from_value::<Party>(to).ok());
         let to_message = |to: Party| VendorMessage {
             id: Some(payload.id.clone()),

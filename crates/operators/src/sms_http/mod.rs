@@ -1,19 +1,21 @@
-//! Receives SMS by webhooks of operators and aggregators.
+//! Receives SMS through webhooks that operators and aggregators call.
 //!
 //! The HTTP server passes a request to [`Webhook::handle`] and sends the [`WebhookResponse`]. The webhook verifies the
 //! sender (address, path secret, signature, timestamp, nonce), parses the messages with the vendor's driver, drops
-//! duplicates, and passes new messages to the inbox. Only then is the request acknowledged, in the vendor's format.
+//! duplicates, and passes new messages to the engine's inbox. Only then is the request acknowledged, in the vendor's
+//! format.
 //!
 //! - Not authentic: 403.
 //! - Malformed: 400. Kannel and Jasmin get an acknowledgement, because they would resend the request unchanged.
 //! - The inbox failed: 503. Nothing is cached, so that the resent request is accepted.
 //! - Duplicates, and messages to other numbers: acknowledged, without effect.
 //!
-//! A vendor that missed our acknowledgement resends the same request. The service cannot distinguish it from a replay.
-//! Neither has an effect, so both are acknowledged. A nonce with a different request is rejected: that is how a
-//! signature that does not cover the message would be abused.
+//! A vendor that missed our acknowledgement resends the same request. The service cannot distinguish this from a replay
+//! by an attacker. Both are acknowledged, because a repeated request has no effect. A different request with the same
+//! nonce is rejected: an attacker could send one if the signature does not cover the message.
 //!
-//! Caches are bounded and per node. The inbox itself deduplicates, so an evicted entry costs only a query.
+//! The caches of messages and nonces are bounded, and each node has its own. The inbox detects duplicates too, so a
+//! message that is missing in the cache costs only a database query.
 //!
 //! A part of a concatenated message is acknowledged when it is stored, and its message is processed when the last part
 //! has arrived, at any node.
@@ -74,7 +76,7 @@ use crate::{
 /// How long messages and nonces are remembered. Vendors resend for at most a day.
 const REPLAY_CACHE_TTL: Duration = Duration::from_hours(25);
 const REPLAY_CACHE_ENTRIES: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
-/// Time for all parts of a message to arrive: the lifetime of the longest-lived check.
+/// Time for all parts of a message to arrive: the longest lifetime that a Reverse SMS check can have.
 const REASSEMBLY_TIMEOUT: Duration = Duration::from_mins(15);
 /// Clock skew allowed for signatures with an expiry time.
 const EXPIRY_TOLERANCE: Duration = Duration::from_secs(5);
@@ -90,7 +92,7 @@ pub struct Webhook {
     reassembly: Arc<dyn Reassembly>,
     clock: Arc<dyn Clock>,
     counters: WebhookCounters,
-    /// Keys of acknowledged messages, by which messages that the vendor resends are recognised.
+    /// Keys of acknowledged messages, to recognise messages that the vendor resends.
     processed: Mutex<ReplayCache<()>>,
     /// Nonces of acknowledged requests, with the digests of those requests.
     nonces: Mutex<ReplayCache<Digest>>,
@@ -105,7 +107,8 @@ struct VerifiedRequest {
 }
 
 impl Webhook {
-    /// Creates a webhook. Rejects configurations that would accept requests from anyone, or could accept none.
+    /// Creates a webhook. Rejects configurations that would accept requests from anyone, or could not accept any
+    /// request.
     pub fn new(
         config: WebhookConfig,
         inbox: Arc<dyn Inbox>,
@@ -262,7 +265,7 @@ impl Webhook {
             Ok(PartOutcome::Complete(sms)) => self.deliver_complete(&sms, from, to, now).await,
             Ok(PartOutcome::Stored { first }) => {
                 if first {
-                    // The first part only marks the checks that expect it as pending, so errors are ignored.
+                    // `receive_partial` only changes the status of checks to pending, so its errors are ignored.
                     let (origin, connector) = (SmsOrigin::Operator, Arc::clone(&self.config.name));
                     let partial = PartialSms { origin, connector, from, to, received_at: now };
                     let _ = self.inbox.receive_partial(partial).await;
@@ -289,8 +292,7 @@ impl Webhook {
         SmsAddress { text, kind: message.kind, country: self.config.country }.to_msisdn()
     }
 
-    /// Records the outcome of a request or of one of its messages. Returns the response to a request that has this
-    /// outcome only.
+    /// Counts the outcome of a request or of one of its messages, and returns the HTTP response for this outcome.
     fn respond(&self, outcome: WebhookOutcome) -> WebhookResponse {
         self.counters.increment(outcome);
         match outcome.error_message() {

@@ -47,7 +47,7 @@ pub(super) trait WebhookVendor {
 pub(super) struct VerifiedSignature {
     pub signed_at: Option<Timestamp>,
     pub expires_at: Option<Timestamp>,
-    /// Digest of the single-use nonce.
+    /// Digest of the single-use nonce. `None`: the signature has no nonce.
     pub nonce: Option<Digest>,
 }
 
@@ -150,7 +150,7 @@ pub struct WebhookRequest<'a> {
     pub path_and_query: &'a str,
     pub headers: &'a HeaderMap,
     pub body: &'a [u8],
-    /// Client address, resolved through trusted proxies.
+    /// Client address. Behind a trusted proxy, the address that the proxy forwards.
     pub peer: IpAddr,
 }
 
@@ -171,11 +171,11 @@ impl WebhookResponse {
     }
 }
 
-/// A request as drivers receive it.
+/// The request that a driver verifies and parses. Its address and path secret have been checked.
 #[derive(Clone, Copy)]
 pub(super) struct VendorRequest<'a> {
     pub method: &'a Method,
-    /// The registered URL, with the path secret, without a query.
+    /// The URL registered with the vendor: it includes the path secret, but no query.
     pub url: &'a Url,
     pub query: Option<&'a str>,
     pub headers: &'a HeaderMap,

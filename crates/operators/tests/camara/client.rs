@@ -73,7 +73,7 @@ async fn connections_are_reused() {
     }
 }
 
-/// Sends enough requests to use up the task's coop budget in tokio. The task must then be woken again.
+/// Sends enough requests to use up the task's cooperative budget in tokio. The task must then be woken again.
 #[tokio::test]
 async fn concurrent_requests_of_one_task_complete() {
     let operator = FakeOperator::start().await;

@@ -54,8 +54,8 @@ impl Fixture {
         Fixture::with_client(&Arc::new(short_timeout_client()), change).await
     }
 
-    /// Starts an operator and a connector that uses this client. Creating a client is slow: it reads all system
-    /// certificates.
+    /// Starts an operator and a connector that uses this client. Tests can share a client, because creating one is
+    /// slow: it reads all system certificates.
     pub async fn with_client(client: &Arc<Client>, change: impl FnOnce(&mut CamaraConfig, &FakeOperator)) -> Self {
         let operator = FakeOperator::start().await;
         let mut config = CamaraConfig::new(

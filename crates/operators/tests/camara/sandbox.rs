@@ -116,7 +116,7 @@ async fn simulated_result_follows_the_last_digits() {
         ("99", failed(ErrorCode::MnoServerError), failed(ErrorCode::MnoServerError)),
     ] {
         let sim = sim(suffix);
-        // Enough to open the breaker if subscriber errors counted.
+        // Enough errors to open the breaker, if errors of subscribers counted.
         for _ in 0..6 {
             assert_eq!(
                 sandbox.run_check(&route, SilentOperation::VerifyNumber(&sim), &sim).await,

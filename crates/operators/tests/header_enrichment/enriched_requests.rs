@@ -49,10 +49,10 @@ fn only_operator_addresses_are_trusted() {
         (config(), at(DEVICE, "::ffff:192.0.2.7", DEVICE), found_number.clone()),
         (config(), at("::ffff:192.0.2.7", DEVICE, DEVICE), found_number.clone()),
         (config(), at("198.51.100.7", "198.51.100.7", "198.51.100.7"), untrusted.clone()),
-        // The peer is no trusted proxy, so the device address that it forwards does not count.
+        // The peer is no trusted proxy, so the device address that it forwards is ignored.
         (config(), at(DEVICE, "198.51.100.7", DEVICE), untrusted.clone()),
         (behind_a_proxy(), at(DEVICE, "198.51.100.7", DEVICE), untrusted.clone()),
-        // If the peer is a trusted proxy, the device address that it forwards counts.
+        // If the peer is a trusted proxy, the device address that it forwards is used.
         (behind_a_proxy(), at(DEVICE, "10.0.0.1", DEVICE), found_number.clone()),
         (behind_a_proxy(), at("198.51.100.7", "10.0.0.1", "198.51.100.7"), untrusted.clone()),
         (config(), at(DEVICE, "10.0.0.1", DEVICE), untrusted),
@@ -86,7 +86,7 @@ fn late_requests_are_rejected() {
     assert_eq!(elapsed(SignedDuration::ZERO).as_deref(), Ok(NUMBER));
     assert_eq!(elapsed(SignedDuration::from_secs(30)).as_deref(), Ok(NUMBER));
     assert_eq!(elapsed(SignedDuration::from_millis(30_001)), Err(ErrorCode::MnoTimeout));
-    // The node that receives the request may be another one, whose clock is behind.
+    // The request may reach another node than the one that redirected the device, with a clock that is behind.
     assert_eq!(elapsed(SignedDuration::from_secs(-1)).as_deref(), Ok(NUMBER));
 }
 

@@ -41,7 +41,8 @@ fn config() -> HeaderEnrichmentConfig {
     }
 }
 
-/// A redirected device and its enriched request. `with` creates one from a trusted address and in time.
+/// A redirected device and its enriched request. `with` and `with_value` create a request that comes from a trusted
+/// address and in time.
 struct RoundTrip {
     from: &'static str,
     peer: &'static str,

@@ -51,7 +51,7 @@ fn provider_record_formats_are_parsed() {
     let rules = rules();
     let (tel, sip) = ("E2U+pstn:tel", "E2U+SIP");
     for (service, expression, outcome) in [
-        // Codes as parameters, with every spelling of backslashes and semicolons.
+        // MCC and MNC as parameters of the URI, with every spelling of backslashes and semicolons.
         (tel, r"!^(.*)$!tel:\1;mcc=310;mnc=012!", network("310012")),
         (tel, r"!^(.*)$!tel:\\1\;mcc=310\;mnc=012!", network("310012")),
         (tel, r"!^(.*)$!tel:\\\\1\\;MCC=310\\;MNC=012!", network("310012")),

@@ -54,7 +54,7 @@ async fn query_name_is_built_from_number_and_suffix() {
         assert_eq!(lower, name);
         assert!(has_edns(query));
     }
-    // Id and letter case are random.
+    // The id and the letter case of queries are random.
     let different = |part: fn(&[u8]) -> &[u8]| {
         seen.iter().map(|query| part(query)).collect::<std::collections::BTreeSet<_>>().len()
     };
@@ -135,7 +135,7 @@ async fn silent_server_is_skipped() {
     let with_short_timeout = |ports: &[u16]| source(EnumConfig { timeout: SHORT, tries: 3, ..config(ports) });
     assert_eq!(with_short_timeout(&[silent.port]).resolve(&number()).await, Err(LookupError::Timeout));
     assert_eq!(silent.query_counts(), (3, 0));
-    // The other server may exceed the timeout on a busy machine, but not at each try.
+    // On a busy machine, the good server may exceed the short timeout, but hardly in all three tries.
     assert_eq!(with_short_timeout(&[silent.port, good.port]).resolve(&number()).await, network("23410"));
 }
 
@@ -259,7 +259,8 @@ async fn next_lookup_starts_with_another_server() {
     assert_eq!(source_with_lost_server.resolve(&number()).await, network("23410"));
     assert_eq!(names.0.load(Ordering::Relaxed), 1, "the unreachable server is not tried first again");
 
-    // The first lookup is dropped while it waits for the first server, so the next one starts with the other server.
+    // The first lookup is dropped while it waits for the first server, so the next lookup starts with the second
+    // server.
     let slow = FakeNameServer::start(|query, _| vec![answer(query, NO_SUCH_NAME, &[])]).await;
     let source = source(config(&[slow.port, other.port]));
     assert_eq!(source.resolve(&number()).now_or_never(), None);

@@ -72,8 +72,8 @@ async fn drip_feeding_peer_times_out() {
     assert!(started_at.elapsed() < MAX_ELAPSED);
 }
 
-/// Starts a peer that sends the head and then repeats `piece` for as long as the client reads. Also returns the count
-/// of these bytes.
+/// Starts a peer that sends the head and then repeats `piece` for as long as the client reads. Also returns the number
+/// of bytes that the peer has sent after the head.
 async fn flooding_peer(head: &'static str, piece: &'static str) -> (TestServer, Arc<AtomicUsize>) {
     let taken = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&taken);
@@ -92,7 +92,8 @@ async fn flooding_peer(head: &'static str, piece: &'static str) -> (TestServer, 
     (peer, taken)
 }
 
-/// More than the socket buffers of both sides and the client's limit hold together.
+/// Limit for the bytes that a flooding peer can send: more than the socket buffers of both sides and the client's own
+/// limit hold together.
 const MAX_BYTES_SENT: usize = 16 * 1_024 * 1_024;
 
 #[tokio::test]

@@ -56,7 +56,8 @@ async fn internal_addresses_are_never_connected() {
     for host in INTERNAL_HOSTS {
         for scheme in ["http", "https"] {
             let url = format!("{scheme}://{host}:{}/", v4.port);
-            // A URL that was stored under another policy may have such a host. It is then blocked when it is opened.
+            // A URL that was stored under another policy may have such a host. The request is then blocked when the
+            // connection is opened.
             if CallbackUrl::from_stored(&url).is_ok() {
                 assert_eq!(post(&strict, &url).await, Err(TransportError::BlockedAddress), "{url}");
             }
@@ -330,7 +331,7 @@ async fn last_addresses_of_an_own_name_stay_blocked() {
     let names = FailingNames::new();
     let client = names.client(&[], &[]);
     assert_eq!(guarded(&client, "c.example").await, Ok(()));
-    // One of our names cannot be resolved; the other has a new address.
+    // One of our host names cannot be resolved, and the second one has a new address.
     names.failing.lock().insert("eu.ours.example");
     names.names.set("sms.ours.example", "1.1.1.1");
     tokio::time::advance(Duration::from_secs(61)).await;

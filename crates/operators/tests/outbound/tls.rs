@@ -122,7 +122,7 @@ async fn rejected_certificate_is_named() {
     let unknown_issuer = TlsFixture::new(HOST).await;
     let untrusted = Err(TlsError::CertificateUntrusted.into());
     assert_eq!(post(&unknown_issuer.client(false), &unknown_issuer.url(HOST)).await, untrusted);
-    // `openssl req -x509` issues certificates of the second kind.
+    // A self-signed certificate is rejected with and without the CA flag, which `openssl req -x509` sets.
     for is_ca in [IsCa::ExplicitNoCa, IsCa::Ca(BasicConstraints::Unconstrained)] {
         let fixture = TlsFixture::with(|_| {
             let mut params = CertificateParams::new([HOST.to_owned()]).unwrap();

@@ -52,7 +52,8 @@ async fn simulated_sms_belongs_to_its_project() {
     let [one, two] = [1_u128, 2].map(|id| QueueAccount { id, group: 7 });
     let sms = |text: &str, behaviour| Sms::new(HANDSET, SERVICE, text).with_faults(behaviour);
     let whole = || sms("VERIFY 4F7K2Q", FaultScript::new());
-    // References have eight bits. The last SMS below therefore has the same one as this first part of another project.
+    // Concatenation references have eight bits, so the last SMS below has the same reference as this first part, which
+    // belongs to another project.
     let first_part = |text: &str| sms(text, FaultScript::new().split_into(2).without_part(2));
     let origin = |account: QueueAccount| SmsOrigin::Sandbox(ProjectId::from_octets(account.id.to_be_bytes()));
 

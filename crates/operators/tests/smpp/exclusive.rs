@@ -100,7 +100,7 @@ async fn stopped_node_releases_its_lease() {
     assert_eq!(smsc.counts().binds_rejected, 0);
 }
 
-/// A node without the database cannot renew its lease. It unbinds before another node may bind.
+/// A node that cannot reach the database cannot renew its lease, so it unbinds before another node may bind.
 #[tokio::test(start_paused = true)]
 async fn isolated_node_unbinds_before_another_binds() {
     let smsc = one_bind_smsc().await;

@@ -41,8 +41,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const HANDSET: &str = "+447700900001";
 const SERVICE: &str = "+447700900999";
 
-/// Keeps tokio's paused clock from advancing automatically, by a pending blocking task. After 20 seconds it is
-/// released, so that a stuck test runs into its timeouts and fails.
+/// Keeps tokio's paused clock from advancing automatically, with a pending blocking task. The task ends after 20
+/// seconds, so that a stuck test runs into its timeouts and fails.
 struct PausedClock {
     _guard: Sender<()>,
 }

@@ -38,7 +38,7 @@ pub struct Vendor {
     pub signed_part: SignedPart,
     pub has_timestamp: bool,
     pub acknowledgement: (StatusCode, &'static str, &'static str),
-    /// Whether malformed requests are acknowledged too.
+    /// Whether malformed requests get the same acknowledgement as valid ones.
     pub acknowledges_malformed: bool,
 }
 
@@ -428,7 +428,7 @@ pub fn vonage(method: SigMethod, text: &str) -> WebhookConfig {
     unrestricted(WebhookDriver::Vonage(Vonage { signature: Some(signature) }))
 }
 
-/// Adds `sig` to the fields.
+/// Adds `sig`, the signature of the fields.
 pub fn vonage_signed(method: SigMethod, fields: &[(&str, &str)]) -> Vec<(String, String)> {
     let mut fields: Vec<(String, String)> =
         fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();

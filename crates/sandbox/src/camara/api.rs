@@ -58,7 +58,7 @@ pub(super) fn device_phone_number(
     }
 }
 
-/// Returns the number of the recognised device, or the error that the number simulates.
+/// Returns the number of the recognised device, or the error that the last digits of the number select.
 fn recognised_number(grant: &Grant) -> Result<&PhoneNumber, CamaraError> {
     let subject = grant.subject.as_ref().filter(|subject| subject.authentication != AuthenticationMethod::Named);
     let number = &subject.ok_or(CamaraError::NotAuthenticatedByNetwork)?.number;
@@ -278,7 +278,7 @@ fn parse_object<T: DeserializeOwned>(request: &Request) -> Result<T, CamaraError
     if !request.has_media_type("application/json") {
         return Err(CamaraError::UnsupportedMediaType);
     }
-    // serde would accept an array for a struct, too.
+    // Tested separately, because serde also accepts an array for a struct.
     let is_object = request.body.trim_ascii_start().first() == Some(&b'{');
     let parsed = is_object.then(|| serde_json::from_slice(&request.body).ok()).flatten();
     parsed.ok_or(CamaraError::InvalidArgument("The request body is not a JSON object."))

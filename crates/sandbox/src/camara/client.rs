@@ -98,7 +98,7 @@ pub(super) struct Scopes {
 }
 
 impl Scopes {
-    /// Parses `openid dpv:Purpose scope scope` and the variant `dpv:Purpose#scope` of some operators.
+    /// Parses `openid dpv:Purpose scope scope`, and the variant `dpv:Purpose#scope` that some operators use.
     pub(super) fn parse(written: Option<&str>, allowed: &[Scope]) -> Result<Self, OAuthError> {
         let written = written.ok_or(invalid("scope is missing"))?;
         let mut openid = false;

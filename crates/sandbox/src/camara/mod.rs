@@ -146,7 +146,8 @@ impl Operator {
     /// Swaps the SIM of a number now. Numbers that simulate an error keep doing so.
     pub fn swap_sim(&self, number: &PhoneNumber) {
         let now = self.state.now();
-        // By then the swap is as old as the first SIM was at the start, so it no longer makes a difference.
+        // The record expires when the swap is as old as every first SIM at the start. Such an old change does not
+        // affect results.
         let until = now + FIRST_SIM_AGE_SECONDS;
         self.state.store().sim_swaps.insert(now, number.as_str(), until, now);
     }
@@ -194,8 +195,8 @@ impl Drop for Operator {
     }
 }
 
-/// Age of every first SIM when the operator starts, in seconds: more than two years, to exceed one year in any
-/// calculation.
+/// Age of every first SIM when the operator starts, in seconds: more than two years, which is longer than any period
+/// that clients can ask for.
 const FIRST_SIM_AGE_SECONDS: i64 = 800 * 86_400;
 
 impl OperatorState {

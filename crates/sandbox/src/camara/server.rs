@@ -98,7 +98,7 @@ async fn apply_body_faults(response: HttpResponse, fault: &EndpointFault) -> Htt
         return response;
     }
     let (head, body) = response.into_parts();
-    // Reading a body in memory cannot fail.
+    // The body is in memory, so reading it cannot fail.
     let mut octets = body.collect().await.map(|body| body.to_bytes().to_vec()).unwrap_or_default();
     if fault.garbled {
         octets.fill(b'}');

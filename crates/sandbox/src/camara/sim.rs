@@ -31,7 +31,7 @@ impl FromStr for PhoneNumber {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recognition {
     Recognised,
-    /// The network recognises a different device, so that the number does not match.
+    /// The network recognises a different device, so the number to verify does not match.
     OtherDevice,
     /// Recognised, but the service is not available for the subscription.
     NotApplicable,

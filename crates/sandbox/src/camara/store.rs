@@ -75,7 +75,7 @@ pub(super) struct OperatorStore {
     /// Used single-use tokens and revoked tokens.
     pub used_tokens: ExpiringMap<()>,
     pub backchannel_requests: ExpiringMap<BackchannelRequest>,
-    /// `jti` values of client assertions, by client.
+    /// `jti` values of used client assertions, by client, to reject replays.
     pub used_jtis: ExpiringMap<()>,
     /// Unix times of SIM swaps by number.
     pub sim_swaps: ExpiringMap<i64>,
@@ -137,7 +137,8 @@ impl<V> ExpiringMap<V> {
     }
 }
 
-/// Kind of sealed content. It is part of the seal (as associated data), so that a code cannot be used as a token.
+/// Kind of encrypted content. The encryption authenticates the kind (as associated data), so that a code cannot be used
+/// as a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SealedKind {
     Code,

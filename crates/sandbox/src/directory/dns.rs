@@ -120,8 +120,8 @@ async fn serve_connection(mut stream: TcpStream, state: &DirectoryState) -> io::
 
 impl DirectoryState {
     /// Returns the response and its delay. `None`: the message gets no response, because a simulated fault suppresses
-    /// it, or because the message is itself a response or has no complete header. Responses to those could cause loops
-    /// between servers.
+    /// it, or because the message is itself a response or has no complete header. Responding to such messages could
+    /// cause loops between servers.
     fn respond(&self, message: &[u8], transport: Transport) -> Option<(Vec<u8>, Duration)> {
         let header = Header::read(&mut BinDecoder::new(message)).ok()?;
         if header.metadata.message_type == MessageType::Response {
@@ -157,7 +157,7 @@ impl DirectoryState {
     }
 }
 
-/// Parses a message with exactly one question. The error is the code of the response.
+/// Parses a message with exactly one question. The error is the DNS response code to send.
 fn parse_query(header: &Header, message: &[u8]) -> Result<Message, ResponseCode> {
     let counts = header.counts;
     if header.metadata.op_code != OpCode::Query {

@@ -131,7 +131,7 @@ impl Directory {
         self.hlr_address.map(|address| format!("http://{address}{}", hlr::HLR_PATH))
     }
 
-    /// Simulates a fault of ENUM or of the HLR, in place of its previous one.
+    /// Simulates a fault of ENUM or of the HLR. It replaces the previous fault of the same service.
     pub fn set_fault(&self, fault: DirectoryFault) {
         let mut faults = self.state.faults.lock();
         match fault {
@@ -181,7 +181,7 @@ pub enum DirectoryFault {
 pub enum EnumFault {
     /// UDP responses are truncated; TCP works.
     Truncated,
-    /// Queries are refused, as those from an unknown client address.
+    /// Queries are refused, as a server does for an unknown client address.
     Refused,
     ServerFailure,
     NoResponse,

@@ -93,7 +93,8 @@ enum TextParts {
 }
 
 fn split_text(alphabet: Alphabet, characters: Vec<Vec<u8>>, faults: &FaultScript) -> TextParts {
-    // With SAR TLVs, the SMSC has removed the UDH of the handset, but the parts are as short as with it.
+    // With SAR TLVs the messages have no UDH, but the parts are as short as with one: the handset sent them with a UDH,
+    // which the SMSC has removed.
     let header = match faults.concatenation {
         ConcatenationMode::MessagePayload => return TextParts::Single(characters.concat()),
         ConcatenationMode::Udh16Bit => 7,

@@ -5,8 +5,8 @@
 //! sent in order over one bind, unless scripted otherwise, so that runs are reproducible; different SMS may overtake
 //! each other, as on a real network.
 //!
-//! Connections, queued SMS, attempts and records are bounded. Handsets may belong to accounts, each with a share of the
-//! queue.
+//! Connections, queued SMS, attempts and records are bounded. Handsets may belong to accounts, and each account can use
+//! only a part of the queue.
 //!
 //! Deliberately absent: messages to handsets (`submit_sm` fails), TLS, more than one `system_id`, and persistence.
 
@@ -66,7 +66,7 @@ pub struct SmscConfig {
     pub queue: QueueLimits,
     /// TLV that carries the account of the handset, in 16 octets. `None`: it is not sent.
     pub account_tag: Option<TlvTag>,
-    /// Maximum number of attempts for each message. By default enough for the longest lifetime of a check.
+    /// Maximum number of attempts for each message. The default lets retries go on for the longest lifetime of a check.
     pub max_attempts: u32,
     pub retry_delay: Duration,
     /// Timeout of the unbind on shutdown.
@@ -115,7 +115,7 @@ struct SmscState {
     observer: SmscObserver,
     refuses_binds: AtomicBool,
     bind_permits: Arc<Semaphore>,
-    /// Parent token of all connections; replaced after cancellation.
+    /// Cancelled to drop all connections, and then replaced by a new token for later connections.
     connections: Mutex<CancellationToken>,
     stop: CancellationToken,
 }
@@ -151,7 +151,7 @@ impl Smsc {
         }
         let slot = self.queue.reserve(sms.account)?;
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        // The concatenation reference increments, as on a handset.
+        // The concatenation reference increments with each SMS, as on a handset.
         let [.., high, low] = id.to_be_bytes();
         let mut random = Rng::with_seed(self.state.config.seed ^ id.rotate_left(32));
         let messages = message_encoding::encode_sms(

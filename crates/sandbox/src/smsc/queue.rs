@@ -1,4 +1,4 @@
-//! Bounded queue of SMS, with shares for accounts and groups.
+//! Bounded queue of SMS, with limits for accounts and groups.
 //!
 //! Handsets belong to accounts, and accounts to groups. In the service, an account is a project, and its group is the
 //! workspace. An account can neither fill the queue nor block the connections: its SMS delay only each other.
@@ -14,7 +14,7 @@ use super::SendError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct QueueAccount {
     pub id: u128,
-    /// Accounts of a group share a limit.
+    /// Accounts with the same group share the limit [`QueueLimits::per_group`].
     pub group: u128,
 }
 

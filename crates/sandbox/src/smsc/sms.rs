@@ -83,7 +83,7 @@ pub struct Sms {
     #[debug("{} characters", text.chars().count())]
     pub text: String,
     pub faults: FaultScript,
-    /// Account that owns the sending handset, with its share of the queue. `None`: only the queue's total limit
+    /// Account that owns the sending handset, whose limits in the queue apply. `None`: only the queue's total limit
     /// applies.
     pub account: Option<QueueAccount>,
 }

@@ -55,7 +55,8 @@ async fn every_success_scenario() {
     }
 }
 
-/// Also covers the errors of `sim-swap-retrieveSimSwapDate.feature`, which are the same.
+/// Also covers the error scenarios of `sim-swap-retrieveSimSwapDate.feature`, which are the same as those of
+/// `sim-swap-checkSimSwap.feature`.
 #[tokio::test]
 async fn every_common_error_scenario() {
     let fixture = Fixture::start().await;

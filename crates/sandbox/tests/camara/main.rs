@@ -72,7 +72,7 @@ impl Fixture {
         Self::with_config(OperatorConfig::default()).await
     }
 
-    /// Starts an operator with an additional client and the test clock.
+    /// Starts an operator with this configuration, to which it adds the test's client and the test clock.
     async fn with_config(mut config: OperatorConfig) -> Self {
         let signer = Signer::es256();
         let clock = Arc::new(AtomicI64::new(START));

@@ -19,7 +19,8 @@ impl Fixture {
         self.call(Endpoint::RetrieveSimSwapDate, bearer, &body.to_string()).await
     }
 
-    /// Returns the response for a number, after checking that two-legged and three-legged tokens yield the same.
+    /// Returns the response for a number, after checking that it is the same for two-legged tokens (without a user) and
+    /// three-legged tokens.
     async fn date(&self, scenario: &str, number: &'static str) -> Value {
         let three_legged = self.retrieve_date(Network(number, SIM_SWAP), &json!({})).await;
         three_legged.assert_camara_conventions(scenario);

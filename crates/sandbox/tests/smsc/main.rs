@@ -36,7 +36,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HANDSET: &str = "+990700900001";
 const SERVICE: &str = "+990700900999";
 
-/// Keeps a blocking task running, because Tokio's paused clock does not advance by itself meanwhile.
+/// Keeps a blocking task running: meanwhile, Tokio's paused clock does not advance by itself.
 ///
 /// The task ends after a while, so that a test that hangs runs into its timeouts and fails.
 struct HeldClock {

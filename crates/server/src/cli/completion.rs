@@ -39,7 +39,7 @@ pub(super) fn render_script(shell: Shell, binary: &Path) -> Result<String, CliEr
     Ok(String::from_utf8_lossy(&script).into_owned())
 }
 
-/// Prints completions if a shell requests them. Returns whether it did.
+/// Prints completions if a shell requests them. Returns whether a shell has requested them.
 pub(super) fn complete(arguments: &[OsString], context: &ClientContext) -> clap::error::Result<bool> {
     let profile = profile_argument(arguments);
     let command = || add_candidates(help::command(), context, profile.as_ref());

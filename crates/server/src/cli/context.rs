@@ -86,8 +86,8 @@ impl CommandContext {
         };
         let engine = Engine::start(parts, wiring::engine_settings(config, base_url, OwnEndpoints::default())).await?;
         let done = work(&engine).await;
-        // Starting the engine has registered this process as a node. A registered node takes a share of the rate limits
-        // from the servers.
+        // Starting the engine has registered this process as a node. Until it is deregistered, the servers leave a part
+        // of the rate limits to it.
         engine.node.deregister_node().await;
         done
     }
@@ -118,7 +118,7 @@ pub(super) async fn database_clock(store: &dyn Store) -> Result<DatabaseClock, S
     Ok(clock)
 }
 
-/// Unseals the stored keys. Success proves that `master` is the deployment's master key.
+/// Decrypts the stored keys with the master key. Success proves that `master` belongs to this deployment.
 pub(super) async fn open_keys(store: &dyn Store, master: &MasterKey) -> Result<KeyRing, CliError> {
     let stored = store.list_keys().await?;
     Ok(KeyRing::from_sealed(&stored, master, &KeyRing::default())?)

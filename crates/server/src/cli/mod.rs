@@ -1,7 +1,7 @@
 //! The command line.
 //!
-//! Commands print data on standard output, as a table, JSON or CSV, and everything else on standard error. Operator
-//! commands open the database themselves, so they work without a running server; a running server picks up their
+//! Commands print data on standard output, as a table, JSON or CSV, and everything else on standard error. Commands for
+//! administrators open the database themselves, so they work without a running server. A running server picks up their
 //! changes within a second. The API client commands are in the crate [`ringtrue_client`]: they need only the URL of a
 //! server.
 //!
@@ -35,7 +35,7 @@ use self::{
 };
 use crate::config::Environment;
 
-/// Time that background tasks have to finish after a command.
+/// Maximum time that background tasks get to finish after a command.
 const RUNTIME_SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Parses the arguments and runs the command.

@@ -19,7 +19,7 @@ const COMPLETIONS: [(Shell, &str); 3] = [
 ];
 
 /// Appended to the zsh script. zsh runs the file as the function `_ringtrue` at the first completion, but the script
-/// itself only defines the completer. This line runs it.
+/// itself only defines the completer. This line runs the completer.
 const ZSH_FIRST_COMPLETION: &str = "\n[[ $funcstack[1] = _ringtrue ]] && _clap_dynamic_completer_ringtrue \"$@\"\n";
 
 pub(super) fn write(PackageFilesArguments { dir, binary }: &PackageFilesArguments) -> Result<(), CliError> {

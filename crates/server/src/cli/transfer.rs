@@ -148,7 +148,7 @@ fn unreadable(path: &Path, error: &io::Error) -> CliError {
     CliError::with_hint(format!("{}: {error}", path.display()), "Nothing was exported or imported.")
 }
 
-/// A file that gets its name only when it is complete. Only its owner can read it.
+/// An output file that has a temporary name until it is complete. Only its owner can read it.
 struct NewFile {
     path: PathBuf,
     temporary: NamedTempFile,

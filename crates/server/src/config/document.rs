@@ -1,4 +1,4 @@
-//! The settings by key, with their origin: the defaults, overridden by a file, overridden by the environment.
+//! All settings by key, each with its origin. A file overrides the defaults, and the environment overrides both.
 //!
 //! The embedded defaults contain every key, so they are also the list of known keys. Only named sections have other
 //! keys: `networks.23410.name` is the member `name` of the section `networks.23410`.
@@ -94,9 +94,9 @@ impl Display for ConfigErrors {
 
 impl std::error::Error for ConfigErrors {}
 
-/// Maximum number of reported errors. The whole configuration is read again to find each further error.
+/// Maximum number of reported errors. Limits the time, because the whole configuration is read again after each error.
 const MAX_ERRORS: usize = 50;
-/// Maximum number of settings that are read to find all errors. Limits the time for a large configuration.
+/// Maximum number of settings that all these passes read together. Limits the time for a large configuration.
 const MAX_READ_SETTINGS: usize = 1_000_000;
 
 fn hint(suggestion: Option<&str>) -> String {
@@ -132,7 +132,7 @@ pub(super) struct ConfigDocument<'e> {
     /// Defaults of all settings that have one, by key.
     defaults: BTreeMap<String, Value>,
     errors: Vec<ConfigError>,
-    /// Whether invalid sections were removed. References to them can then not be checked.
+    /// Whether invalid sections were removed. If so, references between sections cannot be checked.
     is_incomplete: bool,
     pub environment: &'e Environment,
 }
@@ -184,7 +184,7 @@ impl<'e> ConfigDocument<'e> {
         self.entries.insert(key.into(), Entry { value: value.into(), origin });
     }
 
-    /// Overrides settings by those in a file. Errors are kept and reported by [`read`](Self::read).
+    /// Overrides settings with those in a file. Errors are kept and reported by [`read`](Self::read).
     pub(super) fn overlay_file(&mut self, path: &Path, text: &str) {
         let path: Arc<Path> = path.into();
         let (entries, errors) = parse_toml(text, &path);
@@ -209,7 +209,7 @@ impl<'e> ConfigDocument<'e> {
         }
     }
 
-    /// Overrides settings by environment variables. Errors are kept and reported by [`read`](Self::read).
+    /// Overrides settings with environment variables. Errors are kept and reported by [`read`](Self::read).
     pub(super) fn overlay_environment(&mut self) {
         let is_setting = |(key, entry): &(&String, &Entry)| !entry.value.is_table() && group_of(key).is_none();
         let settings = self.entries.iter().filter(is_setting);
@@ -231,8 +231,8 @@ impl<'e> ConfigDocument<'e> {
         }
     }
 
-    /// Reads the configuration and collects all errors. After each error, replaces the setting by its default or
-    /// removes it, and reads again.
+    /// Reads the configuration and collects all errors. After each error, replaces the setting with its default or
+    /// removes the setting, and reads everything again.
     pub(super) fn read<T>(mut self, read: impl Fn(&Self) -> Result<T, ConfigError>) -> Result<T, ConfigErrors> {
         let mut errors = std::mem::take(&mut self.errors);
         if errors.iter().any(|error| matches!(error, ConfigError::Syntax { .. })) {
@@ -311,7 +311,7 @@ impl<'e> ConfigDocument<'e> {
             .map(move |(name, _)| self.section(format!("{group}.{name}")))
     }
 
-    /// Builds the error for an invalid value. A missing member has the origin of its section.
+    /// Builds the error for an invalid value. If the key is missing, the error names the origin of its section.
     pub(super) fn invalid(&self, key: &str, found: impl Display, allowed: impl Display) -> ConfigError {
         let section = || self.entries.get(key.rsplit_once('.')?.0);
         let origin = self.entries.get(key).or_else(section).map_or(Origin::Default, |entry| entry.origin.clone());
@@ -369,7 +369,7 @@ impl<'e> ConfigDocument<'e> {
     }
 }
 
-/// Description of the secrets that are allowed, and the function that parses them.
+/// Description of the allowed secrets for error messages, and the function that parses a secret.
 pub(super) type SecretParser<T> = (&'static str, fn(&str) -> Option<T>);
 
 const SECRET_FILE: &str = "a path to a file readable by its owner only";
@@ -402,7 +402,7 @@ impl<'a> Section<'a> {
         self.document.entries.contains_key(&self.key(member))
     }
 
-    /// Reads a required member.
+    /// Reads a required setting of the section.
     pub(super) fn get<T>(&self, member: &str, parser: ValueParser<T>) -> Result<T, ConfigError> {
         let key = self.key(member);
         let Some(entry) = self.document.entries.get(&key) else {
@@ -420,7 +420,7 @@ impl<'a> Section<'a> {
         if self.has(member) { self.get(member, parser) } else { Ok(default) }
     }
 
-    /// Sets the target to the value of the member, if the member is set.
+    /// Replaces the target with the value of the member. If the member is not set, leaves the target unchanged.
     pub(super) fn update<T>(&self, member: &str, parser: ValueParser<T>, target: &mut T) -> Result<(), ConfigError> {
         if self.has(member) {
             *target = self.get(member, parser)?;
@@ -428,7 +428,7 @@ impl<'a> Section<'a> {
         Ok(())
     }
 
-    /// Parses the section's name as a value.
+    /// Parses the section's name, for groups in which the name is a value itself, such as a network id.
     pub(super) fn parse_name<T>(&self, parser: ValueParser<T>) -> Result<T, ConfigError> {
         let name = Value::from(self.name());
         parser.parse(&name).ok_or_else(|| self.invalid("", render_masked(&name), parser.allowed))
@@ -477,7 +477,7 @@ impl<'a> Section<'a> {
         parse(secret).ok_or_else(invalid).map(Some)
     }
 
-    /// Renders the value of a member for messages.
+    /// Renders the value of a member for error messages, with passwords in URLs masked.
     pub(super) fn render_value(&self, member: &str) -> String {
         self.document
             .entries
@@ -503,7 +503,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Reads a file that is not secret.
+    /// Reads a file that is not secret, such as a certificate, and adds it to the section's digest.
     pub(super) fn read_file(&self, member: &str, path: &Path) -> Result<Vec<u8>, ConfigError> {
         let content = fs::read(path).map_err(|error| {
             let found = format!("\"{}\", which cannot be read: {error}", path.display());
@@ -513,7 +513,8 @@ impl<'a> Section<'a> {
         Ok(content)
     }
 
-    /// Adds data to the section's digest. The length comes first, so that distinct inputs have distinct digests.
+    /// Adds data to the digest from which the [`ConnectorFingerprint`] is made. Adds its length first, so that distinct
+    /// inputs have distinct digests.
     pub(super) fn add_to_digest(&self, part: &[u8]) {
         let mut digest = self.digest.borrow_mut();
         digest.update(&part.len().to_be_bytes());
@@ -539,13 +540,15 @@ pub(super) fn variable_name(key: &str) -> String {
     format!("RINGTRUE_{}", key.to_ascii_uppercase().replace('.', "__"))
 }
 
-/// If a variable addresses a named section, suggests to set the section in the file instead.
+/// If an environment variable names a setting in a named section, suggests a section of the file, because variables
+/// cannot set these.
 fn suggest_group(name: &str) -> Option<String> {
     let begins = |group: &&&str| name.strip_prefix(&variable_name(group)).is_some_and(|rest| rest.starts_with("__"));
     NAMED_GROUPS.iter().find(begins).map(|group| format!("a section of the file, [{group}]"))
 }
 
-/// Returns the most similar known name. `None`: none is similar enough.
+/// Returns the known name that is most similar to `name`, to suggest it in an error. `None`: no known name is similar
+/// enough.
 pub(super) fn suggest_similar<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let distance = |other: &str| strsim::levenshtein(&name.to_lowercase(), &other.to_lowercase());
     let (distance, nearest) = known.map(|other| (distance(other), other)).min()?;

@@ -33,8 +33,8 @@ pub(super) const RESERVED_VARIABLES: [&str; 7] = [
     "RINGTRUE_URL",
 ];
 
-/// All environment variables. Those with the prefix `RINGTRUE_` are settings. The configuration file may refer to any
-/// other for a secret. `Debug` shows only the names of those with the prefix.
+/// All environment variables. Those with the prefix `RINGTRUE_` are settings. Settings that end with `_env` may name
+/// any other variable, which then contains a secret. `Debug` shows only the names of those with the prefix.
 #[derive(Clone, Default, derive_more::Debug)]
 #[debug("Environment({:?})", self.prefixed().map(|(name, _)| name).collect::<Vec<_>>())]
 pub struct Environment(BTreeMap<String, OsString>);

@@ -26,7 +26,7 @@ pub struct HttpSection {
     pub listen: SocketAddr,
     /// Certificate and key. `None`: the listener uses plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// Proxies whose information about client addresses is trusted.
+    /// Proxies that are trusted to report the addresses of clients.
     pub trusted_proxies: Vec<IpNet>,
     /// Whether the proxies use the PROXY protocol.
     pub proxy_protocol: bool,
@@ -49,7 +49,8 @@ impl HttpSection {
         HttpSection { trusted_proxies: trusted_proxies.to_vec(), proxy_protocol, ..self.clone() }
     }
 
-    /// Returns the settings that affect single requests. The listener itself uses those about connections.
+    /// Returns the settings that apply to single requests, for the HTTP service. The listener applies the settings for
+    /// connections.
     pub fn settings(&self) -> HttpSettings {
         HttpSettings {
             trusted_proxies: self.trusted_proxies.clone(),
@@ -73,7 +74,7 @@ pub struct IngressSection {
     pub listen: SocketAddr,
     /// Certificate and key. `None`: the listener uses plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// Proxies whose information about client addresses is trusted.
+    /// Proxies that are trusted to report the addresses of clients.
     pub trusted_proxies: Vec<IpNet>,
     /// Whether the proxies use the PROXY protocol.
     pub proxy_protocol: bool,
@@ -84,9 +85,9 @@ pub struct IngressSection {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderEnrichmentSection {
     pub listen: SocketAddr,
-    /// URL at which devices reach the listener. `None`: its address, which must then be a loopback address.
+    /// URL at which devices reach the listener. `None`: `listen`, which must then be a loopback address.
     pub public_url: Option<BaseUrl>,
-    /// Proxies whose information about client addresses is trusted. The address of a device decides whether the number
+    /// Proxies that are trusted to report the addresses of clients. The address of a device decides whether the number
     /// in its header is trusted.
     pub trusted_proxies: Vec<IpNet>,
 }

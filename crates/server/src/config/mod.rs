@@ -74,7 +74,8 @@ pub struct Config {
     pub number_lookup: NumberLookupSection,
     /// Configured networks. Loading has checked that a connector serves every receiver in them.
     pub networks: NetworkDirectory,
-    /// Mapping of device addresses to networks. Loading the configuration does not read its files.
+    /// Mapping of device addresses to networks. Loading the configuration does not read the files that the mapping
+    /// names.
     pub ip_routing: IpRoutingConfig,
     /// Connectors, sorted by name.
     pub connectors: Vec<ConnectorSection>,

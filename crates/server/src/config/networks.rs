@@ -18,7 +18,8 @@ use super::{
 const MEMBERS: [&str; 8] =
     ["name", "aliases", "country", "prefixes", "receivers", "address_ranges", "isps", "autonomous_systems"];
 
-/// Detects duplicates: maps each value that only one network may have to the key that claims it.
+/// Detects duplicates of values that only one network may have. Maps each value to the configuration key that contains
+/// it.
 struct Claims<T>(BTreeMap<T, String>);
 
 impl<T: Ord + ToString> Claims<T> {

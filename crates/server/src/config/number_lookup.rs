@@ -82,7 +82,7 @@ pub(super) fn read(
     let mut sources: Vec<_> = sources
         .into_iter()
         .map(|source| {
-            // Sources that the order does not name come last, sorted by name.
+            // Sources that the setting `order` does not name come last, sorted by name.
             let position = order.iter().position(|name| name == source.name()).unwrap_or(usize::MAX);
             Ok((position, read_source(&source, &known)?))
         })
@@ -296,7 +296,7 @@ fn read_telco_finder(section: &Section<'_>, known: &KnownNetworks) -> Result<Tel
     Ok(config)
 }
 
-/// Parses `CODE=NETWORK_ID`.
+/// Parses `CODE=NETWORK_ID`: the code by which a number source identifies a network, and the id of this network.
 fn code_to_network() -> ValueParser<(String, NetworkId)> {
     text("a code, `=` and a network id, such as \"d2701=25001\"", |text| {
         let (code, network) = text.rsplit_once('=').filter(|(code, _)| !code.is_empty())?;

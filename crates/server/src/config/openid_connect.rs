@@ -16,7 +16,7 @@ use super::{
 
 #[derive(Clone, Debug)]
 pub struct OpenIdConnectSection {
-    /// Issuer, spelt exactly as the provider spells it.
+    /// Issuer URL, exactly as the provider's discovery document spells it.
     pub issuer: String,
     pub client_id: String,
     /// Client secret. `None`: a public client.

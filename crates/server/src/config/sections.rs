@@ -39,7 +39,7 @@ pub struct StoreSection {
     pub state_file: Option<PathBuf>,
 }
 
-/// When `ringtrue migrate` distributes tables.
+/// When `ringtrue migrate` distributes tables over a Citus cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribute {
@@ -304,7 +304,7 @@ fn read_log(document: &ConfigDocument<'_>) -> Result<LogSection, ConfigError> {
     Ok(LogSection { format: section.get("format", variant())?, level, requests: section.get("requests", variant())? })
 }
 
-/// Parses a level, or levels per module: `info,ringtrue_store=debug`.
+/// Parses one log level for everything, or levels per module, such as `info,ringtrue_store=debug`.
 pub(super) fn parse_log_filter(text: &str) -> Option<Targets> {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
     let text = text.to_ascii_lowercase();

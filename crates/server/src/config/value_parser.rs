@@ -72,7 +72,7 @@ pub(super) fn text<T>(allowed: impl Into<String>, parse: impl Fn(&str) -> Option
     ValueParser { allowed: allowed.into(), parse: Box::new(move |value| parse(value.as_str()?)) }
 }
 
-/// Parses text that `FromStr` parses.
+/// Parses text with the `FromStr` implementation of the type.
 pub(super) fn from_str<T: FromStr>(allowed: &str) -> ValueParser<T> {
     text(allowed, |text| text.parse().ok())
 }
@@ -128,7 +128,7 @@ pub(super) fn duration(min: Duration, max: Duration) -> ValueParser<Duration> {
     ValueParser { allowed, parse: Box::new(parse) }
 }
 
-/// Parses a duration for which 0 means no limit.
+/// Parses a duration. Zero means no limit, and becomes `None`.
 pub(super) fn zero_or(parser: ValueParser<Duration>) -> ValueParser<Option<Duration>> {
     let allowed = format!("0, or {}", parser.allowed);
     let is_zero = |value: &Value| match value {

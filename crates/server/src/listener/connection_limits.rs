@@ -15,10 +15,11 @@ use parking_lot::Mutex;
 use ringtrue_engine::rate_limits::ip_bucket;
 use tokio::{sync::oneshot, time::Instant};
 
-/// Maximum number of connections that one pass selects for eviction. Selecting several at once spares a full listener a
-/// scan of all connections for each new one.
+/// Maximum number of connections that one pass selects for eviction. Without a batch, a full listener would scan all
+/// connections for each new connection.
 const MAX_EVICTION_BATCH: usize = 256;
-/// Time that a new connection has for the TLS handshake and the first request. Until then, it is evicted last.
+/// Time that a new connection has for the TLS handshake and the first request. During this time, the connection is
+/// evicted only if there is no other candidate.
 const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug)]
@@ -56,13 +57,13 @@ struct OpenConnection {
     /// Sending a message evicts the connection. Dropping the sender closes the connection gracefully.
     close_sender: oneshot::Sender<()>,
     counter: ActivityCounter,
-    /// Activity when it was last observed. `unchanged_since` is the time at which it last changed.
+    /// Activity at the last observation. `unchanged_since` is when an observation last found new activity.
     last_activity: ActivitySnapshot,
     unchanged_since: Instant,
 }
 
 impl OpenConnection {
-    /// Returns when the connection became idle. If it was active since the last observation, that is now.
+    /// Returns since when the connection has been idle. Returns `now` if it was active after the last observation.
     fn idle_since(&self, activity: ActivitySnapshot, now: Instant) -> Instant {
         if activity == self.last_activity { self.unchanged_since } else { now }
     }
@@ -98,7 +99,7 @@ impl CloseSignal {
     }
 }
 
-/// Counts a connection against the limits until it is dropped.
+/// Counts a connection against the limits until the permit is dropped.
 #[derive(Debug)]
 pub struct ConnectionPermit {
     limits: ConnectionLimits,
@@ -245,7 +246,8 @@ fn eviction_rank(activity: ActivitySnapshot, unchanged_since: Instant, now: Inst
 }
 
 impl ConnectionPermit {
-    /// Counts the connection under another address. Returns `false` if that address is at its limit.
+    /// Counts the connection under the client's address instead of the proxy's. Returns `false` if the client's address
+    /// is at its limit.
     pub fn reassign(&mut self, address: IpAddr) -> bool {
         let mut table = self.limits.0.table.lock();
         let has_room = self.limits.0.make_room_for(&mut table, address);
@@ -316,7 +318,7 @@ impl ActivitySnapshot {
     }
 }
 
-/// Counts a request as in progress until it is dropped.
+/// Counts a request as in progress until the guard is dropped.
 #[derive(Debug)]
 pub struct RequestGuard<'a>(&'a Counts);
 
@@ -358,7 +360,7 @@ impl ActivityCounter {
     }
 }
 
-/// Counts a request body as incomplete until it is dropped.
+/// Counts a request body as incomplete until the guard is dropped. The body drops the guard at its end.
 #[derive(Debug)]
 pub struct BodyGuard(Arc<Counts>);
 

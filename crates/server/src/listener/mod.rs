@@ -180,7 +180,8 @@ impl Connection {
         }
     }
 
-    /// Serves requests until the connection ends. Returns `None` if the server closed it.
+    /// Serves requests until the connection ends. Returns hyper's result, or `None` if the server closed the
+    /// connection.
     async fn serve_requests(
         &self,
         stream: &mut ConnectionStream<impl AsyncRead + AsyncWrite + Unpin + Send>,
@@ -205,7 +206,8 @@ impl Connection {
             return None;
         }
         connection.as_mut().graceful_shutdown();
-        // Waits for requests that are completely received, but not for others.
+        // Waits for requests whose head was received. A connection without such a request is closed after a short grace
+        // period.
         tokio::select! {
             ended = connection => Some(ended),
             () = self.activity.wait_until_idle(CLOSE_GRACE) => None,

@@ -1,4 +1,4 @@
-//! Operator commands, and shell completion.
+//! Commands for administrators, and shell completion.
 
 use std::{fs, process::Command};
 
@@ -25,7 +25,7 @@ fn version_and_help_succeed() {
     }
 }
 
-/// The output of the command is closed early, as in `ringtrue … | head`.
+/// The program that reads the output exits first, as in `ringtrue … | head`.
 #[test]
 fn closed_pipe_ends_a_command_silently() {
     for arguments in [&["config", "default"][..], &["--output", "json", "config", "check"]] {
@@ -263,7 +263,7 @@ fn wrong_exposed_or_missing_master_key_exits_with_3() {
         let errors = deployment.run(line).expect_code(3).errors();
         assert!(errors.contains("cannot read the master key in master.key"), "{line}: {errors}");
     }
-    // Read-only commands need no key.
+    // Commands that only read need no master key.
     deployment.run("workspace list").expect_code(0);
     deployment.run("keys list").expect_code(0);
 }
@@ -327,7 +327,7 @@ fn bash_completes_commands_and_fixed_values() {
         ("ringtrue keys rotate --purpose s", vec!["sandbox_callback", "seal"]),
         ("ringtrue console link --role d", vec!["developer"]),
         ("ringtrue completion ", vec!["bash", "zsh", "fish"]),
-        // Without a profile there is no server to ask.
+        // Projects cannot be completed without a profile, because it names the server that has them.
         ("ringtrue usage --project 0", vec![]),
     ] {
         let found = complete(&client, line);
@@ -351,7 +351,7 @@ fn bash_completes_profiles_and_projects() {
     assert_eq!(complete(&client, &format!("ringtrue usage --profile acme --project {}", &project[..4])), [""]);
 }
 
-/// Returns the first column of the tables of exit codes.
+/// Returns the exit codes that a text documents. `parse` finds the code in a line.
 fn documented_codes(text: &str, parse: impl Fn(&str) -> Option<&str>) -> Vec<i32> {
     text.lines().filter_map(parse).filter_map(|code| code.trim().parse().ok()).collect()
 }

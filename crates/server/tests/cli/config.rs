@@ -58,7 +58,7 @@ fn database_certificates_are_checked() {
     assert!(errors.contains("store.url: ") && errors.contains("sslrootcert nowhere.pem: "), "{errors}");
 }
 
-/// A missing key is no error, because it may be available to the server process only.
+/// A missing master key is no error, because it may be available to the server process only.
 #[test]
 fn master_key_is_checked_if_present() {
     let deployment = Deployment::new();
@@ -113,7 +113,7 @@ fn initial_configuration_has_valid_examples() {
     let certificate = rcgen::generate_simple_self_signed(["verify.example.com".to_owned()]).unwrap();
     deployment.write("etc/chain.pem", &certificate.cert.pem(), 0o644);
     deployment.write("etc/key.pem", &certificate.signing_key.serialize_pem(), 0o600);
-    // In the initial configuration, `# ` starts a comment, and `#` without a space a setting that is commented out.
+    // In the initial configuration, `# ` starts a comment, and `#` without a space disables a setting.
     let uncomment = |line: &str| match line.strip_prefix('#') {
         Some(setting) if !setting.starts_with(' ') => format!("{setting}\n"),
         _ => format!("{line}\n"),

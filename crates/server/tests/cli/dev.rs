@@ -17,7 +17,7 @@ fn dev(folder: &Path, listen: &str) -> Command {
     command
 }
 
-/// Starts the server, and returns `dev.json` once it is ready.
+/// Starts the server, and returns the content of `dev.json` once the server is ready.
 fn start(folder: &Path) -> (RunningCommand, Value) {
     let server = RunningCommand::start(&mut dev(folder, "127.0.0.1:0"));
     server.wait_for("Ringtrue is ready at http://127.0.0.1:");
@@ -118,7 +118,7 @@ fn commands(page: &str, start: &str) -> String {
 struct GettingStarted(String);
 
 impl GettingStarted {
-    /// Opens the tab of a tool, or the first one.
+    /// Opens the page on the tab of a tool, or on the first tab.
     fn open(base_url: &str, link: &str, tool: Option<&str>) -> Self {
         let (path, cookie) = open_link(base_url, link);
         assert!(path.ends_with("/getting-started"), "{path}");
@@ -226,7 +226,7 @@ fn commands_of_the_page_run_a_check_with_callback() {
     assert!(secrets(&dev).iter().all(|secret| !page.0.contains(secret)));
     assert!(page.commands("listen").ends_with("/data"), "{}", page.commands("listen"));
 
-    // The default port of `listen` may be in use.
+    // Uses a free port, because the default port of `listen` may be in use.
     let mut listen = ringtrue(folder.path());
     let receiver = RunningCommand::start(listen.args(["listen", "--data", "data", "--listen", "127.0.0.1:0"]));
     let url = receiver.wait_for("callback_url").split_whitespace().last().unwrap().to_owned();
@@ -288,7 +288,7 @@ fn client_commands_of_the_page_work() {
     assert_eq!(output.matches("COMPLETED").count(), 2, "{output}");
     assert!(page.commands("listen").ends_with("/data"), "{}", page.commands("listen"));
     let output = run_in_shell(&[&config_home(folder.path()), &page.commands("products")]);
-    // Secure SNA, Discovery and SIM Swap.
+    // The completed checks are those of Secure SNA, Discovery and SIM Swap.
     assert_eq!(output.matches("COMPLETED").count(), 3, "{output}");
     assert!(output.contains("+990123456742") && output.contains("reverse_sms"), "{output}");
     let version = run_in_shell(&[&page.commands("install")]);

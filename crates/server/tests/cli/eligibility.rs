@@ -61,8 +61,8 @@ fn explain_json(deployment: &Deployment, line: &str) -> Value {
     explain(deployment, &format!("{line} --output json")).json()
 }
 
-/// Returns each product with the gate that excludes it, in the order of the output. `open` means that the product is
-/// available.
+/// Returns each product with the condition (gate) that excludes it, in the order of the output. `open` means that the
+/// product is available.
 fn gates(explanation: &Value) -> Vec<(&str, &str)> {
     let products = explanation["products"].as_array().unwrap().iter();
     let gates = products.map(|explanation| {
@@ -186,7 +186,7 @@ fn project(base_url: &str, workspace: &Value, mode: &str) -> String {
 fn project_permissions_are_a_gate() {
     let deployment = Deployment::migrated();
     let workspace = deployment.run("workspace create Acme --output json").json();
-    // Projects can only allow configured networks. The server needs no connectors for that.
+    // Configures a network, because projects can allow only configured networks. No connector is needed for this.
     deployment.configure("[networks.23410]\nname = \"O2\"\ncountry = \"GB\"");
     let (server, base_url) = deployment.serve();
     let [live, sandbox] = ["live", "sandbox"].map(|mode| project(&base_url, &workspace, mode));

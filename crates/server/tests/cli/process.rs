@@ -132,7 +132,7 @@ impl Drop for RunningCommand {
     }
 }
 
-/// Strips the scheme of a URL.
+/// Returns a URL without its scheme, which is `host:port` for a base URL.
 pub fn address(url: &str) -> &str {
     url.strip_prefix("http://").expect("plain HTTP")
 }

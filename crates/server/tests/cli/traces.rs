@@ -113,7 +113,7 @@ fn traces_contain_no_numbers_of_silent_checks() {
     let found = client.json(&format!("discovery get {}", text(&found, "check_id")));
     assert_eq!(text(&found, "phone_number"), format!("+{DISCOVERED}"), "reads return the number too");
 
-    // Requests with numbers in path segments in which ids are expected.
+    // Numbers must not appear in traces even if a client puts them into the path instead of an id.
     for number in [CLAIMED, DISCOVERED] {
         for plus in ["+", "%2B", ""] {
             get(base_url, &format!("/v1/number-verification/discovery-checks/{plus}{number}"));

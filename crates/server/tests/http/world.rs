@@ -52,10 +52,11 @@ pub struct World {
 
 /// Where a node gets the time from.
 enum TimeSource {
-    /// The test advances the time and sends heartbeats when it needs them. Periodic heartbeats would share rate limits
-    /// between nodes at unpredictable moments of the test's time.
+    /// The test advances the time and sends heartbeats when it needs them. Periodic heartbeats would divide rate limits
+    /// among the nodes at times that the test cannot predict.
     Manual(Arc<ManualClock>),
-    /// The node samples the database time with periodic heartbeats. The contained clock is that of its machine.
+    /// The node samples the database time with periodic heartbeats. The contained clock is the clock of the node's
+    /// machine.
     Database(Arc<dyn Clock>),
 }
 
@@ -296,7 +297,7 @@ pub fn assert_contract(request: &Request, response: HttpResponse) -> HttpRespons
     response
 }
 
-/// Returns whether the Management API accepts the token: responds with 200 or 403, but not 401.
+/// Returns whether the token is valid: the Management API then responds with 200 or 403 instead of 401.
 pub async fn is_token_accepted(address: SocketAddr, token: &str) -> bool {
     let response = send_to(address, Request::get("/v1/management/workspaces").bearer(token)).await;
     assert!([200, 401, 403].contains(&response.status), "{response:?}");

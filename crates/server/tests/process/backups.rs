@@ -16,7 +16,7 @@ use crate::{
     load::RunningLoad,
 };
 
-/// Number of responses before, during and after a backup.
+/// Number of responses for which the test waits before, during and after a backup.
 const RESPONSES: usize = 300;
 
 /// A directory with the configuration, the master key and a SQLite database.

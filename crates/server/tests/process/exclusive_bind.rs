@@ -48,7 +48,8 @@ async fn another_process_takes_over_the_bind() {
     wait_for_metric(&second, BINDS, 1.0).await;
     assert_eq!(metric(&second, STANDBY).await, Some(0.0));
 
-    // The node with the bind is stopped, so it releases its lease. The next node concludes its checks.
+    // The node with the bind is stopped, so it releases its lease. The next node binds and receives the SMS of the
+    // stopped node's checks.
     let check = PendingCheck::create(&second, &token, "+447700900103").await;
     let third = serve();
     wait_for_metric(&third, STANDBY, 1.0).await;

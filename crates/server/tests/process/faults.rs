@@ -28,7 +28,7 @@ fn assert_unavailable(response: &HttpResponse) {
     assert!(response.header("retry-after").unwrap().parse::<u32>().unwrap() >= 1);
 }
 
-/// A failed sync may have lost data, and a later sync does not report that.
+/// A failed sync may have lost data, which a later successful sync would not report.
 #[tokio::test]
 async fn writes_are_refused_after_a_disk_failure_until_restart() {
     let database = Database::sqlite().await;
@@ -107,7 +107,7 @@ const DOWNTIME: Duration = Duration::from_secs(8);
 const MAX_RESPONSE_TIME: Duration = Duration::from_secs(15);
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(10);
 const WRITERS: usize = 8;
-/// Number of checks created before, and again after the outage.
+/// Number of checks that are created before the outage. As many are created after it.
 const CHECKS_BEFORE_AND_AFTER: usize = 100;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

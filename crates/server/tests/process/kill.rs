@@ -89,7 +89,7 @@ async fn assert_writes_exist(server: &ServerProcess, deployment: &Deployment, ma
     }
     for (key, answered) in &written.projects {
         let again = server.send(create_project(deployment, manager, key)).await;
-        // A killed request keeps its idempotency key claimed until the lease expires.
+        // If the process was killed during a request, its lease on the idempotency key remains until it expires.
         if again.status == 409 && answered.is_none() {
             continue;
         }
@@ -185,7 +185,7 @@ impl Writer {
         Some(())
     }
 
-    /// Returns `None` if the service is gone and the result is unknown.
+    /// Sends a request. `None`: the service is gone, so it is unknown whether the request was processed.
     async fn send(&self, request: Request) -> Option<HttpResponse> {
         let response = try_send(self.address, &request).await?;
         self.responses.count();

@@ -30,8 +30,8 @@ use crate::{
     receiver::Receiver,
 };
 
-/// Number of rounds with a random kill on each store, in addition to those at system calls. The environment variable
-/// `KILL_ROUNDS` overrides it.
+/// Number of rounds on each store that kill the process at a random time, in addition to the rounds that kill it at a
+/// system call. The environment variable `KILL_ROUNDS` overrides this number.
 const ROUNDS: usize = 25;
 /// System calls at which the process is killed: within a transaction, between commit and sync, before it sends a
 /// response or callback, and before it processes received data.
@@ -71,7 +71,7 @@ const RESPONSES_PER_ROUND: u8 = 200;
 /// Lifetime of checks in seconds. The minimum, so that checks expire within the test.
 const TTL: u64 = 60;
 const CONCLUSION_TIMEOUT: Duration = Duration::from_secs(TTL + 10);
-/// Time until the last lease has expired and failed deliveries were retried, with a margin.
+/// Time until the killed process's leases on callbacks have expired and failed deliveries were retried, with a margin.
 const CALLBACK_TIMEOUT: Duration = Duration::from_secs(75);
 
 /// A system call, and the number of such calls after which the calling thread's process is killed.
@@ -98,7 +98,7 @@ async fn citus() {
     println!("Citus: {summary}");
 }
 
-/// What the responses said about an acknowledged check.
+/// Data of an acknowledged check, from the responses of the server.
 #[derive(Clone, Debug)]
 struct Check {
     number: String,

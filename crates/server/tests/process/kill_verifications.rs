@@ -27,7 +27,7 @@ use crate::{
 };
 
 const VERIFICATIONS: &str = "/v1/verifications";
-/// Number of rounds on each store. The environment variable `KILL_ROUNDS` overrides it.
+/// Number of rounds on each store. The environment variable `KILL_ROUNDS` overrides this number.
 const ROUNDS: usize = 10;
 const WRITERS: usize = 8;
 /// Approximate number of responses in each round.
@@ -35,7 +35,7 @@ const RESPONSES_PER_ROUND: u8 = 120;
 /// Lifetime of verifications in seconds. The minimum, so that verifications expire within the test.
 const TTL: u64 = 60;
 const END_TIMEOUT: Duration = Duration::from_secs(TTL + 10);
-/// Time until the last lease has expired and failed deliveries were retried, with a margin.
+/// Time until the killed process's leases on callbacks have expired and failed deliveries were retried, with a margin.
 const CALLBACK_TIMEOUT: Duration = Duration::from_secs(75);
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn citus() {
     every_verification_ends_once(database.address()).await;
 }
 
-/// What the responses said about an acknowledged verification.
+/// Data of an acknowledged verification, from the responses of the server.
 #[derive(Clone, Debug, Default)]
 struct Acknowledged {
     number: String,
@@ -187,7 +187,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Runs a verification. Every third one stops at its first step, and every third one at its second. Returns `None`
+    /// Runs a verification. One third of them stop at the first step, and another third at the second. Returns `None`
     /// if the server is gone.
     async fn step(&self) -> Option<()> {
         let turn = self.numbers.fetch_add(1, Ordering::SeqCst);

@@ -31,7 +31,7 @@ pub struct CheckLoad {
     is_stopping: AtomicBool,
 }
 
-/// The load, and the clients that create it.
+/// A running load: its shared state, and the clients that send the requests.
 pub struct RunningLoad {
     pub load: Arc<CheckLoad>,
     writers: Writers,
@@ -100,7 +100,7 @@ impl CheckLoad {
         self.send(Request::get(&format!("{CHECKS}?size=3"))).await.assert(200);
     }
 
-    /// Creates a check and records it. A pause also waits until the check is recorded.
+    /// Creates a check and records it. Holds the read lock until then, so that a pause also waits for the record.
     async fn create(&self, request: Request) -> Value {
         let nodes = self.nodes.read().await;
         let created = self.send_to(&nodes, request).await.assert(201).json();

@@ -49,7 +49,7 @@ async fn checks_are_acknowledged_after_their_sync() {
     assert!(early.is_empty(), "acknowledged before their sync: {early:?}");
 }
 
-/// A system call that matters for this test, in the order of the trace.
+/// A system call in the trace that matters for this test.
 #[derive(Debug, PartialEq, Eq)]
 enum Call {
     /// A write to the log has returned.
@@ -219,7 +219,7 @@ mod detection {
         assert!(!is_safe(&[start.trim_end(), SYNC_STARTS, commit, SYNC_RETURNS, &response]));
     }
 
-    /// Such traces come from `PRAGMA synchronous = OFF`, a failing disk, or a sync of another file.
+    /// A server has such a trace with `PRAGMA synchronous = OFF`, with a failing disk, or if it syncs another file.
     #[test]
     fn missing_and_failed_syncs_are_detected() {
         let (transaction, response) = (transaction(), response());

@@ -89,7 +89,7 @@ impl Receiver {
     }
 
     /// Starts the next round. First waits until all connections of the dead process are read, so that its callbacks
-    /// still count for its own round.
+    /// still count for the round that ends.
     pub async fn next_round(&self) {
         // Connections are accepted in order, so when ours is accepted, all earlier ones were.
         let ours = TcpStream::connect(self.address).await.unwrap();

@@ -60,7 +60,7 @@ async fn limit_follows_demand() {
     drop(locks);
     load.measure(2).await;
 
-    // The other nodes take over the share of a dead node.
+    // When a node dies, the other nodes soon admit its part of the limit, too.
     nodes[2].kill();
     load.assert_admitted(*WHOLE_LIMIT.start()..=*SHARED_LIMIT.end(), 4).await;
 }
@@ -91,7 +91,7 @@ async fn client_below_its_limit_is_not_refused_after_a_move() {
     }
 }
 
-/// Clients that exceed the limit on some nodes, until this is dropped.
+/// Clients that call some nodes at more than the limit, until the value is dropped.
 struct Load {
     /// Number of admitted calls by second.
     admitted: Arc<Mutex<BTreeMap<i64, usize>>>,

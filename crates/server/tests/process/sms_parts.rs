@@ -50,7 +50,7 @@ async fn parts_at_two_processes_are_joined() {
 /// A part that was acknowledged survives the process that acknowledged it.
 #[tokio::test]
 async fn acknowledged_part_survives_a_kill() {
-    // Two sites of one SMSC, which give this SMS the same concatenation reference. Each sends one of its parts.
+    // Simulates two sites of one SMSC. Each site sends one part of the SMS, with the same concatenation reference.
     let [one, other] = [smsc::start(SmscConfig::default()).await, smsc::start(SmscConfig::default()).await];
     let database = Database::postgres().await;
     let deployment = Deployment::new(database.address());

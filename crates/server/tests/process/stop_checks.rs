@@ -36,7 +36,7 @@ const WRITERS: usize = 8;
 const RESPONSES_PER_ROUND: usize = 150;
 /// Lifetime of checks. So long that no check expires during the test.
 const TTL: u64 = 900;
-/// Time for the first attempt and for the retry ten seconds later, with a margin.
+/// Time for the first attempt of a callback and for its retry ten seconds later, with a margin.
 const CALLBACK_TIMEOUT: Duration = Duration::from_mins(1);
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn shutdown_loses_no_check_or_callback(database: &Database) {
     each_callback_is_delivered_once(&receiver, &ended).await;
 }
 
-/// Runs the writers, and stops the process meanwhile.
+/// Runs the writers, and stops the process while they write.
 async fn stop_under_load(mut server: ServerProcess, writer: &Arc<Writer>, receiver: &Receiver) {
     let enough = writer.responses.so_far() + RESPONSES_PER_ROUND;
     let mut writers = Writers::default();
@@ -94,10 +94,11 @@ async fn stop_under_load(mut server: ServerProcess, writer: &Arc<Writer>, receiv
     assert_eq!(server.wait_for_exit().await.code(), Some(0));
 }
 
-/// Returns the checks whose callbacks can be claimed now.
+/// Returns the checks whose callbacks are due and not leased by a process.
 async fn due_callbacks(database: &Database) -> BTreeSet<String> {
     let now = SystemClock.now();
-    // The lease ends at once, so that this query keeps no callback from the next process.
+    // The lease that this query takes ends at once, so that it does not keep the next process from sending the
+    // callbacks.
     let due = database.open().await.lease_due_callbacks(now, now, u32::MAX, &[]).await.unwrap();
     due.into_iter().map(|callback| callback.check.to_string()).collect()
 }

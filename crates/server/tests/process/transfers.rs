@@ -37,7 +37,7 @@ fn assert_rejected(output: &Output, reason: &str) {
     assert!(errors(output).contains(reason), "{}", errors(output));
 }
 
-/// What clients and an administrator hold from before the move: tokens, checks and responses.
+/// What clients and an administrator got from the deployment before the move: tokens, checks and responses.
 struct Clients {
     token: String,
     revoked_token: String,
@@ -221,7 +221,7 @@ async fn unusable_files_are_rejected() {
 
     // The rejected files were not stored even in part, so the database is still empty and accepts an import.
     new.json(&["import", &path("export")]);
-    // With another master key, the imported keys are useless.
+    // With another master key, the import succeeds, but the imported keys cannot be decrypted.
     let other = Database::sqlite().await;
     let mut wrong_key = old.with_store(other.address()).command();
     wrong_key.env("RINGTRUE_MASTER_KEY", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=");

@@ -71,7 +71,7 @@ named_constants! {
 impl CommandId {
     const RESPONSE_MASK: u32 = 0x8000_0000;
 
-    /// Whether the PDU is a response. `generic_nack` is one, too.
+    /// Whether the PDU is a response, which includes `generic_nack`.
     pub fn is_response(self) -> bool {
         self.0 & Self::RESPONSE_MASK != 0
     }

@@ -45,9 +45,9 @@ pub struct SessionConfig {
     pub request_window: usize,
     /// Maximum number of concurrent handler calls; at least 1.
     pub handler_window: usize,
-    /// Timeout of the bind, for ESME and SMSC.
+    /// Time limit for the bind: for the response to our bind request, or for the bind request of the peer.
     pub bind_timeout: Duration,
-    /// Timeout of the peer's responses.
+    /// Timeout of the peer's responses to our requests.
     pub response_timeout: Duration,
     /// Timeout of the handler. After it, the peer gets a temporary error.
     pub handler_timeout: Duration,

@@ -406,7 +406,7 @@ impl<'a, A: RequestHandler, S: AsyncWrite> SessionState<'a, A, S> {
         self.send_response(sequence, status, ResponseBody::empty_for(command));
     }
 
-    /// Sends a response that cannot fail to encode.
+    /// Sends a response that is always encodable, unlike that of a handler.
     fn send_response(&mut self, sequence: u32, status: CommandStatus, body: ResponseBody) {
         let written = self.writer.write_pdu(&Pdu::response(sequence, status, body));
         debug_assert_eq!(written, Ok(()));
@@ -429,8 +429,8 @@ fn message_response_body(command: CommandId, body: MessageResponseBody) -> Respo
     }
 }
 
-/// Timer for `enquire_link`. Any received octet counts as activity. After an idle interval `enquire_link` is due;
-/// without activity until the response timeout the session ends.
+/// Timer for `enquire_link`, which is sent to an idle peer. Any received octet counts as activity. If none arrives
+/// within the response timeout after an `enquire_link`, the session ends.
 #[derive(Debug)]
 struct EnquireLinkTimer {
     interval: Option<Duration>,

@@ -69,7 +69,7 @@ pub enum Septets {
 pub fn encode_char(character: char) -> Option<Septets> {
     let is_septet_of = |octet: u8| DEFAULT_ALPHABET[usize::from(octet)] == character;
     let ascii = u8::try_from(character).ok().filter(|octet| *octet < 128 && is_septet_of(*octet));
-    // The space is in the table twice; `ascii` finds its own septet, not that of the escape.
+    // The space is in the table twice; `ascii` finds the septet of the space, not that of the escape.
     let plain = ascii.or_else(|| (0..128).find(|octet| is_septet_of(*octet)));
     plain.map(Septets::One).or_else(|| {
         EXTENSION_TABLE.iter().find(|(_, extended)| *extended == character).map(|(septet, _)| Septets::Escaped(*septet))

@@ -21,7 +21,7 @@ use crate::{
 #[debug("{_0:#04x}")]
 pub struct DataCoding(pub u8);
 
-/// Meaning of `data_coding` 0, "SMSC default alphabet", for a peer.
+/// Meaning of `data_coding` 0, "SMSC default alphabet", which differs between peers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DefaultAlphabet {
     #[default]

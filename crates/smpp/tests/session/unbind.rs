@@ -14,7 +14,7 @@ async fn unbind_waits_for_handlers() {
     let received = fixture.next_request().await;
     let peer_side = async {
         fixture.peer.expect_silence_for(SECOND).await;
-        // While the handler is busy before the unbind, new requests get a temporary error.
+        // While the session waits for the handler before it unbinds, new requests get a temporary error.
         fixture.peer.deliver(2).await;
         fixture.peer.expect_deliver_response(2, CommandStatus::RECEIVER_TEMPORARY_ERROR).await;
         received.respond(CommandStatus::OK);

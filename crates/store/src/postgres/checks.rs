@@ -83,8 +83,8 @@ const SELECT_WITH_SESSION: &str = concat!(
 const SELECT_BY_CODE: &str =
     concat!("select ", check_columns!(), ", code_hash from checks where code_hash = any($1) and bucket = any($2)");
 
-/// Selects checks by code in all partitions, which takes about 13 µs for a code and 16 partitions. A lower bound of ids
-/// would be slower: in a new partition, the planner would read all rows above the bound.
+/// Selects checks by code in all partitions, which takes about 13 µs for a code and 16 partitions. A condition with a
+/// lower bound for ids would be slower: in a new partition, the planner would read all rows above the bound.
 fn select_by_code(codes: &[CodeHash]) -> BatchStatement<'static> {
     let hashes: Vec<Vec<u8>> = codes.iter().map(|code| code.0.to_vec()).collect();
     BatchStatement::new(SELECT_BY_CODE).with(hashes).column(codes, |code| code.bucket().number())

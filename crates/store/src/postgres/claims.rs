@@ -39,7 +39,7 @@ impl BatchedOperation for IdempotencyClaim {
     }
 }
 
-/// Claims the keys that are free. Keys that other requests have claimed stay locked until the commit, so that the next
+/// Claims the idempotency keys that are free. Also locks the rows of all other keys until the commit, so that the next
 /// statement reads the same rows as this one.
 fn insert_claims<'a>(claims: &[&'a IdempotencyClaim]) -> BatchStatement<'a> {
     BatchStatement::new(

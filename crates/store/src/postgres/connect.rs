@@ -47,8 +47,8 @@ const SESSION_SETTINGS: &str = "-c statement_timeout=5000 -c synchronous_commit=
                        -c default_transaction_isolation=read\\ committed -c jit=off \
                        -c max_parallel_workers_per_gather=0 \
                        -c citus.multi_shard_modify_mode=sequential -c citus.max_cached_conns_per_worker=4";
-/// Additional settings of batch sessions, which find rows by key. They prevent that a plan made for a small table scans
-/// the table when it has grown.
+/// Additional settings of the sessions that run batches. Batches find rows by key, so other plans are disabled: a plan
+/// made while a table was small would otherwise still scan the whole table after it has grown.
 const BATCH_SESSION_SETTINGS: &str = "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off";
 /// Settings of migration sessions, whose statements have no timeout.
 const MIGRATION_SESSION_SETTINGS: &str = "-c statement_timeout=0 -c synchronous_commit=on";
@@ -208,8 +208,8 @@ fn load_system_roots() -> RootCertStore {
 
 /// Listens for control-plane changes by other nodes.
 ///
-/// Notifications only speed things up, because nodes poll as well. A broken connection is reopened after a delay. Then
-/// listeners are notified once, in case notifications were missed.
+/// Notifications only make changes take effect sooner: nodes also poll. A broken connection is reopened after a delay.
+/// Then listeners are notified once, in case notifications were missed.
 #[derive(Debug)]
 pub(super) struct ChangeListener {
     change_notification: Arc<Notify>,
@@ -265,8 +265,8 @@ async fn has_distributed_tables(client: &Client) -> Result<bool, Error> {
     if !client.query_one(has_citus, &[]).await?.try_get::<_, bool>(0)? {
         return Ok(false);
     }
-    // True as soon as Citus lists a table, even if the table is not distributed yet: its statements already need plans
-    // by Citus.
+    // True as soon as Citus lists a table, even if the table is not distributed yet: statements on this table already
+    // need plans made by Citus.
     let is_distributed = "select exists (select from pg_dist_partition)";
     client.query_one(is_distributed, &[]).await?.try_get(0)
 }

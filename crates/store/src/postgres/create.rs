@@ -1,13 +1,13 @@
 //! Creates checks in batches, and enforces the limit of checks per phone number.
 //!
-//! The table `number_limits` holds the recent creation times for each number. Batches with the same number update the
-//! same row, so each waits for the other's commit.
+//! The table `number_limits` holds the recent creation times for each phone number. Batches with the same number update
+//! the same row, so each waits for the other's commit.
 //!
 //! The limit is rarely reached. A batch is therefore counted and inserted in one round trip, which fails if a number is
 //! over its limit. Only then two more round trips follow: the first locks the numbers and reads their times, the second
 //! inserts the checks that are within the limit. Two kinds of batches skip the first attempt: those with several checks
-//! of the same number, and those that store responses for idempotency keys, because a request must store nothing if
-//! another one has taken over its claim.
+//! of the same number, and those that store responses for idempotency keys. In the second kind, a request must store
+//! nothing if another request has taken over its claim on the key.
 
 use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 
@@ -78,8 +78,8 @@ fn sorted_responses<'a>(new: impl IntoIterator<Item = &'a InsertCheck>) -> Vec<&
     responses
 }
 
-/// Stores the responses of requests with idempotency keys. The statement returns a row for each claim that its request
-/// still holds.
+/// Stores the responses of requests with idempotency keys. The statement returns a row for each request that still
+/// holds its claim on the key.
 fn store_responses<'a>(responses: &[&'a IdempotentResponse]) -> BatchStatement<'a> {
     BatchStatement::new(
         "update idempotency_keys held set response = new.response
@@ -94,8 +94,8 @@ fn store_responses<'a>(responses: &[&'a IdempotentResponse]) -> BatchStatement<'
     .column(responses, |response| &response.sealed_response[..])
 }
 
-/// Clears the responses that were stored for requests over the number limit, because these requests have created
-/// nothing.
+/// Clears the responses that were stored for requests beyond the limit of checks for a phone number, because these
+/// requests have created nothing.
 fn clear_responses<'a>(responses: &[&'a IdempotentResponse]) -> BatchStatement<'a> {
     BatchStatement::new(
         "update idempotency_keys held set response = null
@@ -108,7 +108,7 @@ fn clear_responses<'a>(responses: &[&'a IdempotentResponse]) -> BatchStatement<'
     .column(responses, |response| response.claim_id)
 }
 
-/// Key of a number limit: number hash, project and product.
+/// What a limit of checks applies to: the hash of a phone number, the project and the product.
 type LimitKey = ([u8; 32], Uuid, &'static str);
 
 fn limit_of(new: &InsertCheck) -> Option<(LimitKey, NumberLimit)> {
@@ -185,7 +185,7 @@ impl LimitedNumbers {
     }
 }
 
-/// Creation times of recent checks for each number limit, in ascending order.
+/// Creation times of recent checks for each phone number, project and product, in ascending order.
 type Times = BTreeMap<LimitKey, Vec<i64>>;
 
 /// Locks the numbers, stores the responses to idempotent requests, and applies the limits in the order of the batch.

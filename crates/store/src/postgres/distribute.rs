@@ -211,7 +211,8 @@ pub(crate) async fn distribute_if_empty(address: &PostgresAddress) -> Result<Vec
     let is_first_time = pending.len() == TABLES.len();
     let has_data = "select exists (select from workspaces) or exists (select from accounts)";
     let row = client.query_one(has_data, &[]).await.map_err(|error| store_error(&error))?;
-    // A database that is partly distributed gets the rest: a later release adds empty tables to it.
+    // The test for data applies only the first time. A database that is already distributed gets the tables of a new
+    // release, which are empty.
     if is_first_time && row.try_get::<_, bool>(0).map_err(|error| store_error(&error))? {
         return Ok(Vec::new());
     }

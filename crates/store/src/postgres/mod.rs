@@ -7,11 +7,11 @@
 //! |---|---|
 //! | transactions and reads that are not batched | `store.connections`, 8 by default |
 //! | batches: create, conclude, find, redirect | 2 each |
-//! | batches: settle, claim | 1 each |
+//! | batches: results of callback attempts (settle), idempotency keys (claim) | 1 each |
 //! | lists | 2 |
 //! | searches | `store.searches`, 1 by default |
 //! | reads and writes of the node itself, such as heartbeats, which tenants must not delay | 1 each |
-//! | notifications of other nodes ([`ChangeListener`]) | 1 |
+//! | notifications from other nodes ([`ChangeListener`]) | 1 |
 //!
 //! Connections are opened on first use, and replaced when they break. Every wait for the server has a timeout.
 //!
@@ -60,8 +60,8 @@ pub(crate) use transaction::to_row;
 
 /// Maximum wait for a free connection of a pool.
 const POOL_WAIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum wait for a connection for lists or searches. Longer, because other lists and searches may run to their
-/// deadlines.
+/// Maximum wait for a connection for lists or searches. Longer than `POOL_WAIT_TIMEOUT`, because other lists and
+/// searches may run to their deadlines.
 const SEARCH_POOL_WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 const LIST_CONNECTIONS: usize = 2;
 /// Time limit of a transaction. Longer than `statement_timeout`, so that a server that responds reports the timeout
@@ -221,7 +221,7 @@ async fn read_with_deadline<T: Send + 'static>(
             Err(PoolError::Timeout(TimeoutType::Wait)) => Err(StoreError::DeadlineExceeded(limit)),
             Err(error) => Err(pool_error(&error)),
         };
-        // Released before the reply, because the caller may start its next search immediately.
+        // The permit is released before the reply, because the caller may start its next search immediately.
         drop(permit);
         drop(reply.send(read));
     });

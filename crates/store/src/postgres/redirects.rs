@@ -74,7 +74,8 @@ fn begin_redirect(operation: &RedirectOperation) -> Option<&BeginRedirect> {
     }
 }
 
-/// Locks the checks before their redirect sessions, as conclusions do. Another order could deadlock with them.
+/// Locks the checks before their redirect sessions, as the conclusion of checks does. In another order, the two could
+/// deadlock.
 ///
 /// An update that sets a column to its own value locks the row and returns its current values.
 fn lock_checks(redirects: &[&BeginRedirect]) -> BatchStatement<'static> {

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::check_row_mapping;
 
-/// Takes two round trips: the first updates the callbacks whose attempt is not settled yet, the second logs these
-/// attempts.
+/// Takes two round trips: the first updates the callbacks whose attempt has no recorded result yet, the second logs
+/// these attempts.
 impl BatchedOperation for AttemptSettlement {
     const NAME: &'static str = "settle";
 
@@ -45,8 +45,8 @@ fn checks(settlements: &[&AttemptSettlement]) -> impl Iterator<Item = CheckId> {
     settlements.iter().map(|settlement| settlement.check)
 }
 
-/// Updates the waiting callbacks, selected by `due_at is not null`. With a condition on `state`, a plan made while few
-/// callbacks were waiting would scan the partial index.
+/// Updates the waiting callbacks, selected by `due_at is not null`. With a condition on `state` instead, a plan made
+/// while few callbacks were waiting would still scan the partial index when many are.
 fn update_callbacks(settlements: &[&AttemptSettlement]) -> BatchStatement<'static> {
     let after = |settlement: &&AttemptSettlement| {
         check_row_mapping::columns_after_attempt(settlement.attempt, settlement.outcome)

@@ -22,7 +22,7 @@ use crate::{
 
 pub(super) struct PostgresTx<'c> {
     transaction: Transaction<'c>,
-    /// Whether a statement has failed. Then `commit` must not be sent: the server would roll back and report success.
+    /// Whether a statement has failed. If so, `commit` must not be sent: the server would roll back and report success.
     has_failed: bool,
     deadline: Option<Deadline>,
 }
@@ -52,8 +52,8 @@ impl<'c> PostgresTx<'c> {
         self.transaction.rollback().await.map_err(|error| store_error(&error))
     }
 
-    /// Reduces the timeout of the next statement to the remaining time. Skips this round trip during the first tenth of
-    /// the time limit.
+    /// Reduces the timeout of the next statement to the time that is left. Saves this round trip during the first tenth
+    /// of the time limit, when the timeout of the session is still accurate enough.
     async fn limit_statement(&self) -> Result<(), tokio_postgres::Error> {
         let Some(Deadline { at, limit }) = self.deadline else { return Ok(()) };
         let left = at.saturating_duration_since(Instant::now());

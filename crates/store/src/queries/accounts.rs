@@ -129,7 +129,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
         self.change_control_plane(work!(|tx, _| {
             lock_account(tx, &*signer, account).await?;
             // Housekeeping deletes accounts without `signed_in_at` as unused. An account whose password is removed here
-            // gets one, so that it is kept.
+            // gets a `signed_in_at`, so that it is kept.
             let update = "update accounts set is_admin = $1, admin_by_claim = $2, password_hash = null,
                             second_factor_seed = null, signed_in_at =
                             case when password_hash is null then signed_in_at else coalesce(signed_in_at, $3) end
@@ -355,7 +355,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
         active: KeyId,
         limit: u32,
     ) -> Result<Vec<(AccountId, SealedSeed)>, StoreError> {
-        // A sealed value begins with the id of its key.
+        // A sealed (encrypted) value begins with the id of the key that encrypted it.
         let select = "select id, second_factor_seed from accounts
                        where second_factor_seed is not null and substr(second_factor_seed, 1, 16) <> $1 limit $2";
         let rows = self.read(select, values![active.0.as_bytes().as_slice(), i64::from(limit)]).await?;

@@ -54,11 +54,11 @@ const COUNT_COLUMNS: [&str; 29] = [
 ];
 const FIRST_LATENCY_COLUMN: usize = 9;
 
-/// Maximum number of rows in a statement, because both databases limit the number of parameters.
+/// Maximum number of rows in an insert. Both databases limit the number of parameters of a statement.
 const ROWS_PER_STATEMENT: usize = 200;
 /// Maximum number of rows that one housekeeping transaction rolls up or deletes.
 const MAX_ROWS_PER_TRANSACTION: i64 = 1_000;
-/// Stands for the completion time of checks that are not completed.
+/// Replaces the completion time in query results for checks that are not completed.
 const NOT_COMPLETED: i64 = -1;
 
 /// Key of an activity row. Rows are written in the order of their keys, so that nodes cannot deadlock.

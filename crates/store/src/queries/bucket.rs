@@ -1,11 +1,11 @@
-//! Builds conditions on the bucket of a check, which tells Citus its shard.
+//! Builds conditions on the bucket of a check, by which Citus finds the shard of the check.
 
 use ringtrue_domain::lifecycle::CheckId;
 
 use crate::driver::Database;
 
-/// Returns the condition that restricts a statement to the shard of a check. `table` is empty, or a table name with a
-/// dot.
+/// Returns the condition that restricts a statement to the shard of a check. `table` is empty, or a table name that
+/// ends with a dot, such as `checks.`.
 pub(super) fn in_bucket<D: Database>(table: &str, check: CheckId) -> String {
     if D::HAS_BUCKETS { format!("and {table}bucket = {}", check.bucket().number()) } else { String::new() }
 }

@@ -286,8 +286,8 @@ async fn lease_due(
     sorted.sort_unstable();
     let mut leased = HashMap::with_capacity(due.len());
     for ids in sorted.chunks(IDS_PER_STATEMENT) {
-        // Tests `due_at` again. Where the select locks no rows, another node may have leased or settled some of these
-        // callbacks since.
+        // Tests `due_at` again: if the database does not lock the selected rows, another node may have leased some of
+        // these callbacks, or recorded the results of their attempts, in the meantime.
         let update = format!(
             "update callbacks set due_at = $1 where due_at <= $2 and check_id in ({}) returning {}",
             placeholders(3, ids.len()),

@@ -37,8 +37,8 @@ use crate::{
 /// takes about two milliseconds.
 const LIST_BUDGET: u64 = 8_000;
 
-/// Maximum number of checks that a page skips by `offset`. To skip more, a page first looks up the id at which it
-/// begins, because an index finds this id without reading the skipped checks.
+/// Maximum SQL `offset` of a page. To skip more checks, the id of the page's first check is looked up first, because an
+/// index finds this id without reading the skipped checks.
 const MAX_OFFSET: u64 = 200;
 
 /// A span of time with the number of its checks that match the filter.
@@ -139,8 +139,8 @@ impl CheckList {
         Ok(Some(Page { items, request: page, total_items: total }))
     }
 
-    /// Decides whether the connection keeps the prepared statement. It does not if there is a filter, because there are
-    /// too many different filters.
+    /// Lets the connection keep the prepared statement, unless the statement contains a filter: there are too many
+    /// different filters.
     fn statement(&self, sql: String) -> Sql {
         if self.filter.remainder.is_none() { Sql::Cached(sql.into()) } else { Sql::Composed(sql) }
     }
@@ -297,8 +297,8 @@ impl CheckList {
         rows.into_iter().map(check_row_mapping::check_from_row).collect()
     }
 
-    /// Returns the id of the check that follows the newest `skip` checks of a segment. Counts from the end of the
-    /// segment that is nearer.
+    /// Returns the id of the check that follows the newest `skip` checks of a segment. Counts from the nearer end of
+    /// the segment.
     async fn nth_id(&self, tx: &mut dyn Tx, segment: Segment, skip: u64) -> Result<Option<Uuid>, StoreError> {
         let (condition, mut values) = self.span_condition(segment.span)?;
         let from_oldest = segment.count - 1 - skip;

@@ -175,7 +175,8 @@ impl<D: Database> CheckStore for SqlStore<D> {
         now: Timestamp,
         limit: u32,
     ) -> Result<Vec<AnyCheck>, StoreError> {
-        // A step of a verification has no deadline row: the row of its verification stands for it.
+        // A step of a verification has no deadline row of its own. The deadline row of its verification is valid for
+        // both.
         let is_step = Method::of_product(product).is_some();
         let or_verification = if is_step { Product::Verification } else { product };
         let values = values![now, i64::from(limit), project, product.into_str(), or_verification.into_str()];
@@ -226,7 +227,8 @@ impl<D: Database> RedirectSessionStore for SqlStore<D> {
 }
 
 impl<D: Database> SqlStore<D> {
-    /// Reads checks after their deadline that also fulfil `condition`. The first two values are the time and the limit.
+    /// Reads checks whose deadline has passed and that fulfil `condition`. The first two values are the current time
+    /// and the maximum number of checks.
     async fn read_overdue_checks(&self, condition: &str, values: &[Value]) -> Result<Vec<AnyCheck>, StoreError> {
         let sql = format!(
             concat!(
@@ -256,8 +258,8 @@ const SELECT_AWAITING_SMS_OF_PROJECT: &str = "select id from checks
         and project_id = $5
       order by id";
 
-/// Marks the selected checks as pending. Updates them one by one in the order of their ids, as conclusions do: another
-/// order could deadlock.
+/// Marks the selected checks as pending. Updates them one by one in the order of their ids, as the conclusion of checks
+/// does. In another order, the two could deadlock.
 async fn mark_pending<D: Database>(
     tx: &mut dyn Tx,
     select: &'static str,

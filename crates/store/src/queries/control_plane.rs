@@ -1,4 +1,4 @@
-//! Stores the control plane: its version, the changes since a version, sealed keys and token revocations.
+//! Stores the control plane: its version, the changes since a version, sealed (encrypted) keys and token revocations.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{
     row_mapping::{self, credential_columns, key_columns, project_columns, workspace_columns},
 };
 
-/// Increments the version and returns it. Its row stays locked until the transaction ends.
+/// Increments the control-plane version and returns it. The row of the version stays locked until the transaction ends.
 pub(super) async fn next_version<D: Database>(tx: &mut dyn Tx) -> Result<ControlPlaneVersion, StoreError> {
     version_from_row(tx.first(D::INCREMENT_VERSION_SQL, &[]).await?)
 }

@@ -24,8 +24,8 @@ use crate::{
 /// Time limit of a ping. Short, because readiness probes are repeated.
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Added to the generation when an administrator accepts a restored database. Exceeds the number of heartbeats that any
-/// node can have seen, so no node detects a rollback again.
+/// Added to the generation, which counts heartbeats, when an administrator accepts a restored database. The sum exceeds
+/// every generation that a node can have seen, so no node detects a rollback again.
 const GENERATIONS_PER_RESTORE: i64 = 1_000_000_000;
 
 /// Records a heartbeat. Locks the row that serialises heartbeats, records the time, and compares the database with the
@@ -54,9 +54,9 @@ fn missing_row_error() -> StoreError {
     StoreError::CorruptRow { table: "database_state", row: "1".to_owned(), problem: "the row is missing".to_owned() }
 }
 
-/// Fails if the database is read-only, or if this release cannot use its schema. Makes a small write, which changes the
-/// time by a millisecond, because `SQLite` does not write a page without changes. Ignores newer migrations: during an
-/// upgrade, nodes of the previous release keep running on the newer schema.
+/// Fails if the database is read-only, or if this release cannot use its schema. Tests this with a small write, which
+/// adds a millisecond to the recorded time: `SQLite` would not write an unchanged page. Ignores newer migrations:
+/// during an upgrade, nodes of the previous release keep running on the newer schema.
 async fn write_and_check_schema(tx: &mut dyn Tx, known: &[Migration]) -> Result<(), StoreError> {
     let newest = migration::newest_version(known);
     let update = "update database_state set latest_at = latest_at + 1 where id = 1
@@ -263,8 +263,8 @@ impl<D: Database> HousekeepingStore for SqlStore<D> {
 
 /// Deletes expired rows. Each statement deletes a limited number.
 const DELETE_EXPIRED: [&str; 5] = [
-    // Connectors delete their expired rows earlier, and count those with missing parts. This deletes what is left after
-    // an hour.
+    // Connectors delete expired rows themselves, and count the SMS with missing parts. This statement deletes rows that
+    // are still left an hour after they expired.
     "delete from concatenated_sms where sms_key in
        (select sms_key from concatenated_sms where expires_at <= $1 - cast(3600000 as bigint)
          order by expires_at, sms_key limit 1000)

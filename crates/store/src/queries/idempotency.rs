@@ -13,7 +13,8 @@ use crate::{
     row::{Row, values},
 };
 
-/// Stores the response of a request. Updates no row if another request has taken over the claim.
+/// Stores the response of a request with an idempotency key. Updates no row if another request has taken over the claim
+/// on the key.
 macro_rules! store_response_sql {
     () => {
         "update idempotency_keys set response = $1
@@ -22,8 +23,8 @@ macro_rules! store_response_sql {
 }
 pub(crate) use store_response_sql;
 
-/// Stores the response of a request in the same transaction as its changes. Fails if another request has taken over the
-/// claim, because this one took longer than its lease. Only one of them may make changes.
+/// Stores the response of a request in the same transaction as its changes. Fails if the request took longer than its
+/// lease, and another request has taken over the claim on the idempotency key. Only one of the two may make changes.
 pub(crate) async fn store_response(tx: &mut dyn Tx, response: Option<&IdempotentResponse>) -> Result<(), StoreError> {
     let Some(response) = response else { return Ok(()) };
     let stored = tx

@@ -16,8 +16,8 @@ use crate::{
 
 const FIND: &str = "select name, holder_id, expires_at, links_up from leases where name = $1";
 
-/// Takes or renews the lease, unless another node holds it. If another node takes it concurrently, this statement waits
-/// for its commit and changes nothing.
+/// Takes or renews the lease, unless another node holds it. If another node takes the lease concurrently, this
+/// statement waits for that node's commit and changes nothing.
 const TAKE: &str = "insert into leases (name, holder_id, expires_at, links_up) values ($1, $2, $3, $4)
      on conflict (name) do update
        set holder_id = excluded.holder_id, expires_at = excluded.expires_at, links_up = excluded.links_up

@@ -144,7 +144,7 @@ impl<D: Database> SqlStore<D> {
         Ok(self.read(sql, values).await?.into_iter().next())
     }
 
-    /// Waits until the workspace of `owner` may read a list, and reads it.
+    /// Waits until the workspace of `owner` may read a list, and then runs `work` to read it.
     async fn read_list<T: Send + 'static>(
         &self,
         owner: impl Into<ListOwner>,

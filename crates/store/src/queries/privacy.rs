@@ -25,8 +25,8 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
             if let Some(delete) = D::DELETE_NUMBER_LIMITS_SQL {
                 tx.run(delete, values![number]).await?;
             }
-            // Inserted before the selects: if a check is still open for them and concludes afterwards, housekeeping
-            // erases it.
+            // Recorded before the selects below: if these still see a check as open, and it concludes later,
+            // housekeeping erases it.
             let insert = "insert into erasures (check_id)
                           select id from checks where number_hash = $1 order by id
                           on conflict do nothing";
@@ -80,8 +80,8 @@ impl<D: Database> SqlStore<D> {
     }
 }
 
-/// Selects the checks with a pending erasure that can be erased now, at least in part. The order makes the planner scan
-/// the short table `erasures` instead of `checks`.
+/// Selects the checks with a pending erasure that can be erased now, at least in part. `order by check_id` makes the
+/// planner scan the short table `erasures` instead of `checks`.
 pub(crate) fn select_erasable<D: Database>() -> String {
     format!(
         "select id from erasures join checks on id = check_id
@@ -113,8 +113,8 @@ const IDS_PER_STATEMENT: usize = 500;
 enum WaitingCallbackPolicy {
     /// Erases waiting callbacks and stops their delivery.
     GiveUp,
-    /// Keeps waiting callbacks and their URLs, until they are settled or the retention period ends. The check keeps the
-    /// last digits of its number, to mark that its erasure is incomplete.
+    /// Keeps waiting callbacks and their URLs until their delivery has ended or the retention period ends. The check
+    /// keeps the last digits of its number, to mark that its erasure is incomplete.
     Keep,
 }
 
@@ -124,7 +124,8 @@ async fn erase<D: Database>(
     checks: Vec<Row>,
     waiting: WaitingCallbackPolicy,
 ) -> Result<ErasureCounts, StoreError> {
-    // `is_waiting`: the check has a waiting callback. `is_erasable`: the callback can be erased.
+    // SQL conditions. `is_waiting`: the check has a waiting callback, which is kept. `is_erasable`: the callback can be
+    // erased.
     let same_bucket = D::same_bucket("callbacks", "checks");
     let (is_waiting, is_erasable) = match waiting {
         WaitingCallbackPolicy::GiveUp => ("1 = 0".to_owned(), "1 = 1"),
@@ -195,8 +196,8 @@ async fn erase<D: Database>(
     Ok(erased)
 }
 
-/// Deletes the pending erasures that are complete. Checks this again, because a callback may have been settled or
-/// resent in the meantime.
+/// Deletes the records of erasures that are complete. Reads the checks and callbacks again, because a callback may have
+/// been delivered or resent in the meantime.
 async fn delete_completed_erasures(tx: &mut dyn Tx, ids: &[Uuid]) -> Result<(), StoreError> {
     let values: Vec<Value> = ids.iter().map(|id| Value::from(*id)).collect();
     let all = placeholders(1, ids.len());

@@ -25,7 +25,7 @@ macro_rules! columns {
     };
 }
 const COLUMN_COUNT: usize = 16;
-/// Maximum number of rows in a statement, because both databases limit the number of parameters.
+/// Maximum number of rows in an insert. Both databases limit the number of parameters of a statement.
 const ROWS_PER_STATEMENT: usize = 1_000;
 
 #[async_trait]

@@ -22,7 +22,7 @@ use crate::{
 
 /// Maximum number of checks that one statement deletes.
 const MAX_CHUNK: u32 = 500;
-/// Divides the time limit of a transaction. Each chunk is sized to take at most one part, judging by the cost of the
+/// Each chunk of deletions is sized to take at most a tenth of the transaction's time limit, judging by the cost of the
 /// previous chunk. If the cost of a check rises tenfold, the transaction therefore takes less than twice its time
 /// limit.
 const CHUNKS_PER_TRANSACTION: u32 = 10;
@@ -45,7 +45,7 @@ impl<D: Database> SqlStore<D> {
             // A partition can be dropped only as a whole, so the boundary is rounded to a month.
             Some(drop) => {
                 let month = first_of_month(before);
-                // Committed before the drop, so that no list counts the checks of a dropped partition.
+                // The boundary is committed before the drop, so that no list counts the checks of a dropped partition.
                 self.write(MOVE_BOUNDARY, values![month]).await?;
                 self.write(drop, values![month]).await?;
                 month
@@ -227,7 +227,7 @@ mod tests {
             assert!(duration <= LIMIT * 2, "{cached}: {duration:?}");
             assert!(checks >= 20, "{cached}: {checks}");
         }
-        // The first check of a transaction pays for pages that the others share.
+        // The first check of a transaction takes longer: it reads pages that the other checks then find in the cache.
         let (duration, checks) = transaction(|check| Duration::from_micros(if check == 0 { 5_000 } else { 20 }));
         assert!(duration <= LIMIT && checks > 100, "{duration:?}, {checks}");
     }

@@ -1,6 +1,6 @@
 //! Signs and verifies rows that grant rights. The engine's [`RowSigner`] computes the MACs; see its documentation.
 //!
-//! A writer verifies a row before it changes and signs it. Otherwise it would sign changes that somebody has made
+//! A writer verifies a row before changing and signing it. Otherwise it would sign changes that somebody has made
 //! directly in the database.
 
 use std::sync::Arc;

@@ -41,8 +41,8 @@ use crate::{
 
 /// Maximum number of sessions per account. Beyond it, the least recently used sessions end.
 const MAX_SESSIONS: i64 = 50;
-/// Maximum number of throttle entries, against clients with many network addresses. Beyond it, the oldest entries are
-/// deleted before they expire.
+/// Maximum number of throttle entries, which limits the storage that a client with many network addresses can use.
+/// Beyond it, the oldest entries are deleted before they expire.
 const MAX_ENTRIES: i64 = 100_000;
 
 #[async_trait]
@@ -383,8 +383,8 @@ async fn select_session(
     Ok(Some(SessionRecord { account, has_password, has_second_factor, memberships, created_at, seen_at }))
 }
 
-/// Counts a login attempt for its account and its address. If one of them is blocked, counts nothing and returns the
-/// block.
+/// Counts a login attempt for its account and its address. If one of them is blocked, counts nothing, and returns which
+/// one and until when.
 async fn count_attempt(
     tx: &mut dyn Tx,
     attempt: LoginAttempt,
@@ -448,8 +448,8 @@ pub(super) async fn record_success(tx: &mut dyn Tx, attempts: &[LoginAttempt]) -
     Ok(())
 }
 
-/// Deletes expired entries of the login throttle, and the oldest ones above the maximum, up to a limit. Returns the
-/// number of deleted rows.
+/// Deletes expired entries of the login throttle, and the oldest entries above the maximum. Each call deletes a limited
+/// number of entries, and returns that number.
 pub(super) async fn delete_expired_throttles(tx: &mut dyn Tx, now: Timestamp) -> Result<usize, StoreError> {
     let expired_before = now.saturating_sub(RESET_AFTER).unwrap_or(Timestamp::MIN);
     let delete = "delete from login_throttle where key_hash in

@@ -142,7 +142,7 @@ pub(super) async fn replace_macs(
         reset.signed_rows += 1;
         let mac = new.sign(&signed.fields)?;
         match key {
-            // Signed from the database, because the account's identity may have just been deleted.
+            // Signs the row as it is in the database, because the account's identity may have just been deleted.
             RowKey::Account(account) => sign_account(tx, new, account).await?,
             RowKey::Membership(account, workspace) => {
                 let update = "update memberships set row_mac = $1 where account_id = $2 and workspace_id = $3";

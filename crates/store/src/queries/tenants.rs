@@ -425,7 +425,8 @@ impl<D: Database> CredentialStore for SqlStore<D> {
             }
             let update = "update credentials set deleted_at = $1, changed = $2 where client_id = $3";
             tx.run(update, values![at, version.0, client_id.as_str()]).await?;
-            // Deleting an altered credential is safe: it is signed together with its deletion, so it grants nothing.
+            // Deleting an altered credential is safe: the new MAC covers the deletion, so the credential grants
+            // nothing.
             sign_credential(tx, &*signer, &client_id).await?;
             insert_audit_event(tx, &event).await?;
             Ok(TransactionEnd::Commit(TenantLookup::Found(DeleteCredentialOutcome::Deleted)))
@@ -539,8 +540,8 @@ async fn is_last_of_workspace(
 /// Minimum retention of deleted credentials, so that a node that was disconnected still learns of the deletion.
 const TOMBSTONE_RETENTION_MILLIS: i64 = 60 * 60 * 1_000;
 
-/// Deletes the oldest credentials of a workspace that were deleted, have retired or have expired, and keeps the newest
-/// `kept`. Runs on every create, so it deletes few rows at a time.
+/// Removes the rows of credentials that were deleted, have retired or have expired, except the newest `kept` of the
+/// workspace. Runs whenever a credential is created, so few rows are removed at a time.
 async fn delete_oldest_dead(
     tx: &mut dyn Tx,
     owner: CredentialOwner,

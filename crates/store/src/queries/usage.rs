@@ -100,8 +100,8 @@ macro_rules! upsert_counters_sql {
 }
 pub(crate) use upsert_counters_sql;
 
-/// Returns the statements that update the hourly and daily counters of slot 0, with their parameters. Batches in
-/// `PostgreSQL` use other slots.
+/// Returns the statements that update the hourly and daily counters, with their parameters. They use slot 0: batches in
+/// `PostgreSQL` update the counter rows of other slots, to avoid waiting for locks.
 pub(crate) fn upsert_counters(counts: &[UsageDelta]) -> Result<Vec<(&'static str, [Value; 7])>, StoreError> {
     let hours = merge_counts(counts)?;
     let days = roll_up_to_days(&hours);

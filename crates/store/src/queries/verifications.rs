@@ -35,7 +35,7 @@ use crate::{
     row::{Row, Value, values},
 };
 
-/// Maximum number of verifications whose page versions one statement reads.
+/// Maximum number of verifications in one statement that reads the states shown on their hosted pages.
 const MAX_MARKS: usize = 200;
 
 #[async_trait]
@@ -139,7 +139,7 @@ impl<D: Database> VerificationStore for SqlStore<D> {
 }
 
 impl<D: Database> SqlStore<D> {
-    /// Returns the creation times of the checks that count towards the limit of a number, oldest first.
+    /// Returns the creation times of the checks that count towards the limit for a phone number, oldest first.
     async fn counted_creates(&self, query: &NumberLimitQuery, product: Product) -> Result<Vec<i64>, StoreError> {
         let NumberLimitQuery { project, number, limit, at, .. } = *query;
         let since = at.as_millisecond() - number_limit::window_millis(limit);
@@ -155,7 +155,7 @@ impl<D: Database> SqlStore<D> {
     }
 }
 
-/// Selects the newest creation times for a number in SQLite, which counts rows of `checks`.
+/// Selects the newest creation times of a number's checks from `checks`: `SQLite` has no table `number_limits`.
 const COUNTED_CREATES_SQL: &str = "select created_at from checks
                                     where number_hash = $1 and project_id = $2 and created_at > $3 and product = $4
                                     order by created_at desc limit $5";
@@ -188,7 +188,7 @@ async fn move_on<D: Database>(tx: &mut dyn Tx, advance: Advance) -> Result<Trans
         AdvanceTo::SimSwap { check, .. } => *check,
         AdvanceTo::End { .. } => verification,
     };
-    // The sealed input is erased when the verification ends.
+    // The sealed (encrypted) input is no longer needed when the verification ends.
     let input_sql = if matches!(to, AdvanceTo::End { .. }) { "null" } else { "coalesce($5, input)" };
     let update = format!(
         "update verifications set step_id = $1, progress = $2, input = {input_sql}
@@ -258,8 +258,8 @@ async fn move_on<D: Database>(tx: &mut dyn Tx, advance: Advance) -> Result<Trans
     Ok(TransactionEnd::Commit(AdvanceOutcome::Advanced { step_was_pending, was_pending }))
 }
 
-/// Copies the hash of the code that was redeemed for a step's verdict to the verification. Called before the conclusion
-/// of the step deletes its redirect session.
+/// Copies the hash of the code that was redeemed for a step's verdict to the verification. Called before the step is
+/// concluded, which deletes the redirect session with the hash.
 async fn keep_code<D: Database>(
     tx: &mut dyn Tx,
     verification: CheckId,
@@ -429,7 +429,8 @@ async fn mark_pending<D: Database>(
     Ok(marked.is_none())
 }
 
-/// Replaces the deadline of a verification by that of its next step. `after` is `None` at the end of the verification.
+/// Replaces the deadline of a verification with that of its next step. `after` is `None` at the end of the
+/// verification.
 async fn move_deadline<D: Database>(
     tx: &mut dyn Tx,
     verification: CheckId,
@@ -447,8 +448,8 @@ async fn move_deadline<D: Database>(
     Ok(())
 }
 
-/// Applies the limit of a number to a new check, and counts the check. Returns `true` if the limit is reached; the
-/// caller must then roll back. A check that ignores the limit is only counted.
+/// Applies the limit of checks for a phone number to a new check, and counts the check. Returns `true` if the limit is
+/// reached; the caller must then roll back. A check that ignores the limit is only counted.
 async fn is_over_limit<D: Database>(
     tx: &mut dyn Tx,
     new: &InsertCheck,

@@ -20,7 +20,8 @@ use crate::{BackupError, BackupProgress};
 /// Number of pages that are copied between two progress reports: four megabytes.
 const PAGES_PER_STEP: i32 = 1_024;
 
-/// Copies the database to a new file, which gets its name only when it is complete. Returns its size in bytes.
+/// Copies the database to a new file, which gets its final name only when it is complete. Returns the size of the file
+/// in bytes.
 pub(crate) fn back_up(
     source: &Path,
     target: &Path,

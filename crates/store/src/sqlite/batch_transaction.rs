@@ -40,7 +40,8 @@ pub(super) struct BatchTransaction<'c> {
     counts: Vec<UsageDelta>,
 }
 
-/// Marks a position in the deferred writes, so that those of an op that is undone can be dropped.
+/// A position in the deferred writes. If an op is undone, the writes that were deferred after this position are
+/// dropped.
 #[derive(Clone, Copy)]
 pub(super) struct DeferredMark {
     concluded: usize,

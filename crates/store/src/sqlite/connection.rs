@@ -118,7 +118,7 @@ pub(crate) fn to_value(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => Value::Int(number),
-        // No column has the type `real`. As text, the row mapping reports it as a wrong type.
+        // No column has the type `real`. The value becomes text, which the row mapping then reports as a wrong type.
         ValueRef::Real(number) => Value::Text(number.to_string()),
         ValueRef::Text(text) => {
             String::from_utf8(text.to_vec()).map_or_else(|invalid| Value::Bytes(invalid.into_bytes()), Value::Text)

@@ -2,8 +2,9 @@
 //! reader threads serves tenants, and a reserved reader serves the node itself. Lists and searches have their own
 //! threads, so that no other read waits for them.
 //!
-//! Another process, such as the command line, may write to the file too. The processes take turns by `SQLite`'s lock. A
-//! wait for this lock that exceeds [`connection::BUSY_TIMEOUT`] fails with `StoreError::Unavailable`.
+//! Another process, such as the command line, may write to the file too. `SQLite`'s lock lets only one of the processes
+//! write at a time. A wait for this lock that exceeds [`connection::BUSY_TIMEOUT`] fails with
+//! `StoreError::Unavailable`.
 
 mod backup;
 mod batch_transaction;
@@ -97,8 +98,8 @@ impl Sqlite {
         with_call_timeout(read).await
     }
 
-    /// Waits for a read, and until every commit that it may have seen is durable. A reported result must survive a
-    /// power failure.
+    /// Waits for a read to finish, and then until every commit that it may have seen is durable, because a reported
+    /// result must survive a power failure.
     async fn read_durable<T>(&self, read: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         with_call_timeout(self.wait_durable_after(read)).await
     }
@@ -153,7 +154,8 @@ impl Database for Sqlite {
         self.read_durable(self.readers.run(work)).await
     }
 
-    /// Uses the same writer as tenants. Its transactions are short, because queries of tenants run on other threads.
+    /// Uses the same writer as tenants. The writer's transactions are short, because queries of tenants run on other
+    /// threads.
     async fn transact_reserved<T: Send + 'static>(&self, work: impl Work<TransactionEnd<T>>) -> Result<T, StoreError> {
         self.transact(work).await
     }

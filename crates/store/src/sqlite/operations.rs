@@ -61,7 +61,8 @@ impl WriteOp for InsertCheck {
     }
 }
 
-/// Stores the response of a request with an idempotency key. Fails if another request has taken over the claim.
+/// Stores the response of a request with an idempotency key. Fails if another request has taken over the claim on the
+/// key.
 fn store_response(tx: &mut BatchTransaction<'_>, response: Option<&IdempotentResponse>) -> Result<(), StoreError> {
     let Some(response) = response else { return Ok(()) };
     let stored = tx.execute(
@@ -227,7 +228,7 @@ impl Run<FindCheck> for Sqlite {
 
 impl WriteOp for RedirectOperation {
     /// A consumed `state` does not wait for the fsync. Its result does not leave the process before the verdict is
-    /// stored, and that commit makes both durable.
+    /// stored, and the commit of the verdict makes both durable.
     fn waits_for_sync(&self) -> bool {
         !matches!(self, RedirectOperation::ConsumeState { .. })
     }

@@ -98,7 +98,7 @@ impl ReaderPool {
                     read_with_deadline(connection, limit, is_awaited, work)
                 }
             };
-            // Released before the reply, because the caller may start its next search immediately.
+            // The permit is released before the reply, because the caller may start its next search immediately.
             drop(permit);
             if let Some(reply) = Arc::into_inner(reply) {
                 drop(reply.send(read));

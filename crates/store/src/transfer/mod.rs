@@ -347,8 +347,8 @@ fn import_blocking(url: &StoreUrl, file: impl BufRead, report: &mut ReportProgre
         total += counter.complete();
     }
     reader.finish()?;
-    // The imported row has the identity of the exported database. Nodes would take the difference for a restored
-    // backup.
+    // The imported row has the identity of the exported database. If it stayed, nodes would take the difference for a
+    // restored backup.
     tables.execute("update database_state set identity = null")?;
     tables.commit()?;
     Ok(total)

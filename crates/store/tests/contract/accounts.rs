@@ -16,7 +16,7 @@ use ringtrue_engine::ports::{
 
 use crate::{fixture::StoreFixture, sample};
 
-/// The password hash that stands for an account without a password.
+/// The value that the store expects instead of a password hash if the account has no password.
 pub const NO_PASSWORD: PasswordHash = PasswordHash(String::new());
 
 fn account(email: &str) -> Account {
@@ -330,7 +330,7 @@ pub async fn invitation_creates_a_missing_account(fixture: &StoreFixture) {
     let jane = account("jane@example.com");
     assert_eq!(create(&invited, &jane).await, (true, Some(password.clone())));
     assert_eq!(members(store, acme.id).await, [], "the invitation stays pending");
-    // If the account exists, the result is the same, but nothing is written.
+    // If an account with this email address exists, the result is the same, but nothing is written.
     assert_eq!(create(&invited, &account("jane@example.com")).await, (true, None));
     assert_eq!(store.find_account(jane.id).await.unwrap().unwrap().password, Some(password.clone()));
     assert_eq!(accept(store, &invited, jane.id, sample::now()).await, AcceptOutcome::Accepted);
@@ -480,7 +480,7 @@ pub async fn unused_accounts_and_invitations_expire(fixture: &StoreFixture) {
     let invited = invitation(acme.id, "new@example.com", Role::Viewer);
     invite(store, &invited, 100).await;
 
-    // The first call deletes the session and the invitation.
+    // The first call deletes the session and the invitation, the second the two unused accounts.
     assert_eq!(store.delete_expired(sample::now() + week - SignedDuration::from_secs(1)).await.unwrap(), 2);
     assert_eq!(store.delete_expired(sample::now() + week).await.unwrap(), 2);
     for (account, is_there) in [(&unused, false), (&member, false), (&linked_account, true), (&seen, true)] {

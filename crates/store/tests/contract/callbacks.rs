@@ -231,7 +231,8 @@ pub async fn overdue_callbacks_are_given_up(fixture: &StoreFixture) {
         assert_eq!(callback.state == CallbackState::GivenUp, is_given_up);
     }
 
-    // A callback is also given up if the deadline of its check was before the given time, even if it is due much later.
+    // A callback is also given up if the deadline of its check was before the given time, even if its next attempt is
+    // due much later.
     let late = check_sample::concluded(store, project, sample::later(10_000)).await;
     let is_given_up = async || {
         let TenantLookup::Found(callback) = store.find_callback(project, late.id).await.unwrap() else {

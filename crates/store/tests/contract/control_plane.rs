@@ -82,7 +82,8 @@ pub async fn changes_contain_only_changed_rows(fixture: &StoreFixture) {
     assert!(changes.projects.is_empty());
 }
 
-/// Running nodes may have a newer state than a database that was restored from a backup.
+/// Running nodes may have a newer state than a database that was restored from a backup, so changes alone do not
+/// suffice.
 pub async fn older_database_returns_a_full_snapshot(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let acme = sample::stored_workspace(store).await;

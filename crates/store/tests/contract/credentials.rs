@@ -306,7 +306,7 @@ pub async fn replaced_credential_retires(fixture: &StoreFixture) {
     // `old` was read before the first rotation.
     assert_eq!(rotate(&old, sample::LIMITS).await.1, RotateCredentialOutcome::Stale);
 
-    // After it has retired, the old credential does not count as live.
+    // The old credential does not count as live after it has retired.
     let later = Credential { created_at: sample::later(100), ..sample::credential(old.owner) };
     let limits = CredentialLimits { max_live: 2, ..sample::LIMITS };
     let created = store.create_credential(&later, &event(), None, limits).await.unwrap();

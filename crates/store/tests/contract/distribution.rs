@@ -18,7 +18,7 @@ use crate::{
 
 pub async fn missing_partitions_are_created(fixture: &StoreFixture) {
     let store = &*fixture.store;
-    // Far in the future, because partitions around the current time exist already.
+    // The time is far in the future, because partitions around the current time exist already.
     let later = sample::now() + SignedDuration::from_hours(24 * 365 * 20);
     let month = SignedDuration::from_hours(24 * 28);
     assert_eq!(store.create_partitions(later, later + month).await.unwrap(), 8, "four tables, two months");

@@ -281,8 +281,8 @@ impl Database {
         }
     }
 
-    /// Publishes the demand of a node in a transaction that stays open while the returned session exists. `None`: the
-    /// database is SQLite, which has only one writer.
+    /// Publishes a node's request counts, by which nodes divide rate limits, in a transaction that stays open while the
+    /// returned session exists. `None`: the database is SQLite, which has only one writer.
     pub async fn lock_own_demand(&self, node: NodeId) -> Option<Session> {
         let Database::Postgres { servers, name } = self else { return None };
         let session = Session::start(&in_database(&servers[0], name)).await;

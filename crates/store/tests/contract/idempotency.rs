@@ -24,7 +24,8 @@ pub async fn key_with_another_fingerprint_is_reused(fixture: &StoreFixture) {
     assert_eq!(store.claim_idempotency_key(&other).await.unwrap(), ClaimOutcome::KeyReused);
     complete(fixture, &first).await;
     assert_eq!(store.claim_idempotency_key(&other).await.unwrap(), ClaimOutcome::KeyReused);
-    // The same holds after the lease has ended: the key belongs to the first request until the key expires.
+    // A request with another fingerprint is also rejected after the lease has ended: the key belongs to the first
+    // request until the key expires.
     let late = IdempotencyClaim { now: sample::later(31), ..sample::claim(first.tenant, 1, 2) };
     assert_eq!(store.claim_idempotency_key(&late).await.unwrap(), ClaimOutcome::KeyReused);
 }
@@ -115,7 +116,7 @@ pub async fn concurrent_claims_of_a_key_succeed_once(fixture: &StoreFixture) {
     let stores = [fixture.store.clone(), fixture.database.open().await];
     for round in 0..10 {
         let tenant = sample::uuid();
-        // Every third request has another fingerprint.
+        // Every third request differs from the others: it has another fingerprint.
         let requests: Vec<_> = (0..60).map(|number| sample::claim(tenant, round, u8::from(number % 3 == 0))).collect();
         let attempts =
             requests.iter().zip(stores.iter().cycle()).map(|(request, store)| store.claim_idempotency_key(request));

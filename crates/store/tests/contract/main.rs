@@ -59,7 +59,8 @@ macro_rules! suite {
     };
 }
 
-/// Generates the tests of cases that apply to all databases. Those for Citus run only where the extension is installed.
+/// Generates the tests of cases that apply to all databases. The tests for Citus run only where the extension is
+/// installed.
 macro_rules! contract {
     ($($cases:tt)*) => {
         suite! { sqlite: $($cases)* }

@@ -135,7 +135,8 @@ pub async fn demand_is_exchanged_between_nodes(fixture: &StoreFixture) {
     assert_eq!(publish(2, "e", 5).await, [published(1, 4, "d")], "a heartbeat deletes the demand of dead nodes");
 }
 
-/// A node that hangs while it exchanges its demand does not delay the others.
+/// A node that hangs while it publishes its request counts, by which nodes divide rate limits, does not delay the
+/// others.
 pub async fn demand_exchange_does_not_wait_for_other_nodes(fixture: &StoreFixture) {
     let Some(hanging) = fixture.database.lock_own_demand(NodeId(sample::uuid())).await else { return };
     let (node, now) = (NodeId(sample::uuid()), sample::now());

@@ -179,7 +179,7 @@ pub async fn check_without_a_limit_is_always_created(fixture: &StoreFixture) {
     assert_eq!(store.create_check(free()).await.unwrap(), CreateCheckOutcome::Created);
 }
 
-/// Only claimed numbers count towards the limit.
+/// Only numbers that the client claims count towards the limit, not those that a check discovers.
 pub async fn discovered_numbers_are_not_counted(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let project = ProjectId(sample::uuid());

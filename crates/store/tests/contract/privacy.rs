@@ -67,7 +67,7 @@ pub async fn number_is_erased(fixture: &StoreFixture) {
     assert_eq!(check_sample::find(store, &other).await, other);
     assert!(record(store, project, other.id).await.body.is_some());
 
-    // Only the open check is left to erase. Erased checks do not count towards the limit of the number.
+    // Only the open check is left to erase. Erased checks do not count towards the limit of checks for the number.
     let again = store.erase_number(number, &sample::event(acme.id, Action::ProjectUpdated)).await.unwrap();
     assert_eq!(again, ErasureCounts { deferred, ..ErasureCounts::default() });
     for _ in 0..4 {
@@ -176,7 +176,8 @@ pub async fn discovered_number_is_erased_by_hash(fixture: &StoreFixture) {
     let delivered = AttemptSettlement { check: settled.id, attempt: 2, outcome: AttemptOutcome::Delivered, log };
     assert!(store.settle_attempt(delivered).await.unwrap());
 
-    // The URL of a settled callback is erased immediately. That of a waiting callback is erased later.
+    // The URL of a callback is erased immediately if its delivery has ended, and later if the callback is still
+    // waiting.
     let settled_after = fully_erased(without_number(&settled));
     let waiting_after = Check { redirect_url: None, ..without_number(&waiting) };
     for (check, callbacks, attempts, then) in [(&settled, 1, 2, settled_after), (&waiting, 0, 0, waiting_after)] {
@@ -347,7 +348,7 @@ pub async fn deferred_erasures_run_in_batches(fixture: &StoreFixture) {
         let (conclusion, _) = check_sample::conclusion(check.clone().expire().unwrap());
         store.conclude(conclusion, None).await.unwrap();
     }
-    // The erasure of old checks includes those with a deferred erasure, which is then not repeated.
+    // Old checks are erased even if their erasure by number is deferred. The deferred erasure is then not repeated.
     assert_eq!(store.erase_old_checks(sample::later(600), 1).await.unwrap().checks, 1);
     let mut erased = Vec::new();
     for _ in 0..3 {

@@ -31,7 +31,8 @@ pub async fn oldest_simulated_sim_swaps_are_deleted(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let project = ProjectId(sample::uuid());
     for number in 0..5 {
-        // The order of recording decides which swaps are kept: the swap that was recorded first has the latest time.
+        // The order of recording decides which swaps are kept, not their times: the swap that was recorded first has
+        // the latest time.
         let made_at = sample::later(i64::from(number));
         store.record_simulated_sim_swap(project, &swap(number, -i64::from(number)), 3, made_at).await.unwrap();
     }

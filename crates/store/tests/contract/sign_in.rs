@@ -156,7 +156,7 @@ pub async fn roles_by_claim_and_by_hand_are_kept_apart(fixture: &StoreFixture) {
     assert_eq!((role_in(acme).await, role_in(globex).await), (Some(Role::Owner), Some(Role::Developer)));
     assert!(store.find_account(jane.id).await.unwrap().unwrap().admin_by_claim);
 
-    // Sets a lower role manually. It has no effect until the claim ends.
+    // Sets a lower role manually. It has no effect while an OpenID claim grants the higher role.
     let audit = event(Some(acme), jane.id, Action::MembershipChanged);
     let membership = ringtrue_domain::account::Membership { workspace: acme, role: Role::Developer };
     store.change_member_role(jane.id, membership, &audit).await.unwrap();
@@ -192,7 +192,7 @@ pub async fn roles_by_claim_and_by_hand_are_kept_apart(fixture: &StoreFixture) {
     let record = store.find_account(jane.id).await.unwrap().unwrap();
     assert!(!record.account.is_admin && !record.admin_by_claim);
 
-    // An account that is an administrator by claim is made one manually, too.
+    // An account that is an administrator by an OpenID claim is also made one manually.
     replace(access(store, jane.id).await.memberships, true).await;
     let promote = || event(None, jane.id, Action::AccountMadeAdmin);
     assert!(store.make_admin(jane.id, &promote()).await.unwrap());

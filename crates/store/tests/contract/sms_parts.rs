@@ -130,7 +130,7 @@ pub async fn incomplete_sms_are_limited(fixture: &StoreFixture) {
     assert_eq!(add(store, &limited(3, 1, "o2")).await, AddPartOutcome::LimitReached, "not processed yet");
     store.mark_sms_processed(SmsKey([1; 32]), sms, sample::now()).await.unwrap();
     assert_eq!(add(store, &limited(3, 1, "o2")).await, FIRST);
-    // Expired SMS make room, too.
+    // Expired SMS no longer count towards the limits.
     let later = ReceivedSmsPart { now: sample::later(60), expires_at: sample::later(120), ..limited(7, 1, "o2") };
     assert_eq!(add(store, &later).await, FIRST);
 }

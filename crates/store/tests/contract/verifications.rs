@@ -217,7 +217,7 @@ pub async fn verification_is_created_with_its_first_step(fixture: &StoreFixture)
         usage(store, acme).await,
         [(Product::SecureSna, CheckStatus::Accepted, None, 1), (Product::Verification, CheckStatus::Accepted, None, 1)]
     );
-    // The step has no deadline of its own: the deadline of its verification stands for it.
+    // The step has no deadline of its own: it is overdue when its verification is.
     let ids = |overdue: Vec<AnyCheck>| overdue.into_iter().map(|check| check.id).collect::<Vec<_>>();
     let early = sample.step.expires_at - SignedDuration::from_millis(1);
     assert_eq!(store.overdue_checks(early, 10).await.unwrap(), []);

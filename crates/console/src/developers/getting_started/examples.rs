@@ -50,7 +50,7 @@ pub struct Example {
     pub id: &'static str,
     pub title: &'static str,
     pub text: &'static str,
-    /// `None`: the text is commands for a shell.
+    /// File for `commands` if they are a program. `None`: they are shell commands.
     pub file: Option<ProgramFile>,
     /// Empty: there is nothing to copy.
     pub commands: String,
@@ -63,20 +63,20 @@ pub struct ProgramFile {
     pub run: &'static str,
 }
 
-/// Credential in the setup of the examples.
+/// Credential that the setup commands contain.
 #[derive(derive_more::Debug)]
 pub struct Credential {
     pub client_id: String,
-    /// Known only to the page that follows the credential's creation.
+    /// Known only on the page that follows the credential's creation. `None`: the user has to paste the secret.
     #[debug(skip)]
     pub secret: Option<String>,
 }
 
-/// What the examples depend on.
+/// Data of the deployment and project that the examples contain.
 pub struct Deployment<'a> {
     pub base_url: &'a str,
     pub development: Option<&'a Development>,
-    /// Set if the credentials file contains the credential of the project.
+    /// Set in the demo project of `ringtrue dev`, whose commands read the credential from a file.
     pub demo: Option<&'a Development>,
     pub credential: Option<&'a Credential>,
     pub workspace: WorkspaceId,
@@ -84,7 +84,7 @@ pub struct Deployment<'a> {
 }
 
 impl Deployment<'_> {
-    /// Returns how to get the tool.
+    /// Explains how to install the tool.
     pub fn install(&self, tool: Tool) -> Example {
         let install = |title, text, commands: &[&str]| Example {
             id: "install",
@@ -139,8 +139,8 @@ impl Deployment<'_> {
         }
     }
 
-    /// Renders commands that set the environment variables of all tools. For curl, they also define functions that need
-    /// only a POSIX shell, `curl` and `grep -o`.
+    /// Renders commands that set the environment variables that all tools read. For curl, they also define functions
+    /// that need only a POSIX shell, `curl` and `grep -o`.
     pub fn setup(&self, tool: Tool) -> String {
         let (id, secret) = self.client_credential();
         let mut lines = vec![
@@ -158,7 +158,8 @@ impl Deployment<'_> {
         lines.join("\n")
     }
 
-    /// Returns the client id and the secret as words of a shell.
+    /// Returns the client id and the secret as quoted shell words. In the demo project, these are commands that read a
+    /// file.
     fn client_credential(&self) -> (String, String) {
         if let Some(development) = self.demo {
             let file = development.credentials_file();
@@ -198,12 +199,13 @@ impl Deployment<'_> {
         self.products.contains(&product)
     }
 
-    /// Renders a command of the API client.
+    /// Renders a command line that runs the `ringtrue` client.
     fn command(&self, arguments: &str) -> String {
         self.development.map_or_else(|| format!("ringtrue {arguments}"), |development| development.command(arguments))
     }
 
-    /// Returns the first verification, the sign-up with the redemption of its result, and the receiver of callbacks.
+    /// Returns three examples for a client library: a first verification, a sign-up that redeems the verification's
+    /// result, and a callback receiver.
     fn library_examples(&self, programs: [(&str, &'static str, &'static str); 3]) -> Vec<Example> {
         let [verify, sign_up, callbacks] = programs;
         let example = |id, title, text, (program, name, run): (&str, &'static str, &'static str)| Example {

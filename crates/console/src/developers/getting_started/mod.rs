@@ -1,9 +1,9 @@
 //! The page *Getting started* of a sandbox project: a first verification in the browser, then the first API requests with
 //! the tool of the user's choice.
 //!
-//! The page contains a secret only once, after its form has created a credential. In the demo project of `ringtrue dev`,
-//! its commands read the credentials from a file. In other projects, the page has the id of a credential, and the user
-//! pastes the secret.
+//! The page contains a secret only once, after its form has created a credential. In the demo project of `ringtrue
+//! dev`, the commands on the page read the credential from a file. In other projects, they contain the client id, and
+//! the user pastes the secret.
 
 mod examples;
 
@@ -58,7 +58,7 @@ struct GettingStartedPage {
     trials: Vec<&'static BrowserTrial>,
     tabs: Vec<Tab>,
     tool: &'static str,
-    /// Whether the examples of the tool are about verifications only.
+    /// Whether the tool is a programming language with a client library. Its examples are about verifications only.
     is_library: bool,
     curl_path: String,
     install: Example,
@@ -78,7 +78,7 @@ enum SetupCredential {
     InFile,
     /// The setup contains its client id, but no secret.
     WithoutSecret(String),
-    /// The project has no live credential.
+    /// The project has no active credential.
     Missing,
 }
 
@@ -209,14 +209,14 @@ async fn render(
     let deployment = Deployment {
         base_url: app.engine.base_url(),
         development,
-        // The credential in the file is the one whose secret is known, unless there is a new one.
+        // The commands read the credential from the file, unless the page has just created one and knows its secret.
         demo: development.filter(is_demo).filter(|_| !has_secret),
         credential: credential.as_ref(),
         workspace: access.workspace.id,
         products: &project.products,
     };
     let tab = |other: Tool| Tab {
-        // The fragment keeps the browser at the tabs.
+        // The fragment makes the browser scroll to the tabs when the user selects one.
         path: format!("{}#with", tool_path(access, other)),
         title: other.title(),
         is_current: other == tool,
@@ -245,7 +245,7 @@ async fn render(
     Ok(page::render(status, &page))
 }
 
-/// Returns the newest live credential of the project, from those that cover the most of its products.
+/// Returns the active credential whose scopes cover the most products of the project. The newest one, if several do.
 async fn find_live_credential(app: &App, access: &ProjectAccess) -> Result<Option<Credential>, ConsoleError> {
     let owner = CredentialOwner::Project(access.workspace.id, access.project.id);
     let newest = Query::parse(None, &[])?.page_with_default_size(page::PAGE_SIZE)?;

@@ -1,6 +1,6 @@
-//! State of the simulated phone after a form was submitted. The form redirects to a page that shows it, so a reload
-//! shows the state again without submitting the form. The browser keeps the state in a cookie, which is sealed and
-//! bound to the session because it contains numbers and codes.
+//! State of the simulated phone after a form was submitted. The response redirects to a page that shows this state, so
+//! that a reload does not submit the form again. The browser keeps the state in a cookie that only the server can read,
+//! bound to the session, because it contains numbers and codes.
 
 use axum::response::Response;
 use http::{HeaderMap, header};
@@ -66,7 +66,7 @@ fn purpose(session: &ConsoleSession) -> String {
     format!("handset:{}", session.token.reveal())
 }
 
-/// Serializes products by their name.
+/// Serde functions that store a product by its name.
 pub mod product_name {
     use ringtrue_domain::product::Product;
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};

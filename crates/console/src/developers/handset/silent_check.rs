@@ -134,7 +134,7 @@ impl SimulatedBrowser {
     }
 
     /// Sends the authorization request to the operator. Returns the callback URL to which the operator redirects.
-    /// `None`: it does not redirect, and the failure is recorded as the result.
+    /// `None`: the operator does not redirect, and the failure is recorded as the result.
     async fn authorize_at_operator(&mut self, app: &App, url: &str) -> Option<String> {
         let query = url.split_once('?').map_or("", |(_, query)| query);
         let response = match tokio::time::timeout(OPERATOR_TIMEOUT, app.authorization_forwarder.forward(query)).await {

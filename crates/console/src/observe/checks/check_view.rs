@@ -81,7 +81,7 @@ pub fn describe_sim_swap(swap: &SimSwapVerdict) -> String {
     format!("{change} in the last {}{last_change}", format_minutes(swap.covered_minutes))
 }
 
-/// Formats minutes in the largest whole unit.
+/// Formats a number of minutes as days, hours or minutes: the largest unit that gives a whole number.
 fn format_minutes(minutes: u32) -> String {
     let units = [(1_440, "day"), (60, "hour"), (1, "minute")];
     let (size, unit) = units.into_iter().find(|(size, _)| minutes.is_multiple_of(*size)).unwrap_or((1, "minute"));
@@ -91,7 +91,7 @@ fn format_minutes(minutes: u32) -> String {
     }
 }
 
-/// Returns the last digits of the claimed number after an ellipsis. The other digits are not stored.
+/// Returns the last digits of the number to verify, after an ellipsis. The other digits are not stored.
 pub fn masked_number(check: &AnyCheck) -> String {
     check.claimed.map(|claimed| format!("…{}", claimed.tail)).unwrap_or_default()
 }

@@ -66,14 +66,15 @@ impl CheckFilters {
         filters
     }
 
-    /// Returns the filters with a result selected, or with no result if it was selected.
+    /// Returns the filters with this result selected, or with no result selected if this one was.
     #[must_use]
     pub fn toggle_verified(&self, verified: bool) -> Self {
         let is_selected = self.verified == Some(verified);
         CheckFilters { verified: (!is_selected).then_some(verified), ..self.clone() }
     }
 
-    /// Returns the filters limited to the last days up to today, or not limited if these days were selected.
+    /// Returns the filters limited to checks created in the last `days` days, or without limit if these days were
+    /// selected.
     #[must_use]
     pub fn toggle_last_days(&self, days: i32, today: Date) -> Self {
         let from = Self::first_of_last_days(days, today);

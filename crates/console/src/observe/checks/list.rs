@@ -61,7 +61,7 @@ struct ChecksPage {
     pagination: Pagination,
 }
 
-/// Filter links of one field.
+/// Links that filter the list by one field, such as the status.
 #[derive(Debug)]
 struct ChipGroup {
     title: &'static str,

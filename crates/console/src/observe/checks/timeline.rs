@@ -161,8 +161,7 @@ fn describe_attempt(attempt: &Attempt) -> String {
     }
 }
 
-/// Builds the view of a delivery attempt. Without a mask, because the user is not a developer, it shows only the
-/// outcome.
+/// Builds the view of a delivery attempt. `mask` is `None` for users who are not developers: they see only the outcome.
 fn attempt_view(attempt: &Attempt, mask: Option<&NumberMask>) -> AttemptView {
     let outcome = describe_attempt(attempt);
     let shown = attempt.exchange.as_ref().zip(mask);

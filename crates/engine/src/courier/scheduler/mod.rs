@@ -5,12 +5,13 @@
 //! class: proven, unproven (no successful delivery yet), or poor (slow or failing). The unproven class and the poor
 //! class have a bounded number of slots each, so that hanging destinations, however many, leave slots to proven ones.
 //!
-//! Within a class, a free slot goes to the workspace that holds the fewest slots, there to the project that holds the
-//! fewest, and there to the destination that holds the fewest. This alone would not be fair: an attempt holds its slot
-//! for up to ten seconds and cannot be interrupted, so one workspace could take all slots while it is alone. Therefore
-//! a workspace may hold at most the number of free slots times the [factor](DestinationClass::share_factor) of the
-//! class (dynamic thresholds, as in shared switch buffers), which keeps slots free for other workspaces. The same rule
-//! divides a workspace's slots among its projects, and the places in the queues among workspaces and projects.
+//! Within a class, a free slot goes to the workspace that holds the fewest slots, then to the project of this workspace
+//! that holds the fewest, and then to the destination of this project that holds the fewest. This alone would not be
+//! fair: an attempt holds its slot for up to ten seconds and cannot be interrupted, so one workspace could take all
+//! slots while it is alone. Therefore a workspace may hold at most the number of free slots times the
+//! [factor](DestinationClass::share_factor) of the class (dynamic thresholds, as in shared switch buffers), which keeps
+//! slots free for other workspaces. The same rule divides a workspace's slots among its projects, and the places in the
+//! queues among workspaces and projects.
 //!
 //! A slot counts for the class that the destination had when the attempt started, until the attempt ends. So a class
 //! never exceeds its bound when the health of a destination changes. This module does no I/O. Its queues may be lost:
@@ -39,8 +40,8 @@ pub struct CourierLimits {
     pub poor_concurrency: usize,
     /// Maximum number of attempts in flight to one destination. New and poor destinations have lower limits.
     pub concurrency_per_destination: usize,
-    /// Maximum number of queued callbacks for proven destinations. Half as many can be queued for unproven ones, and
-    /// half as many for poor ones.
+    /// Maximum number of queued callbacks for proven destinations. Unproven destinations together can have half as
+    /// many, and so can poor ones.
     pub queue: usize,
     /// Maximum number of queued callbacks for one destination.
     pub queue_per_destination: usize,
@@ -182,8 +183,8 @@ pub struct Scheduler<T> {
     classes: [ClassState; 3],
     /// Idle destinations, longest idle first: the first map has the proven ones, the second the others.
     idle: [std::collections::BTreeMap<u64, DestinationName>; 2],
-    /// Logical clock. It orders idle destinations by when they became idle. In the ready queues, it orders those that
-    /// hold equally many slots by when they last got one.
+    /// Logical clock. It orders idle destinations by when they became idle. In the ready queues, it orders entries that
+    /// hold equally many slots by when they last got a slot.
     turn: u64,
 }
 
@@ -209,7 +210,8 @@ impl<T> Scheduler<T> {
         self.may_queue(DestinationClass::Proven, tenant) && self.may_queue(DestinationClass::Unproven, tenant)
     }
 
-    /// Returns up to `limit` projects that have queued callbacks of some class and cannot queue `rows` more of it.
+    /// Returns up to `limit` projects that have callbacks in the queues of some class, and for which these queues do
+    /// not have room for `rows` more.
     pub fn projects_without_room(&self, rows: usize, limit: usize) -> Vec<ProjectId> {
         let margin = rows.saturating_sub(1);
         let without_room = DestinationClass::VARIANTS.iter().flat_map(|&class| {
@@ -265,8 +267,8 @@ impl<T> Scheduler<T> {
         };
         let destination = self.destinations.entry(Arc::clone(&name)).or_insert(new);
         if destination.waiting.is_empty() && destination.in_flight == 0 {
-            // The workspace of the project may have been unknown when the destination was added. Its tenant can change
-            // now, because no callback or slot is counted for the old one.
+            // The workspace of the project may have been unknown when the destination was added. The destination's
+            // tenant can change now, because no queued callback and no slot is counted for the old tenant.
             destination.tenant = tenant;
         }
         self.update_destination(&name, |destination| destination.waiting.push_back(item));
@@ -303,7 +305,7 @@ impl<T> Scheduler<T> {
     }
 
     /// Marks a destination as poor while an attempt to it is still running and already slow. A destination with the
-    /// health `Slow` keeps it.
+    /// health `Slow` keeps this health, which is in the same class.
     pub fn mark_poor(&mut self, grant: &SlotGrant) {
         self.update_destination(&grant.destination, |destination| {
             if destination.health != DestinationHealth::Slow {
@@ -527,8 +529,8 @@ impl<K> Default for ReadyQueue<K> {
 }
 
 impl<K: Clone + Eq + Hash + Ord> ReadyQueue<K> {
-    /// Adds a key that got its last slot at `turn`. For a known key, updates the number of held slots and keeps its
-    /// turn.
+    /// Adds a key, and ranks it as if it had got a slot at `turn`. For a key that is in the queue already, only updates
+    /// the number of held slots.
     fn set(&mut self, key: &K, held: usize, turn: u64) {
         let turn = match self.ranks.get(key) {
             Some((known, _)) if *known == held => return,

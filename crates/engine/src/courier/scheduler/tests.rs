@@ -1,4 +1,4 @@
-//! Tests that slots are shared fairly among destinations and tenants: by cases, and by a property test.
+//! Tests that slots are shared fairly among destinations and tenants, with example cases and a property test.
 
 use proptest::{collection::vec, prelude::*};
 use uuid::Uuid;

@@ -84,8 +84,8 @@ impl OperatorAccess for LiveAccess {
             |claimed: &NetworkId, device: &NetworkId| self.networks.shared_silent_route(claimed, device, check.product);
         let network = location.resolve_network(|claimed, device| shared_connector(claimed, device).is_some())?;
         let is_allowed = |project: &Project| require_eligible(project, check.product, &network, true).is_ok();
-        // For a claimed number, eligibility was checked when the check was created. Discovery learns the network only
-        // now.
+        // If the check has a number to verify, eligibility was checked when the check was created. A Discovery check
+        // has no number, and its network is known only now.
         if number.is_none() && !self.control_plane.has_project_where(check.project, is_allowed) {
             return Err(ErrorCode::MnoNotSupported.into());
         }
@@ -94,8 +94,8 @@ impl OperatorAccess for LiveAccess {
             None => self.networks.silent_route(&network, check.product),
         };
         let connector = connector.ok_or(ErrorCode::MnoRedirectUnsupported)?;
-        // The check keeps the network of the claimed number, even if that is a virtual operator (MVNO) and the device
-        // is located on its host network.
+        // The check keeps the network of the number to verify. If that is a virtual operator (MVNO), the device may be
+        // located on the virtual operator's host network.
         Ok(SilentRoute { network: claimed.cloned().unwrap_or(network), connector, simulated_sim: None })
     }
 
@@ -103,8 +103,8 @@ impl OperatorAccess for LiveAccess {
         self.networks.silent_route_by_name(name)
     }
 
-    /// Without an announced address, accepts any address of the same mobile network, because mobile networks may change
-    /// a device's address with each request.
+    /// If the API client has not sent the device's address (`announced`), accepts any address of the same mobile
+    /// network, because mobile networks may change a device's address with each request.
     fn may_be_same_device(&self, before: IpAddr, after: IpAddr, announced: Option<IpAddr>) -> bool {
         if ip_bucket(before) == ip_bucket(after) {
             return true;

@@ -79,7 +79,8 @@ pub struct DeviceVisit<'a> {
     pub sim: Option<&'a str>,
 }
 
-/// The SMS that the end-user of a verification has to send. Masked, because anyone with the text can send it.
+/// The SMS that the end-user of a verification has to send. Debug output omits its fields, because anyone who knows the
+/// text can send it.
 #[derive(Clone, Copy, derive_more::Debug)]
 #[debug("ExpectedSms")]
 pub struct ExpectedSms<'a> {
@@ -111,8 +112,8 @@ pub trait OperatorAccess: fmt::Debug + Send + Sync {
     /// product, or the project may not use it.
     async fn sms_route(&self, project: &Project, number: &Msisdn) -> Result<SmsRoute, RouteError>;
 
-    /// Called when a verification begins to wait for this SMS from the end-user. Only the simulated operator acts on
-    /// it.
+    /// Called when a verification begins to wait for this SMS from the end-user, so that the simulated operator can
+    /// send it. The implementation for live projects ignores the call.
     fn on_sms_step_begun(&self, _project: &Project, _sms: &ExpectedSms<'_>) {}
 
     /// Returns the sender to compare with the number of a check, after an SMS with the code of the check has arrived
@@ -138,7 +139,7 @@ pub trait OperatorAccess: fmt::Debug + Send + Sync {
     fn silent_connector(&self, name: &str) -> Option<Arc<dyn SilentConnector>>;
 
     /// Compares the addresses of the device before and after the redirect to the operator. `false`: another device has
-    /// returned, so the redirect URL may have been passed on.
+    /// returned, so someone may have passed the operator's URL on to it.
     fn may_be_same_device(&self, before: IpAddr, after: IpAddr, announced: Option<IpAddr>) -> bool;
 
     /// Returns whether the project may use Reverse SMS on this network, as an alternative to a silent check.

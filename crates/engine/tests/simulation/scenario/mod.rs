@@ -30,8 +30,8 @@ use crate::{
     rng::{SeededEntropy, SeededRng},
 };
 
-/// Only a few numbers, so that checks of the same number interfere. Their even endings trigger no special behaviour of
-/// the sandbox.
+/// Only a few numbers, so that checks of the same number interfere. The sandbox has no special behaviour for numbers
+/// with these even endings.
 const NUMBERS: [&str; 4] = ["+990123456700", "+990123456702", "+990123456704", "+990123456706"];
 const TIGHT_LIMITS: courier::CourierLimits = courier::CourierLimits {
     concurrency: 4,
@@ -146,7 +146,7 @@ impl Scenario {
         self.record_conclusion(index, end);
     }
 
-    /// Delivers the same SMS three times at once, concurrently with a sweep.
+    /// Delivers the same SMS three times at once, while the sweep expires overdue checks.
     fn deliver_sms_during_sweep(&mut self, index: usize, from: &Msisdn, sms: InboundSms) {
         self.log_step(&format!("deliver an SMS to check {index} from {} three times during a sweep", from.as_str()));
         let end = self.models[index].expected_conclusion_by_sms(from, self.now());
@@ -180,7 +180,7 @@ impl Scenario {
         }
     }
 
-    /// Advances the clock. Requests of the courier to hanging receivers time out on the way.
+    /// Advances the clock to `until`. Callback requests that receivers leave hanging time out on the way.
     fn wait_until(&mut self, until: Timestamp) {
         let receivers = self.receivers();
         while let Some(end) = receivers.next_timeout().filter(|end| *end <= until) {
@@ -244,7 +244,7 @@ impl Scenario {
         self.process().run_until_idle();
     }
 
-    /// Kills the process during an operation, right after it, or while responses of receivers are pending.
+    /// Kills the process during an operation, right after one, or while callback receivers have not responded yet.
     fn crash(&mut self) {
         let (now, polls) = (self.now(), self.rng.below(6));
         match (self.rng.below(4), self.pick_check(|model| !model.has_device())) {
@@ -288,7 +288,7 @@ impl Scenario {
     }
 
     /// Advances the clock until all checks are concluded and all callbacks are delivered or given up. Some receivers
-    /// never recover.
+    /// keep failing until the end.
     fn run_to_completion(&mut self) {
         self.log_step("run to completion");
         for host in 0..HOSTS {

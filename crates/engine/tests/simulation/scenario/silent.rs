@@ -47,7 +47,7 @@ impl Scenario {
         }
     }
 
-    /// Performs the next regular step of a check, or sometimes one that is out of order.
+    /// Performs the next step of a check's regular sequence, or sometimes one that is out of order.
     fn step_silent_check(&mut self, index: usize) {
         let device = self.models[index].device();
         let next = match (&device.code, device.is_redirected) {
@@ -158,8 +158,8 @@ impl Scenario {
         }
     }
 
-    /// Returns the failure that every request of the device gets, because the check is concluded or already has a code.
-    /// `None`: the request decides.
+    /// Returns the failure that every request from the device gets, because the check is concluded or already has a
+    /// code. `None`: the outcome depends on the request.
     fn expected_failure_for_device(&mut self, index: usize) -> Option<RedirectFailure> {
         self.expire_check_if_overdue(index);
         let model = &self.models[index];
@@ -213,8 +213,8 @@ impl Scenario {
             engine.silent.redeem(project, before.product, before.id, &code).await
         });
         self.restart();
-        // How far the redemption got depends on timing. Reads that from the database, and asserts that the model allows
-        // it.
+        // How far the redemption got before the crash depends on timing. The test reads it from the database, and
+        // asserts that the model allows it.
         let expected = self.expected_redemption(index, &code);
         let after = self.models[index].clone();
         self.models[index] = before.clone();

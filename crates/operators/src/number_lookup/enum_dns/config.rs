@@ -15,7 +15,7 @@ const MAX_NAME_BYTES: usize = 253;
 pub struct EnumConfig {
     /// Identifies this source in logs.
     pub name: Arc<str>,
-    /// Queried in this order, starting with the one that responded last.
+    /// Queried in this order, starting with the server that gave the last result.
     pub servers: Vec<NameServer>,
     /// Domain that is appended to the reversed digits of a number.
     pub suffix: String,
@@ -116,7 +116,7 @@ pub struct RecordRules {
     pub service_providers: CodeTable,
     /// Network of numbers that the source reports as not ported. `None`: their network is unknown.
     pub not_ported: Option<NetworkId>,
-    /// Whether the source is complete, so that numbers which it does not know have no subscriber.
+    /// Whether the source contains every number that has a subscriber. A number that it does not contain then has none.
     pub is_authoritative: bool,
 }
 

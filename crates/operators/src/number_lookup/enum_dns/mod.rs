@@ -9,7 +9,8 @@
 //!
 //! An attacker can forge UDP responses by guessing. Every query therefore uses a random id, random letter case and a
 //! new socket with a random port, which receives only from the queried server. Datagrams that do not match the query
-//! are ignored. Many of them indicate guessing, so the query is repeated over TCP, which cannot be forged off-path.
+//! are ignored. Several of them indicate guessing, so the query is then repeated over TCP, whose responses an attacker
+//! can forge only on the network path.
 
 mod config;
 mod naptr;
@@ -223,7 +224,7 @@ async fn query_tcp(server: SocketAddr, query: &EnumQuery) -> Result<EnumAnswer, 
         Ok::<_, io::Error>(message)
     };
     match query.match_reply(&message.await.map_err(|_| LookupError::Unreachable)?) {
-        // The letter case need not match over TCP, because it protects against forged UDP responses only.
+        // The random letter case only protects against forged UDP responses, so it need not match over TCP.
         ReplyMatch::Answer(answer) => Ok(answer),
         ReplyMatch::Truncated | ReplyMatch::Unrelated => Err(LookupError::InvalidResponse),
     }
@@ -288,7 +289,8 @@ impl EnumQuery {
             return ReplyMatch::Unrelated;
         }
         match header.counts.queries {
-            // Some servers also omit the question when they truncate. The reply over TCP is checked again.
+            // Some servers omit the question when they truncate a reply. This is safe, because a truncated reply only
+            // leads to a query over TCP.
             0 if metadata.truncation => return ReplyMatch::Truncated,
             // A server that cannot parse the question may omit it.
             0 if header.counts.answers == 0 && !concerns_name(metadata.response_code) => {
@@ -352,7 +354,7 @@ impl EnumAnswer {
     }
 }
 
-/// Whether a response code concerns the queried name and not only the server.
+/// Whether a response code is a statement about the queried name. Such a reply must repeat the question.
 fn concerns_name(code: ResponseCode) -> bool {
     matches!(code, ResponseCode::NoError | ResponseCode::NXDomain)
 }

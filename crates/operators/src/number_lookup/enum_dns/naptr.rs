@@ -11,7 +11,8 @@ use ringtrue_engine::ports::lookups::{LookupError, LookupResult};
 use super::{EnumAnswer, RecordRules};
 use crate::number_lookup::is_zero_plmn;
 
-/// Limits for compiled regular expressions. Typical ones take a few kilobytes.
+/// Limits for the regular expressions in records, which the DNS server chooses. A typical expression compiles to a few
+/// kilobytes.
 const REGEX_SIZE_LIMIT: usize = 256 * 1_024;
 const REGEX_NEST_LIMIT: u32 = 16;
 
@@ -59,7 +60,7 @@ impl NaptrRecord {
             && parts.any(|part| SERVICES.contains(&part))
     }
 
-    /// Returns the URI for a number. `None`: the expression does not match it.
+    /// Returns the URI for a number. `None`: the record's expression does not match the number.
     pub fn apply(&self, number: &Msisdn) -> Result<Option<String>, InvalidRecord> {
         let text = str::from_utf8(&self.expression).map_err(|_| InvalidRecord)?.trim();
         let delimiter = text.chars().next().ok_or(InvalidRecord)?;
@@ -81,7 +82,7 @@ impl NaptrRecord {
     }
 }
 
-/// Splits at unescaped delimiters.
+/// Splits a text at the delimiters that no backslash escapes.
 fn split_unescaped(text: &str, delimiter: char) -> Vec<&str> {
     let (mut parts, mut start, mut escaped) = (vec![], 0, false);
     for (at, character) in text.char_indices() {
@@ -140,7 +141,7 @@ pub enum EnumDecision {
 /// Interpretation of one record.
 enum RecordMeaning {
     Network(NetworkId),
-    /// An unmapped operator code: the number is ported to an unknown network.
+    /// The operator code is not in the configured tables: the number is ported to an unknown network.
     OtherNetwork,
     NotPorted,
     UnknownSubscriber,
@@ -163,8 +164,9 @@ impl RecordRules {
         }
     }
 
-    /// Evaluates the records by order and preference. The first record with a network wins, then one with an unmapped
-    /// operator code. Otherwise refusals and unreadable records are errors.
+    /// Evaluates the records by order and preference. The first record that identifies a network wins. Without one, an
+    /// operator code that is not in the configured tables means another network. Otherwise a refusal is an error, and
+    /// so are unreadable records if no record is readable.
     fn resolve(&self, answer: &EnumAnswer, number: &Msisdn) -> Result<LookupResult, LookupError> {
         let mut records: Vec<&NaptrRecord> =
             answer.records.iter().filter(|record| record.is_number_service()).collect();

@@ -33,7 +33,8 @@ pub enum HlrLookupKind {
     /// Live query to the operator's HLR.
     #[default]
     Hlr,
-    /// Copy of the portability database: cheaper, but does not reveal whether the number has a subscriber.
+    /// Query to a copy of the portability database: cheaper than a live query, but does not reveal whether the number
+    /// has a subscriber.
     Mnp,
 }
 
@@ -159,7 +160,8 @@ impl HlrVendor for Infobip {
     }
 }
 
-/// Twilio's error codes that mean "no data", even after a retry: unprovisioned, country without a provider, incomplete.
+/// Error codes with which Twilio reports that it has no data and a retry is pointless: unprovisioned, country without a
+/// provider, incomplete.
 const NO_DATA_ERRORS: [u64; 3] = [60_600, 60_607, 60_620];
 
 /// Twilio Lookup v2 with Line Type Intelligence.
@@ -258,7 +260,7 @@ impl HlrVendor for VonageInsights {
         match code {
             "OK" | "PARTIAL_SUCCESS" => resolve_plmn_value(carrier.get("network_code"), known_networks),
             "INVALID_NUMBER_FORMAT" => Ok(LookupResult::NoSubscriber),
-            // Not found at Vonage's supplier; the number may still have a subscriber.
+            // Vonage's suppliers have no data, but the number may still have a subscriber.
             "NOT_FOUND" | "NO_COVERAGE" | "UNSUPPORTED_NETWORK_TYPE" => Ok(LookupResult::NoData),
             _ => Err(LookupError::Refused),
         }
@@ -285,7 +287,7 @@ pub struct GenericJson {
     pub network: NetworkPointers,
     /// JSON pointer to the subscriber status in the response. The next three lists say what its values mean.
     pub state: Option<String>,
-    /// Statuses of numbers that have a subscriber; the network may be missing.
+    /// Statuses of numbers that have a subscriber although the response may not contain the network.
     pub absent_values: Vec<String>,
     /// Statuses of numbers without a subscriber.
     pub invalid_values: Vec<String>,

@@ -148,7 +148,7 @@ const CLOCK_SKEW_SECONDS: i64 = 5;
 
 /// Verifies a JWT of this client for one of the audiences, and that its `jti` is unused.
 ///
-/// Does not consume the `jti`; the caller does so after its own checks, by [`consume_jti`].
+/// Does not consume the `jti`: the caller calls [`consume_jti`] after its own checks.
 fn verify_assertion(
     state: &OperatorState,
     client: &OAuthClient,

@@ -126,7 +126,7 @@ fn redeem_code(state: &OperatorState, client: &OAuthClient, form: &OAuthParamete
         return Err(invalid("the code has expired or does not match client_id, redirect_uri or code_verifier"));
     }
     let issued = issue_token(state, authorization.grant, authorization.nonce)?;
-    // The code is remembered until the issued token has expired.
+    // The code is kept until the issued token has expired, so that a second use of the code can revoke the token.
     let expires_at = now + CODE_LIFETIME + TOKEN_LIFETIME;
     store.used_codes.insert(now, code, expires_at, issued.access_token.as_str().into());
     Ok(issued)

@@ -16,7 +16,7 @@ use crate::{cli::error::CliError, config::read_master_key};
 const DATABASE_FILE: &str = "ringtrue.db";
 const MASTER_KEY_FILE: &str = "master.key";
 const LOCK_FILE: &str = "dev.lock";
-/// File with the demo credentials. Written when the server is ready, so that scripts can wait for it.
+/// File with the demo credentials. Written when the server is ready, so that scripts can wait for the file.
 const READY_FILE: &str = "dev.json";
 /// [`READY_FILE`] of the previous run. Kept until the new one is written, so that a failed start does not lose the
 /// credentials.

@@ -44,7 +44,7 @@ use crate::{
     wiring::{self, NodeDependencies, RunningNode},
 };
 
-/// Simulated number in the examples. It matches, because its last digit is even.
+/// Simulated number in the examples. Checks of this number match, because its last digit is even.
 const NUMBER: &str = "+990123456700";
 const ADMIN_EMAIL: &str = "dev@localhost";
 

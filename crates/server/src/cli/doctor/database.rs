@@ -242,7 +242,8 @@ async fn check_writes(store: &dyn Store) -> Finding {
     }
 }
 
-/// Detects a restored database: compares it with the generation and identity that servers last recorded.
+/// Detects a database that was restored from a backup: compares its generation and identity with those that servers
+/// last recorded.
 async fn check_restore(store: &dyn Store, config: &Config) -> Finding {
     let (history, identity) = match (store.database_history().await, store.database_identity().await) {
         (Ok(history), Ok(identity)) => (history, identity),
@@ -365,7 +366,7 @@ async fn check_exclusive_binds(store: &dyn Store, config: &Config, clock: &Datab
     })
 }
 
-/// Lists the key states of each purpose.
+/// Renders the states of all keys, grouped by purpose.
 fn render_states(summaries: &[KeySummary]) -> String {
     let render = |purpose: &KeyPurpose| {
         let states: Vec<_> =

@@ -173,7 +173,7 @@ async fn check_user(&Listener { check, address, tls, proxy_protocol }: &Listener
     }
 }
 
-/// Returns the certificate of the server at the address. Fails if it is not a Ringtrue server.
+/// Returns the certificate of the server at the address. Fails if the server is not Ringtrue.
 async fn probe_tls(address: SocketAddr) -> io::Result<Option<CertificateDer<'static>>> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider))

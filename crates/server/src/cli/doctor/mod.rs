@@ -1,8 +1,8 @@
 //! `ringtrue doctor`: checks the configuration and everything else that a server needs, without changing anything.
 //!
-//! A check passes only if it has tried what it reports: the write, the key, the connection. A check is skipped if it
-//! depends on a failed check or cannot be tried without side effects. A warning reports something that a server can run
-//! without but its tenants need. Warnings do not fail the command.
+//! A check passes only if it has actually done what it reports, such as a write, a decryption or a connection. A check
+//! is skipped if it depends on a failed check or cannot be tried without side effects. A warning reports that something
+//! is missing that tenants need, but without which a server can run. Warnings do not fail the command.
 
 mod database;
 mod listeners;

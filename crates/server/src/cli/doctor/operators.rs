@@ -49,7 +49,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number to look up. It has no subscriber: Ofcom reserves its range for use in drama.
 const UNASSIGNED_NUMBER: &str = "+447700900000";
 
-/// Result of an attempt to reach a peer: a description of the peer, or the reason why it was not reached.
+/// Result of an attempt to connect to a peer: a description of the peer, or the reason why the attempt failed.
 type Reached = Result<String, String>;
 
 pub(super) async fn check_peers(config: &Config) -> Vec<Finding> {
@@ -63,8 +63,7 @@ pub(super) async fn check_peers(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// Warns if the configuration lacks something that live projects need, as a new configuration does. Sandbox projects
-/// need none of it.
+/// Warns if the configuration lacks something that live projects need. Sandbox projects work without it.
 pub(super) fn check_products(config: &Config) -> [Finding; 3] {
     let count = |check: &'static str, number: usize, missing: &str, hint: &str| match number {
         0 => warning(check, missing, hint),

@@ -41,7 +41,8 @@ const SIM_SWAP_MEMBERS: [&str; 6] = [
 
 #[derive(Clone, Debug)]
 pub struct CamaraSection {
-    /// Settings of the connector. Unless `has_own_redirect_uri`, the redirect URI in them is a placeholder.
+    /// Settings of the connector. Unless `has_own_redirect_uri`, their redirect URI is a placeholder until the public
+    /// URL is known.
     pub config: CamaraConfig,
     pub has_own_redirect_uri: bool,
     pub client: ClientSettings,

@@ -52,7 +52,8 @@ const COMMON_MEMBERS: [&str; 9] = [
 ];
 
 impl Vendor {
-    /// Returns the settings for the vendor's signatures. They are rejected if signatures are off.
+    /// Returns the names of the settings for the vendor's signatures. These settings are rejected if signatures are
+    /// off.
     fn signature_members(self) -> &'static [&'static str] {
         match self {
             Vendor::Twilio => &["auth_token_file", "auth_token_env"],

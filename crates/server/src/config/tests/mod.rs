@@ -124,7 +124,7 @@ fn only_settings_that_differ_from_their_defaults_are_changed() {
     assert_eq!(changed, ["rate_limits.create", "rate_limits.management", "store.connections"]);
 }
 
-/// Compares the times for two sizes, because the speed of the machine is unknown.
+/// Compares the times for two numbers of networks, because an absolute limit would depend on the machine.
 #[test]
 fn time_to_load_is_proportional_to_the_number_of_networks() {
     let file = |networks: u32| {

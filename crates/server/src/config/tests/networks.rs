@@ -122,7 +122,7 @@ fn sources_follow_the_configured_order() {
     assert_eq!(names(r#"["ccc", "aaa"]"#), ["ccc", "aaa", "bbb"]);
 }
 
-/// RSA keys are the longest secrets, so they test the size limit.
+/// An RSA key is the longest secret that must still fit into the size limit of secret files.
 #[test]
 fn rsa_signing_key_is_read_from_a_file() {
     let folder = tempfile::tempdir().unwrap();

@@ -24,7 +24,8 @@ fn next(receiver: &Web) -> String {
     receiver.requests.recv_timeout(TIMEOUT).expect("a callback arrives")
 }
 
-/// Repeats a command while it reports `callback_in_progress`, because an earlier delivery has not ended.
+/// Repeats a command while the server reports `callback_in_progress`, because the callback's previous delivery has not
+/// ended yet.
 fn run_until_settled(client: &TestClient, line: &str) -> CommandOutput {
     let started = Instant::now();
     loop {

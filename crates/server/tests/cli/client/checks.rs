@@ -117,7 +117,7 @@ fn api_errors_show_code_and_documentation() {
         let refused = client.run(&line).expect_code(1).errors();
         assert!(refused.contains(&format!("({code})")) && refused.contains(&format!("/errors/{code}")), "{refused}");
     }
-    // Transient errors exit with 5.
+    // For errors that may disappear later, the exit code is 5.
     let later = client.run("reverse-sms create +990123456793").expect_code(5).errors();
     assert!(later.contains("(lookup_unavailable)") && later.contains("Try again in "), "{later}");
 }

@@ -31,7 +31,7 @@ fn faults_are_injected() {
         ("--sim +990123456702", "COMPLETED", json!(false)),
         ("--fault late=3600", "ACCEPTED", json!(null)),
     ] {
-        // Uses a number of its own for each fault, because the checks of a number are limited.
+        // Uses another number for each fault, because the number of checks for each phone number is limited.
         let number = format!("+9901234{:04}00", fault.len());
         client.run(&format!("reverse-sms create {number}")).expect_code(0);
         let after = client.json(&format!("trigger {fault}"));

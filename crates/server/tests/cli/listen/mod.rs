@@ -21,7 +21,7 @@ use super::process::{RunningCommand, TIMEOUT, address, ringtrue, run};
 /// A running `ringtrue listen` with JSON output.
 struct ListenCommand {
     server: RunningCommand,
-    /// Host and port at which it listens.
+    /// Host and port at which the command listens.
     at: String,
     keys: Web,
     _folder: TempDir,

@@ -43,7 +43,7 @@ fn callbacks_are_received_and_resumed_without_a_callback_url() {
     let first = conclude(&client, 1);
     assert_eq!(next(&listening), first, "callbacks from before the first `listen` are not received");
 
-    // A second listener on the same machine.
+    // A second listener on the same machine gets the callbacks, too.
     let second = client.start_command("listen --project --output json");
     second.wait_for("another `ringtrue listen` is listening to this project");
     second.wait_for("To stop");
@@ -110,7 +110,7 @@ fn callbacks_are_signed_for_the_application_behind_forward() {
     assert_eq!(next(&listening), id);
     listening.signal("INT");
     listening.wait_for_exit();
-    // It gets the callback again when the command is started again.
+    // The application gets the callback again when `listen` is started again.
     let listening = listen(&client, &forward);
     let (_, again) = respond(&application.accept().unwrap().0, "200 OK");
     assert_eq!(again, body);

@@ -56,7 +56,7 @@ async fn delivery_is_retried_until_200_and_at_most_seven_times(world: World) {
     assert_eq!(dates.len(), 7, "every attempt has its own date: {dates:?}");
     settled(&backend, 7).await;
     world.advance(SignedDuration::from_hours(1));
-    // The callback of a later check is the next to arrive, so no eighth attempt is still on its way.
+    // The next callback to arrive is that of a later check, which proves that there is no eighth attempt.
     let next = backend.world.project("Next", json!({})).await;
     let token = backend.world.token(&next.client_id, &next.client_secret, "reverse_sms").await;
     let other = ReverseSmsClient { world: &world, project: next, token };
@@ -88,8 +88,8 @@ async fn project_can_ask_for_longer_retries(world: World) {
     assert_eq!(receiver.next().await.json()["check_id"], other.as_str(), "given up after ten minutes");
 }
 
-/// Waits until the last attempt is recorded, because the delay before the next one starts then. Asserts that at least
-/// this many attempts are recorded.
+/// Waits until the last attempt is recorded, because the delay before the next attempt starts at that time. Asserts
+/// that at least this many attempts are recorded.
 async fn settled(backend: &ReverseSmsClient<'_>, attempts: u32) {
     backend.world.wait_for_callback_results().await;
     let recorded: u64 = backend.world.node.engine.courier().metrics().attempts.values().sum();
@@ -133,7 +133,7 @@ async fn retry_after_rotation_uses_the_new_key(world: World) {
     );
 }
 
-/// Sandbox checks may name any endpoint, so their callbacks must never verify with the live key.
+/// The live key must not sign sandbox callbacks: with simulated results, anybody could have a match signed.
 async fn callbacks_are_signed_with_the_key_of_their_mode(database: Database) {
     let world = networks::world_on(database, networks::THREE).await;
     let mut receiver = Receiver::start().await;

@@ -63,7 +63,7 @@ async fn callbacks_are_listed_with_their_last_attempt(world: World) {
     for query in ["?state=waiting", "?product=sim_swap", "?product=x", "?receiver=", "?size=0", "?unknown=1"] {
         world.manage(Request::get(&format!("{path}{query}"))).await.assert_problem(400, "bad_request");
     }
-    // Another workspace does not see the callbacks, and a token for a product is not accepted.
+    // Neither a token of another workspace nor a token for a product may list the callbacks.
     let other = world.another_tenant().await;
     let other = world.management_token_of(&other).await;
     world.send(Request::get(&path).bearer(&other)).await.assert_problem(403, "forbidden");

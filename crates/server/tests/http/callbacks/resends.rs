@@ -94,7 +94,7 @@ async fn impossible_resends_are_rejected(world: World) {
     send(Request::post(&format!("{CHECKS}/{trying}/callback-resends?now=1"))).await.assert_problem(400, "bad_request");
     world.send(resend(CHECKS, &trying)).await.assert_problem(401, "unauthorized");
 
-    // A check of another product is not found.
+    // A token for another product cannot resend the callback of this check.
     let ids = (&backend.project.client_id, &backend.project.client_secret);
     let other_scope = world.token(ids.0, ids.1, BOTH[0].scope).await;
     world.send(resend(CHECKS, &trying).bearer(&other_scope)).await.assert_problem(403, "forbidden");
@@ -152,7 +152,7 @@ async fn resends_are_limited_to_twenty_and_their_log_is_bounded(world: World) {
         let refused = world.send(keyed()).await.assert_problem(409, "limit_reached");
         assert!(refused.detail().contains("20 times"), "{}", refused.detail());
     }
-    // Other checks of the project are not affected.
+    // The limit of resends for one check does not affect other checks of the project.
     let other = ended(&backend, &receiver).await;
     receiver.next().await;
     resent(&world, resend(CHECKS, &other).bearer(&backend.token)).await.assert(202);

@@ -84,7 +84,8 @@ async fn every_concluded_check_is_streamed_and_signed(world: World) {
             (&json!("COMPLETED"), &json!(true), &json!("first"))
         );
     }
-    // A callback with a URL is delivered as always. The stream has the same body.
+    // The callback of a check with a callback URL is delivered to this URL, too. Its event in the stream has the same
+    // body.
     let mut receiver = Receiver::start().await;
     let delivered = conclude(&backend, json!({"callback_url": receiver.url("/cb?x=1")})).await;
     let sent = receiver.next().await;
@@ -94,12 +95,12 @@ async fn every_concluded_check_is_streamed_and_signed(world: World) {
     assert_eq!(event["body"].as_str().unwrap().as_bytes(), sent.body.as_slice());
     assert_signed(&world, &event).await;
     assert_eq!(next_callback(&mut local).await["url"], url);
-    // A check that was open before the stream began.
+    // The stream also has the callback of a check that was created before the stream was opened.
     backend.text(EVEN, &open_before.receiver, &open_before.body).await;
     for stream in [&mut events, &mut local] {
         assert_eq!(next_callback(stream).await["check_id"], open_before.id.as_str());
     }
-    // A check that nobody reads expires, and is streamed.
+    // The callback of an expired check is streamed even if no request has read the check.
     let expired = backend.create(json!({"phone_number": EVEN})).await;
     world.advance(SignedDuration::from_mins(15));
     let event = next_callback(&mut events).await;
@@ -121,7 +122,8 @@ async fn verifications_are_streamed_without_their_steps(world: World) {
     assert_signed(&world, &event).await;
     let body: Value = serde_json::from_str(event["body"].as_str().unwrap()).unwrap();
     assert_eq!((&body["verification_id"], &body["error_code"]), (&json!(id), &json!("cancelled")));
-    // The step concluded at the same time. A later verification is the next event, so the step has none.
+    // The check of the verification's step concluded at the same time, but has no event: the next event is that of a
+    // later verification.
     let created =
         world.send(Request::post("/v1/verifications").bearer(&token).json(&json!({"phone_number": EVEN}))).await;
     let id = created.assert(201).json()["verification_id"].as_str().unwrap().to_owned();
@@ -137,7 +139,8 @@ async fn streams_resume_after_the_last_event(world: World) {
     let missed = conclude(&backend, json!({})).await;
     let concluded_at = backend.get(&missed).await.json()["updated_at"].as_str().unwrap().to_owned();
     world.advance(SignedDuration::from_mins(10));
-    // The last event may be a little later than a check that another node had not stored yet.
+    // A stream resumes a little before the last event, because another node may have stored an earlier check later. It
+    // therefore repeats the last event.
     let mut events = open(&world, Request::get(&path).header("Last-Event-ID", &concluded_at)).await;
     assert_eq!(next_callback(&mut events).await["check_id"], missed.as_str());
     let later = conclude(&backend, json!({})).await;
@@ -153,7 +156,7 @@ async fn streams_resume_after_the_last_event(world: World) {
         assert_eq!(next_callback(&mut events).await["check_id"], later.as_str());
         (node, events)
     };
-    // A check of one node is streamed by the other.
+    // One node streams the callbacks of checks that concluded on another node.
     let last = conclude(&backend, json!({})).await;
     assert_eq!(next_callback(&mut other_node.1).await["check_id"], last.as_str());
 }
@@ -188,7 +191,8 @@ async fn streams_are_authorized_and_limited(world: World) {
     }
     let refused = world.send(get(&path)).await.assert_problem(429, "too_many_requests");
     assert_eq!(refused.header("retry-after"), Some("5"));
-    // A closed stream makes room when the server notices it, at a heartbeat.
+    // A closed stream counts against the limit until the server notices the end of the connection, at its next
+    // heartbeat.
     streams.pop();
     poll_until("room for another stream", async || Events::send(world.node.address, get(&path)).await.status == 200)
         .await;

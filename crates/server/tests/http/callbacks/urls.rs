@@ -114,7 +114,7 @@ async fn malformed_urls_are_rejected_in_both_modes(world: World) {
     }
 }
 
-/// The detail names the schemes that the project may use.
+/// The `detail` of the error names the URL schemes that the project may use.
 #[tokio::test]
 async fn errors_name_the_accepted_schemes() {
     let world = World::sqlite().await;
@@ -142,7 +142,7 @@ async fn callback_urls_in_private_networks_are_rejected() {
     }
 }
 
-/// Tests host names and addresses, for each listener.
+/// Tests the host names and the addresses of all our listeners.
 #[tokio::test]
 async fn callback_urls_of_our_own_endpoints_are_rejected() {
     const WEBHOOK: &str = r#"

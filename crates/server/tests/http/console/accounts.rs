@@ -77,7 +77,7 @@ async fn inviting_a_pending_administrator_grants_no_access(world: World) {
     for email in ["root@example.com", "joe@example.com"] {
         let link = invite(&mut attacker, &other, email, "viewer").await;
         assert!(link.starts_with("/console/invitation?token="), "{link}");
-        // The link neither signs in nor sets the password of the account.
+        // The invitation link of an existing account neither signs in nor sets the password.
         let mut visitor = Browser::new(&world);
         assert!(location(&visitor.choose_password(&link).await).starts_with("/console/sign-in?next="));
         assert!(!visitor.cookies.keys().any(|name| name.contains("session")));
@@ -96,7 +96,7 @@ async fn account_created_by_an_invitation_has_no_other_access(world: World) {
     let other = world.another_tenant().await;
     let mut attacker = Browser::member(&world, &other, Role::Owner).await;
     let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
-    // The attacker creates an account with another user's address.
+    // The attacker creates an account with another user's email address.
     let link = invite(&mut attacker, &other, "jane@example.com", "viewer").await;
     let mut impostor = Browser::with_link(&world, &link).await;
     let invitation = invite(&mut owner, &world.acme, "jane@example.com", "owner").await;
@@ -104,7 +104,7 @@ async fn account_created_by_an_invitation_has_no_other_access(world: World) {
     impostor.get(&workspace_path(&world.acme)).await.assert(403);
     impostor.get(&link).await.assert(410);
 
-    // The operator resets the account for its user, who accepts the invitation.
+    // An administrator gives the real user a password reset link, and the user accepts the invitation.
     let (engine, operator) = (&world.node.engine, Administrator::operator());
     let account = engine.accounts.account_id_by_email(&operator, &"jane@example.com".parse().unwrap()).await.unwrap();
     let own = engine.accounts.create_password_reset_link(&operator, account).await.unwrap().path;

@@ -53,7 +53,7 @@ impl Browser {
         Browser::with_link(world, &link.path).await
     }
 
-    /// Opens a link, sets a password and signs in. Accepts the invitation if the link is one.
+    /// Opens a link, sets a password and signs in. If the link is an invitation, accepts it.
     pub async fn with_link(world: &World, path: &str) -> Self {
         let mut browser = Browser::new(world);
         let response = browser.choose_password(path).await;

@@ -169,7 +169,7 @@ async fn test_callback_is_signed_and_sent_once(world: World) {
     assert!(developer.get(&none).await.text().contains("Save a callback URL"));
 }
 
-/// Returns the address to which callbacks are allowed.
+/// Returns the only address to which the test node may send callbacks, with any free port.
 fn receiver_address() -> String {
     SocketAddr::from((receiver::ADDRESS, 0)).to_string()
 }

@@ -341,7 +341,7 @@ async fn hostile_text_is_escaped() {
             assert!(!response.text().contains("<script>") && !response.text().contains("<img"), "{}", response.text());
             assert_eq!(response.header("x-evil"), None);
         }
-        // Bidirectional control characters affect only their own table cell.
+        // The value is alone in its table cell, so that bidirectional control characters cannot reorder other text.
         let list = browser.get(&checks).await.text();
         assert!(list.contains(&format!(" title=\"{shown}\">{shown}</td>")), "{list}");
     }

@@ -54,7 +54,7 @@ async fn each_tab_has_the_credential_without_its_secret() {
         assert!(setup.starts_with(&expected), "{setup}");
         assert!(!text.contains(&project.client_secret));
         assert!(text.contains("Create a credential") && text.contains("id=\"install-commands\""), "{text}");
-        // Nothing is published, so nothing is downloaded.
+        // The libraries are not published, so the commands must not download them.
         let install = code(&text, "install-commands");
         assert!(!install.contains("http") && !install.contains("npm install @ringtrue"), "{install}");
     }
@@ -109,12 +109,12 @@ async fn new_credential_is_shown_once_in_the_chosen_tab() {
     for again in [target, page.clone()] {
         let text = developer.get(&again).await.assert(200).text();
         assert!(!text.contains(&secret) && text.contains("PASTE THE CLIENT SECRET"), "{text}");
-        // The newest credential.
+        // The commands use the newest credential.
         assert!(code(&text, "setup-commands").contains(&id), "{text}");
     }
     let list = developer.get(&format!("{path}/credentials")).await.assert(200).text();
     assert!(list.contains("Getting started</td>") && !list.contains(&secret), "{list}");
-    // An unknown tool is the first one.
+    // For an unknown tool, the page shows the first tool.
     let response = developer.submit(&page, &action, &[("with", "//evil.example")]).await;
     assert_eq!(location(&response), format!("{page}?with=command-line"));
 }
@@ -126,7 +126,7 @@ async fn only_live_credentials_are_filled_in() {
     let path = path_of(&world, &project);
     let (page, credentials) = (format!("{path}/getting-started"), format!("{path}/credentials"));
     let mut developer = Browser::member(&world, &world.acme, Role::Developer).await;
-    // A newer credential for one product has less of what the page needs.
+    // The page does not use a newer credential that is limited to one product.
     let limited = [("for", "some"), ("sim_swap", "on"), ("label", "limited")];
     developer.submit(&credentials, &credentials, &limited).await;
     let text = developer.get(&page).await.assert(200).text();
@@ -165,7 +165,8 @@ async fn credentials_are_created_by_developers_of_the_workspace_only() {
 
     let other = world.another_tenant().await;
     let mut stranger = Browser::member(&world, &other, Role::Owner).await;
-    // In the stranger's own workspace, there is no such project. The other workspace is refused.
+    // The stranger's own workspace has no such project (404), and the stranger may not see the project's workspace
+    // (403).
     let own = format!("/console/workspaces/{}/projects/{}", other.workspace_id, project.project_id);
     for (path, expected) in [(own, 404), (path, 403)] {
         for tool in TOOLS {

@@ -310,7 +310,7 @@ async fn disabled_project_creates_no_checks_and_explains_no_eligibility(world: W
 
 on_both_stores!(sim_swaps_reach_all_nodes, disabled_project_creates_no_checks_and_explains_no_eligibility);
 
-/// The phone shows the hosted page and sends the SMS that it asks for.
+/// The simulated phone shows the hosted verification page, and sends the SMS that the page asks for.
 #[tokio::test]
 async fn verification_is_walked_on_the_hosted_page() {
     let world = World::sqlite().await;

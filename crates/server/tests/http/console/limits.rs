@@ -33,8 +33,8 @@ async fn one_viewer_cannot_occupy_the_console(database: Database) {
     let viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let mut colleague = Browser::member(&world, &world.acme, Role::Owner).await;
     let mut outsider = Browser::member(&world, &other, Role::Viewer).await;
-    // Each session is used once beforehand. Otherwise the node would not know that it is valid, and would count its
-    // requests against the limit of the IP address.
+    // Uses each session once beforehand. Otherwise the node would not know yet that the session is valid, and would
+    // count its requests against the limit of the IP address.
     for (browser, path) in [(&mut viewer.clone(), &overview), (&mut colleague, &overview), (&mut outsider, &banks)] {
         browser.get(path).await.assert(200);
     }

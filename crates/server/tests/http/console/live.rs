@@ -63,7 +63,7 @@ impl Events {
         events
     }
 
-    /// Waits for the end of the stream. The server guarantees it within two seconds; the longer timeout allows for slow
+    /// Waits for the end of the stream. The server ends it within two seconds; the longer timeout allows for slow
     /// machines.
     async fn expect_end(&mut self) {
         let ended = timeout(Duration::from_secs(10), self.expect("ended")).await;

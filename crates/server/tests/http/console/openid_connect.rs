@@ -118,7 +118,8 @@ impl Provider {
         self.respond("/token", 200, body);
     }
 
-    /// Signs in with these claims in the ID token. Returns the response to the browser's return from the provider.
+    /// Signs in with these claims in the ID token. Returns the response to the request with which the browser returns
+    /// from the provider.
     async fn sign_in(&self, world: &World, browser: &mut Browser, next: &str, claims: Value) -> HttpResponse {
         let request = self.begin(browser, next).await;
         self.issue(&self.sign(&self.claims(world, &request, claims)));
@@ -384,7 +385,8 @@ async fn missing_claims_come_from_userinfo() {
     assert_eq!(provider.server.requests_to("/userinfo").len(), asked.len());
 }
 
-/// An `email` in one document and an `email_verified` in the other do not make a confirmed address.
+/// An address is not confirmed if `email` is in the ID token and `email_verified` in the userinfo response, or vice
+/// versa.
 async fn address_and_its_confirmation_come_from_one_document(database: Database) {
     let provider = Provider::start().await;
     let policy = IdentityPolicy { administrators: vec!["admins".to_owned()], ..IdentityPolicy::default() };
@@ -416,7 +418,8 @@ async fn address_and_its_confirmation_come_from_one_document(database: Database)
         assert_eq!(has_session(&browser), signs_in, "{id_token} {userinfo}");
     }
 
-    // Roles come from the ID token if it has the claim, even if only userinfo has the required value.
+    // Roles come from the ID token if it has the roles claim, even if only the userinfo response has the required
+    // value.
     let policy = IdentityPolicy {
         create_accounts: true,
         administrators: vec!["admins".to_owned()],
@@ -557,7 +560,7 @@ async fn provider_decides_on_second_factors(database: Database) {
     assert_eq!(location(&provider.sign_in(&world, &mut browser, &workspace, jane("1")).await), workspace);
     browser.get(&workspace).await.assert(200);
 
-    // The sign-in method is part of the session token, so it cannot be changed.
+    // The sign-in method is part of the session token, so users cannot change it by editing the cookie.
     let token = with_password.cookies["ringtrue-session"].clone();
     with_password.cookies.insert("ringtrue-session".to_owned(), format!("oidc.{token}"));
     assert_eq!(location(&with_password.get(&workspace).await).split('?').next(), Some("/console/sign-in"));

@@ -117,7 +117,7 @@ async fn fast_checks_are_shown_in_milliseconds(world: World) {
 
 async fn outcomes_are_apart(world: World) {
     let backend = ReverseSmsClient::sandbox(&world).await;
-    // Another phone sends the message of the third check.
+    // Another phone sends the SMS of the third check, which is then a mismatch.
     for (seconds, sender) in [(1, EVEN), (2, EVEN), (4, "+990777777702")] {
         let check = backend.create(json!({"phone_number": EVEN})).await;
         world.advance(SignedDuration::from_secs(seconds));

@@ -144,7 +144,8 @@ async fn credentials_are_created_shown_once_and_deleted(world: World) {
 
     let created = browser.submit(&page, &page, &[("label", "Web <shop>")]).await;
     assert_eq!(location(&created), page);
-    // The secret is bound to the session: another session with the same cookie does not see it.
+    // The cookie with the secret is bound to the session: another session with the same cookie does not show the
+    // secret.
     let mut other = Browser::member_with_email(&world, &world.acme, "other@example.com", Role::Owner).await;
     let flash = browser.cookies["ringtrue-flash"].clone();
     other.cookies.insert("ringtrue-flash".to_owned(), flash);
@@ -255,7 +256,7 @@ async fn only_owners_manage_workspace_credentials() {
     let last = owner.submit(&page, &format!("{page}/{}/delete", world.acme.client_id), &[]).await.assert(400).text();
     assert!(last.contains("A workspace needs a live credential"), "{last}");
     world.token(&world.acme.client_id, &world.acme.client_secret, "management").await;
-    // Credentials of a project are not workspace credentials.
+    // The page of workspace credentials cannot delete a project's credential.
     let project = world.project("Shop", json!({})).await;
     owner.submit(&page, &format!("{page}/{}/delete", project.client_id), &[]).await.assert(403);
 }

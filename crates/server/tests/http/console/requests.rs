@@ -79,7 +79,7 @@ async fn rejected_request_is_found_by_its_id(world: World) {
     viewer.get(&format!("{requests}/unknown")).await.assert(404);
 }
 
-/// A caller of another workspace knows the client id but not the secret.
+/// The requests come from a caller who knows the client id of the project but not the secret.
 async fn unauthenticated_requests_do_not_flood_the_log(world: World) {
     let backend = ReverseSmsClient::sandbox(&world).await;
     let project = &backend.project;

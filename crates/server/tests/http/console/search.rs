@@ -42,7 +42,8 @@ async fn checks_are_found_by_id_reference_request_and_number(world: World) {
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     assert_well_formed(&page, &viewer.get(&page).await.assert(200));
 
-    // Ids and references are searched by URL. A check id redirects to the page of the check.
+    // A search for an id or reference redirects to a URL with the search. For a check id, that URL redirects to the
+    // page of the check.
     for (id, product) in [(&*sms.id, "reverse_sms"), (swap, "sim_swap")] {
         let redirect = viewer.submit(&page, &page, &[("q", id)]).await;
         assert_eq!(location(&redirect), format!("{page}?q={id}"));
@@ -69,7 +70,7 @@ async fn checks_are_found_by_id_reference_request_and_number(world: World) {
         assert_well_formed(&page, &refused);
         assert!(!refused.text().contains(&number) && !refused.text().contains(&sms.id), "{}", refused.text());
     }
-    // A reference may look like a number.
+    // A reference that looks like a phone number is found, too.
     let found = viewer.submit(&page, &page, &[("q", "1234567890")]).await.assert(200).text();
     assert!(found.contains(swap), "{found}");
     viewer.submit(&page, &page, &[("q", "+123")]).await.assert(400);

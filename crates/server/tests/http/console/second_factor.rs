@@ -141,12 +141,12 @@ async fn sign_in_asks_for_a_code(world: World) {
     there.get("/console/account").await.assert(200);
     assert!(!there.cookies.contains_key("ringtrue-second-factor"));
 
-    // Another browser cannot use the same code again, or an older one.
+    // Another browser can use neither the same code again nor an older code.
     let (mut third, _) = enter_password(&world).await;
     for code in [&code, &factor.code(&world, -1)] {
         enter_code(&mut third, code).await.assert(401);
     }
-    // After the password, the user has ten minutes to enter the code.
+    // After ten minutes without a code, the user has to enter the password again.
     world.advance(SignedDuration::from_mins(10));
     assert_eq!(location(&third.get(CODE_PAGE).await), "/console/sign-in");
     let (mut third, _) = enter_password(&world).await;
@@ -304,7 +304,7 @@ async fn required_second_factor_comes_first(database: Database) {
     assert_well_formed(SETUP, &page);
     assert!(page.text().contains("This deployment requires a second factor"), "{}", page.text());
 
-    // All other routes, including future ones, lead to the setup and change nothing.
+    // All other routes, including future ones, redirect to the setup page of the second factor and change nothing.
     let token = here.form_token(SETUP).await;
     for Route { method, path, .. } in console_routes().iter() {
         let is_setup = [SETUP, "/console/sign-out"].contains(path);
@@ -327,7 +327,7 @@ async fn required_second_factor_comes_first(database: Database) {
         }
     }
 
-    // The setup ends sessions that began with the password alone.
+    // When the setup is complete, other sessions that began with the password alone end.
     let (mut there, response) = enter_password(&world).await;
     assert_eq!(location(&response), "/console/account");
     assert_eq!(location(&there.get("/console/account").await), format!("{SETUP}?next=%2Fconsole%2Faccount"));

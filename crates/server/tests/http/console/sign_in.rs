@@ -34,7 +34,7 @@ async fn users_sign_in_by_link_and_by_password(world: World) {
 
 async fn idle_session_expires(world: World) {
     let mut browser = Browser::admin(&world).await;
-    // An active session lasts for a week.
+    // A session that is used regularly ends after a week.
     for _ in 0..15 {
         world.advance(SignedDuration::from_hours(11));
         browser.get("/console").await.assert(200);
@@ -86,7 +86,7 @@ async fn failed_sign_ins_are_audited(world: World) {
         "{failed:?}"
     );
 
-    // A sign-in with a text longer than any password is audited, too.
+    // A failed sign-in is audited even if the entered text is longer than passwords may be.
     sign_in(&mut Browser::new(&world), "root@example.com", &"x".repeat(2_000)).await.assert(401);
     assert_eq!(events(&mut admin).await.len(), 2);
     world.advance(SignedDuration::from_secs(61));
@@ -274,7 +274,8 @@ async fn failed_sign_ins_are_counted_across_nodes(world: World) {
             assert_eq!(response.header("retry-after").is_some(), expected == 429);
         }
     }
-    // The correct password is throttled too, and then resets the count on both nodes.
+    // Even the correct password is throttled. After the delay, it is accepted and resets the count of failures on both
+    // nodes.
     sign_in(&mut there, "root@example.com", PASSWORD).await.assert(429);
     world.advance(SignedDuration::from_mins(16));
     assert_eq!(location(&sign_in(&mut there, "root@example.com", PASSWORD).await), "/console");
@@ -302,7 +303,7 @@ async fn form_without_a_valid_csrf_token_is_rejected() {
         .assert(400);
     browser.get("/console").await.assert(200);
 
-    // The forms of visitors without a session are bound to their browser as well.
+    // The CSRF token of a visitor without a session is valid only in the visitor's browser.
     let fields = [("email", "root@example.com"), ("password", PASSWORD)];
     Browser::new(&world).post("/console/sign-in", &of_another, &fields).await.assert(403);
     assert_eq!(location(&other.post("/console/sign-in", &of_another, &fields).await), "/console");

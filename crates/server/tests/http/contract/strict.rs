@@ -1,8 +1,8 @@
 //! Turns the document's extensions into JSON Schema.
 //!
-//! The document is written for client generators: it omits rules that they cannot express, and leaves sets open to
-//! which later releases may add values. Extensions contain these rules and values, and this release must still conform
-//! to them.
+//! The document is written for client generators: it omits rules that they cannot express, and does not list the values
+//! of sets that later releases may extend. `x-` extensions contain these rules and values, and the responses of this
+//! release must conform to them.
 
 use serde_json::{Map, Value, json};
 

@@ -9,7 +9,7 @@ use crate::{
     world::World,
 };
 
-/// Replaces the node's networks by British networks with these ids.
+/// Replaces the node's networks with British networks that have these ids.
 pub fn configure(world: &World, ids: impl IntoIterator<Item = impl AsRef<str>>) {
     let networks = ids.into_iter().map(|id| Network {
         id: id.as_ref().parse().unwrap(),

@@ -116,7 +116,7 @@ async fn last_live_credential_of_a_workspace_stays(world: World) {
     world.manage(Request::delete(&first)).await.assert_problem(409, "last_credential");
     world.manage(Request::delete(&format!("{}/credentials/{}", project.path, project.client_id))).await.assert(204);
 
-    // Deletes all credentials concurrently: one must stay.
+    // If all credentials are deleted concurrently, one must remain.
     let mut all = vec![(world.acme.client_id.clone(), world.acme.client_secret.clone())];
     for _ in 0..4 {
         let created = create(&world, &path, &json!({})).await.assert(201).json();
@@ -125,7 +125,7 @@ async fn last_live_credential_of_a_workspace_stays(world: World) {
     let token = world.management_token().await;
     let deletions = all.iter().map(|(id, _)| world.send(Request::delete(&format!("{path}/{id}")).bearer(&token)));
     let statuses: Vec<_> = join_all(deletions).await.iter().map(|response| response.status).collect();
-    // The response is 401 if the credential of the request's token was deleted before.
+    // The response is 401 if another of these requests has already deleted the credential of the token.
     assert!(statuses.iter().all(|status| [204, 401, 409].contains(status)), "{statuses:?}");
     let logins = join_all(all.iter().map(|(id, secret)| world.token_request(id, secret, "management"))).await;
     assert!(logins.iter().any(|response| response.status == 200), "{statuses:?}");

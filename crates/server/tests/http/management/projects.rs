@@ -89,7 +89,7 @@ async fn project_name_is_unique_in_its_workspace(world: World) {
     patch(&world, &two.path, &json!({"name": "One"})).await.assert(200);
 }
 
-/// Names are equal if they look the same.
+/// Names that look the same count as equal, although their Unicode characters differ.
 async fn project_names_are_normalised(world: World) {
     let created = create(&world, &json!({"name": " Cafe\u{301}\u{a0}"})).await.assert(201).json();
     assert_eq!(created["name"], "Caf\u{e9}");
@@ -127,7 +127,7 @@ async fn one_of_concurrent_creates_with_the_same_name_succeeds(world: World) {
     assert_eq!(statuses, [201, 409, 409, 409, 409, 409]);
 }
 
-/// RFC 7396: omitted members are unchanged, `null` removes, arrays are replaced.
+/// RFC 7396: omitted members are unchanged, `null` removes a member, and arrays are replaced as a whole.
 async fn merge_patch_changes_only_the_given_members(world: World) {
     let configuration = json!({
         "reverse_sms": {"callback_url": "https://shop.example/sms", "ttl": 120, "prefix": "SHOP"},
@@ -303,7 +303,7 @@ async fn project_can_be_disabled_but_not_deleted(world: World) {
     world.manage(Request::post(&credentials).json(&json!({}))).await.assert(201);
 }
 
-/// The change applies to new tokens and to those already issued.
+/// Removing a product from a project applies to new tokens and to those already issued.
 async fn removed_product_is_rejected(world: World) {
     let project = world.project("Shop", json!({})).await;
     let request_token = async || world.token_request(&project.client_id, &project.client_secret, "sim_swap").await;

@@ -31,7 +31,7 @@ async fn state_of(world: &World, tenant: &Tenant, project: &TestProject) -> Vec<
     state
 }
 
-/// Calls every route with a workspace, and replaces each id in turn by one of another tenant.
+/// Calls every route with a workspace, and replaces each id in turn with the id of another tenant's resource.
 async fn ids_of_another_tenant_return_403(world: World) {
     let [(acme, ours), (other, theirs)] = two_tenants(&world).await;
     let before = state_of(&world, &other, &theirs).await;
@@ -64,7 +64,6 @@ async fn ids_of_another_tenant_return_403(world: World) {
     assert_eq!(state_of(&world, &other, &theirs).await, before, "the other tenant is not affected");
 }
 
-/// Authorization precedes reading the body.
 async fn other_tenants_are_rejected_before_their_body_is_validated(world: World) {
     let [_, (other, theirs)] = two_tenants(&world).await;
     let foreign = Ids::of(&other, &theirs);

@@ -11,7 +11,7 @@ use crate::{
     world::{TestProject, World},
 };
 
-/// Changes a usage counter, as checks do when their status changes.
+/// Increases a usage counter, as a check does when its status changes.
 async fn count(
     world: &World,
     project: &TestProject,

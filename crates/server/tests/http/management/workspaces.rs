@@ -73,7 +73,7 @@ async fn names(world: World) {
     }
 }
 
-/// The operator of the deployment creates workspaces; they cannot be moved or deleted.
+/// Administrators of the deployment create workspaces. The API can neither move nor delete them.
 async fn only_the_name_of_a_workspace_can_be_changed(world: World) {
     for (member, value) in [
         ("workspace_id", json!(world.acme.workspace_id)),

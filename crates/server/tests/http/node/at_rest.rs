@@ -51,13 +51,13 @@ async fn is_admin(browser: &mut Browser) -> bool {
     browser.get("/console/deployment/accounts").await.status == 200
 }
 
-/// Returns the table of each altered row, as `ringtrue doctor` finds them.
+/// Returns the table of each row that was altered outside Ringtrue. `ringtrue doctor` uses the same search.
 async fn altered_tables(world: &World) -> Vec<&'static str> {
     let altered = world.node.engine.store().find_altered_rows(10).await.unwrap();
     altered.into_iter().map(|row| row.table).collect()
 }
 
-/// Returns whether a new node, which loads all credentials, issues a token to this one.
+/// Returns whether a new node, which has loaded all credentials from the database, issues a token for this credential.
 async fn is_issued_after_restart(world: &World, client_id: &str, secret: &str) -> bool {
     let node = world.second_node().await;
     let form = [("grant_type", "client_credentials"), ("scope", "sim_swap")];
@@ -253,7 +253,7 @@ async fn hash_key_is_replaced(world: World) {
     let after = hash_key().await;
     assert!(after.len() == 1 && after != before, "{after:?}");
 
-    // A server that starts after the hash key was replaced.
+    // Starts a server that reads the replaced hash key.
     let node = world.second_node().await;
     let (id, secret) = (&project.client_id, &project.client_secret);
     assert!(is_issued_after_restart(&world, id, secret).await, "client credentials stay valid");
@@ -302,14 +302,14 @@ async fn links_outlive_a_rotation_but_not_an_emergency(world: World) {
     visitor.get(&shown.path).await.assert(200);
 }
 
-/// Housekeeping seals the seed of a second factor again with the current key, so its codes stay valid after the key
-/// that first sealed it is deleted.
+/// Housekeeping encrypts the seed of a second factor again with the current seal key, so its codes stay valid after the
+/// first seal key is deleted.
 async fn second_factors_outlive_the_seal_key(world: World) {
     let mut jane = Browser::member_with_email(&world, &world.acme, JANE, Role::Viewer).await;
     let factor = crate::console::second_factor::set_up(&world, &mut jane).await;
     rotate(&world, KeyPurpose::Seal, true).await;
     world.node.engine.node.housekeep().await;
-    // After 401 days, the next rotation deletes the key that first sealed the seed.
+    // After 401 days, the next rotation deletes the key with which the seed was first encrypted.
     world.advance(SignedDuration::from_hours(24 * 401));
     rotate(&world, KeyPurpose::Seal, true).await;
     rotate(&world, KeyPurpose::Link, true).await;

@@ -59,7 +59,7 @@ impl Clock for OffsetClock {
     }
 }
 
-/// Advances the database time by a heartbeat of another node whose clock is ahead.
+/// Advances the database time: sends a heartbeat of another node whose clock is ahead.
 async fn advance(node: &RunningNode, by: SignedDuration) {
     let now = node.engine.clock().now();
     let id = NodeId(uuid_v7(now, (&SystemEntropy::default() as &dyn Entropy).bytes()));

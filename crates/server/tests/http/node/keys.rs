@@ -18,7 +18,7 @@ use tokio::sync::OnceCell;
 
 use crate::{database::Database, world::START_TIME};
 
-/// Returns the master key that seals the shared keys.
+/// Returns the master key with which the shared keys are encrypted.
 pub fn master() -> MasterKey {
     MasterKey::from_base64(&BASE64_STANDARD.encode([7; 32])).expect("a master key")
 }

@@ -59,7 +59,7 @@ async fn database_outage_returns_503_until_recovery() {
     world.send(Request::post(&projects).bearer(&token).json(&json!({"name": "After"}))).await.assert(201);
 }
 
-/// The client repeats the request with the same idempotency key, and it is processed once.
+/// If the client repeats the request with the same idempotency key after the outage, the check is created once.
 #[tokio::test]
 async fn create_interrupted_by_an_outage_can_be_repeated() {
     let proxy = DatabaseProxy::start().await;
@@ -93,7 +93,8 @@ async fn unresponsive_database_does_not_block_requests() {
     poll_until("reads succeed", async || world.send(Request::get(&path).bearer(&token)).await.status == 200).await;
 }
 
-/// The operator has responded, but the result cannot be stored. The client repeats the request with the same key.
+/// The operator has responded, but the result cannot be stored. The client repeats the request with the same
+/// idempotency key.
 #[tokio::test]
 async fn sim_swap_interrupted_by_an_outage_can_be_repeated() {
     let proxy = DatabaseProxy::start().await;
@@ -115,7 +116,7 @@ async fn sim_swap_interrupted_by_an_outage_can_be_repeated() {
     world.send(number.bearer(&eligibility)).await.assert(200);
 
     proxy.set_state(ProxyState::Open);
-    // The idempotency key could not be released during the outage, so its lease has to expire first.
+    // During the outage, the node could not delete its lease on the idempotency key, so the lease has to expire first.
     world.advance(SignedDuration::from_secs(61));
     poll_until("the create succeeds", async || world.send(create()).await.status == 201).await;
     assert_eq!(backend.list("").await.json()["page"]["total_elements"], 1, "rejected requests have no effect");

@@ -85,7 +85,7 @@ struct Secrets {
     in_logs: Vec<String>,
 }
 
-/// Uses every kind of secret on every listener, valid and invalid.
+/// Sends every kind of secret to every listener, in valid and invalid requests. Returns the secrets.
 async fn use_every_secret(world: &World) -> Secrets {
     let project = world.project("Shop", json!({})).await;
     let key = "idempotency-key-of-mine";
@@ -163,7 +163,7 @@ async fn verify_numbers(world: &World) -> Vec<String> {
     let (to, sms_body) = (field("receiver_phone_number"), field("expected_sms_body"));
     let code = sms_body.rsplit(' ').next().unwrap().to_owned();
 
-    // A text without a code, an edited text with the code, and the same again after expiry.
+    // Sends an SMS without a code, an edited SMS with the code, and the edited SMS again after the check has expired.
     backend.text(&format!("+{CLAIMED}"), &to, "words-without-a-code").await;
     for _ in 0..2 {
         backend.text(&format!("+{OTHER}"), &to, &format!("words-around-a-code {code}")).await;
@@ -175,7 +175,7 @@ async fn verify_numbers(world: &World) -> Vec<String> {
     world.wait_for_callback_results().await;
     assert_eq!(world.node.engine.courier().metrics().delivered, 1);
 
-    // More checks of a number than allowed, unsupported numbers and invalid numbers.
+    // Creates more checks of a number than allowed, and checks of unsupported and invalid numbers.
     for number in [CLAIMED, CLAIMED, CLAIMED, CLAIMED, CLAIMED, "990481516297", "990481516293", "99048151620099999"] {
         backend.post(json!({"phone_number": format!("+{number}")})).await;
     }

@@ -46,8 +46,8 @@ async fn restored_database_revives_no_tokens_or_links(world: World) {
     world.send(revoke).await.assert(200);
     world.advance(SignedDuration::from_secs(10));
     assert_eq!(receiver.next().await.header("x-service-callback-attempt"), "2");
-    // Sends one heartbeat for each of the ten seconds. They raise the generation above that of the restored database,
-    // whose first node sends only one heartbeat at its start.
+    // Sends one heartbeat for each of the ten seconds. Each heartbeat raises the database generation, which so exceeds
+    // that of the restored database: the node there has sent only one heartbeat, at its start.
     for _ in 0..10 {
         world.node.engine.node.send_heartbeat().await.unwrap();
     }

@@ -132,7 +132,7 @@ async fn personal_data_is_erased_after_its_retention(world: World) {
     let (concluded, counted) = (backend.get(&check.id).await.json(), usage(&world).await);
     assert!(counted.to_string().contains("COMPLETED"), "{counted}");
 
-    // Ten seconds of the retention have already passed.
+    // For the older check, ten seconds of the retention period have already passed.
     world.advance(RETENTION - SignedDuration::from_secs(10));
     poll_until("the older check is erased", async || {
         housekeeping().await;

@@ -28,7 +28,7 @@ async fn request_in_progress_finishes_before_shutdown(world: World) {
     stream.write_all(&request.bytes(node.address)).await.unwrap();
     stream.write_all(&body.as_bytes()[..5]).await.unwrap();
     let address = node.address;
-    // The head has been read once the node has served a later connection.
+    // Once the node has served a request on a later connection, it has also read this head.
     wait_for_next_request(address).await;
 
     shutdown.cancel();

@@ -88,7 +88,7 @@ async fn failed_logins_are_counted_by_address() {
     assert_eq!(from("2001:db8:1:2::1", "wrong").await, 401);
 }
 
-/// Entries to the left of an unparsable hop may be forged.
+/// `X-Forwarded-For` is read from right to left. To the left of an unparsable entry, all entries may be forged.
 #[tokio::test]
 async fn unparsable_forwarded_hop_stops_the_search() {
     let world = World::configured(behind_a_proxy).await;

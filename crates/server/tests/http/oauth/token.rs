@@ -112,7 +112,7 @@ async fn credentials_may_be_sent_in_the_form(world: World) {
     let both = Request::post("/oauth2/token").basic(id, secret).form(&both);
     world.send(both).await.assert_problem(400, "invalid_request");
 
-    // Failed logins at the token and the revocation endpoint count together. There was one at each before.
+    // Failed logins at the token and the revocation endpoint count together. Each endpoint has already had one.
     for guess in 2..12 {
         let response = token(id, "wrong", "sim_swap").await;
         assert_eq!(response.status, if guess < 10 { 401 } else { 429 });

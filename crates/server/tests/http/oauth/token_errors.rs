@@ -1,4 +1,4 @@
-//! Rejected token requests, in the format of OAuth clients.
+//! Rejected token requests get errors in the format that OAuth clients parse.
 
 use std::time::Duration;
 

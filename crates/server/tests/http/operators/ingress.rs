@@ -169,7 +169,8 @@ async fn full_width_code_is_recognised() {
     assert_eq!(backend.get(&check.id).await.json()["match"], true);
 }
 
-/// The check fails at once, so that the backend can use another method without waiting for the expiry.
+/// If an SMS with the code has no usable sender, the check fails at once, so that the backend need not wait for its
+/// expiry.
 #[tokio::test]
 async fn code_from_an_unattributed_sender_fails_the_check() {
     let world = world_with(SETTINGS).await;
@@ -193,7 +194,7 @@ async fn code_from_an_unattributed_sender_fails_the_check() {
         let callback = receiver.next().await.json();
         assert_eq!((&callback["status"], &callback["check_id"]), (&json!("ERROR"), &json!(check.id)));
     }
-    // National format with spaces is accepted.
+    // A sender in national format with spaces is accepted.
     let check = backend.create(json!({"phone_number": NUMBER})).await;
     let sms = kannel(&good, "07700 900123", &check);
     call(&world, Request { target: sms.target.replace("id=1", "id=9"), ..sms }).await.assert(200);

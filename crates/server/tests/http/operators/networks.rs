@@ -119,7 +119,7 @@ async fn authorization_checks_run_in_order() {
     create(&backend, LANDLINE).await.assert_problem(400, "mno_not_supported");
     create(&backend, unknown).await.assert_problem(400, "mno_not_supported");
 
-    // Allowed networks can be removed, and do not affect other projects.
+    // Removes the allowed networks of this project. Other projects are not affected.
     allow(&backend, &[], "reverse_sms").await;
     create(&backend, known).await.assert_problem(403, "forbidden");
     let found = backend.list("?search=network_id==23410").await.assert(200).json();
@@ -239,7 +239,8 @@ async fn reload_adds_a_network_and_keeps_the_bind() {
     let check = backend.create(json!({"phone_number": "+447700900123"})).await;
     create(&backend, "+447702900123").await.assert_problem(400, "mno_not_supported");
 
-    // From now on the SMSC rejects binds, so that a reload that drops the bind would be noticed.
+    // From now on the SMSC rejects binds. If a reload dropped the bind, it could not be restored, and the test would
+    // fail.
     smsc.set_refuse_binds(true);
     let added = "[networks.23415]\nname = \"Vodafone\"\ncountry = \"GB\"\nprefixes = [\"+447702\"]\n";
     world.node.reload(Ok(configured(&format!("{settings}\n{added}")))).await;

@@ -15,7 +15,7 @@ use crate::{
     world::World,
 };
 
-/// Number with a prefix of O2 that was ported to EE.
+/// Number that has a prefix of O2, but was ported to EE.
 const PORTED: &str = "+447700900124";
 const ABSENT: &str = "+447700900125";
 const OTHER: &str = "+447700900126";

@@ -193,7 +193,7 @@ async fn concurrent_creates_respect_the_limit_per_number(world: World) {
     assert_eq!((created, responses.iter().filter(|response| response.status == 429).count()), (5, 15));
 }
 
-/// Extreme timestamps in searches and query parameters.
+/// Tests the earliest and the latest timestamps that RFC 3339 permits.
 async fn search_accepts_any_rfc_3339_date_time(world: World) {
     let backend = ReverseSmsClient::sandbox(&world).await;
     backend.create(json!({"phone_number": EVEN, "reference_id": "one"})).await;
@@ -264,7 +264,7 @@ async fn create_is_idempotent_for_its_key(world: World) {
     create("+990123456702").await.assert_problem(422, "idempotency_key_reused");
     assert_eq!(backend.list("").await.json()["page"]["total_elements"], 1);
 
-    // Rejected requests have not used their key.
+    // A rejected request does not use up its idempotency key.
     let request = Request::post(CHECKS).bearer(&backend.token).header("Idempotency-Key", "k2");
     let refused = request.clone().json(&json!({"phone_number": "+990123456793"}));
     world.send(refused).await.assert_problem(503, "lookup_unavailable");

@@ -258,12 +258,12 @@ impl IpLocator for FixedLocations {
 
 const O2_NUMBER: &str = "+447700900123";
 const VODAFONE_NUMBER: &str = "+447702900123";
-/// Number with a prefix of O2 that was ported to Vodafone.
+/// Number that has a prefix of O2, but was ported to Vodafone.
 const PORTED_NUMBER: &str = "+447700900124";
-/// Number on a brand of O2 that has its own network id.
+/// Number of a brand that belongs to O2, but has its own network id.
 const BRAND_NUMBER: &str = "+447700900125";
 const UNASSIGNED_NUMBER: &str = "+447700900126";
-/// Number on an operator that is not configured.
+/// Number of an operator that is not in the configuration.
 const OTHER_NETWORK_NUMBER: &str = "+4915112345678";
 /// Number that only a failing source knows.
 const FAILING_SOURCE_NUMBER: &str = "+4915112345699";

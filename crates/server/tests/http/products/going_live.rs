@@ -62,7 +62,8 @@ async fn project_goes_live_once_with_new_credentials(world: World) {
     assert_eq!((&now["mode"], &now["name"]), (&json!("live"), &json!("Shop")));
 }
 
-/// At first, networks and receivers are missing, then a delivered callback, then nothing.
+/// The error names what is missing: first networks and receivers, then a delivered callback. Then the project can go
+/// live.
 async fn going_live_requires_networks_receivers_and_a_delivered_callback(database: Database) {
     let world = networks::world_on(database, networks::THREE).await;
     let mut receiver = Receiver::start().await;
@@ -193,7 +194,7 @@ async fn open_sandbox_reverse_sms_checks_do_not_complete_live(world: World) {
     live.get(&checks[0]).await.assert_problem(404, "check_not_found");
 }
 
-/// Neither a device in the redirect chain nor an issued code completes a check.
+/// After going live, neither the return of a device from the operator nor an issued code completes a sandbox check.
 async fn open_sandbox_silent_checks_do_not_complete_live(world: World) {
     ScriptedOperator::of(&world);
     for path in BOTH {

@@ -13,7 +13,7 @@ use crate::{
     world::{World, send_to},
 };
 
-/// Every create replays the first response byte for byte, including the secret.
+/// Every create request that is repeated gets the first response byte for byte, including the secret.
 async fn repeated_request_gets_the_first_response(world: World) {
     ScriptedSimSwap::simulated(&world);
     let project = world.project("Shop", json!({})).await;
@@ -77,7 +77,7 @@ async fn keys_of_checks_are_scoped_to_the_project(world: World) {
     }
 }
 
-/// The other requests get the response of the first, or a conflict.
+/// The other requests get the same response as the first, or 409 while the first is in progress.
 async fn one_of_many_concurrent_requests_creates_the_resource(world: World) {
     ScriptedSimSwap::simulated(&world);
     let project = world.project("Shop", json!({})).await;
@@ -106,7 +106,7 @@ async fn one_of_many_concurrent_requests_creates_the_resource(world: World) {
     for route in routes() {
         let list = Request::get(&routes::fill(route.template, &ids)).bearer(tokens.for_route(route));
         let others = match route.scope() {
-            // Credentials that existed before.
+            // The workspace credential that existed before.
             "management" => 1,
             // Checks that the verifications created as their first steps.
             "secure_sna" => 3,
@@ -144,7 +144,8 @@ async fn keys_are_scoped_to_the_project(world: World) {
     assert_ne!(ids[0], ids[1]);
 }
 
-/// The request is rejected before the key is claimed, whether or not the owner has used the same key.
+/// A request without permission is rejected before its idempotency key is looked up or stored, whether or not the owner
+/// has used the same key.
 async fn unauthorized_management_requests_use_no_keys(world: World) {
     let project = world.project("Shop", json!({})).await;
     let ids = Ids::of(&world.acme, &project);
@@ -278,7 +279,7 @@ async fn requests_without_a_key_are_independent() {
     assert_ne!(create().await, create().await);
 }
 
-/// A copy of the database reveals no secret.
+/// The response to the creation of a project contains a secret, which a copy of the database must not reveal.
 async fn stored_response_is_encrypted(world: World) {
     let path = format!("{}/projects", world.acme.path());
     let create = Request::post(&path).json(&json!({"name": "Shop"})).header("Idempotency-Key", "my-very-own-key");

@@ -141,7 +141,7 @@ async fn sms_and_expiry_race(world: World) {
     assert!(receiver.is_quiet());
 }
 
-/// Tests the race of SMS and expiry through the public interfaces.
+/// Like `sms_and_expiry_race`, but uses only the public interfaces.
 async fn expired_status_is_never_revised(world: World) {
     let second = world.second_node().await;
     let backend = ReverseSmsClient::new(&world, json!({"configuration": {"reverse_sms": {"ttl": 60}}})).await;

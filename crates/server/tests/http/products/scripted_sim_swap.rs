@@ -22,7 +22,7 @@ use crate::world::World;
 #[derive(Debug)]
 pub struct ScriptedSimSwap {
     request_count: watch::Sender<usize>,
-    /// Each response needs a permit, so that tests can stop the operator.
+    /// Each response waits for a permit, so tests can stop the operator by removing all permits.
     responses: Semaphore,
 }
 

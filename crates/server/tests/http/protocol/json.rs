@@ -58,7 +58,7 @@ fn broken() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     ]
 }
 
-/// The error names the position, the request has no effect, and never returns 5xx.
+/// The error names the position in the document, the request has no effect, and the status is never 5xx.
 async fn invalid_documents_are_rejected_everywhere(world: World) {
     let project = world.project("Shop", json!({})).await;
     let ids = Ids::of(&world.acme, &project);
@@ -223,7 +223,7 @@ async fn unsupported_content_types_and_encodings_return_415() {
     }
 }
 
-/// Equivalent notations of a valid document.
+/// Sends one valid document in several equivalent notations.
 #[tokio::test]
 async fn equivalent_json_spellings_are_accepted() {
     let world = World::sqlite().await;

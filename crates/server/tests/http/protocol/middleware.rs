@@ -158,7 +158,7 @@ async fn ambiguous_paths_return_404() {
     }
 }
 
-/// Invalid bytes in a path are rejected as an invalid parameter, after authentication.
+/// Percent-encoded slashes, NUL and invalid UTF-8 are rejected as an invalid parameter, but only after authentication.
 async fn invalid_bytes_in_path_parameters_return_400(world: World) {
     let project = world.project("Shop", json!({})).await;
     let manager = world.management_token().await;

@@ -164,7 +164,7 @@ async fn minimal_client_completes_the_redirect_chain() {
         let proof = if path == SECURE_SNA { json!(true) } else { json!("+99000000010") };
         assert_eq!(redeemed[if path == SECURE_SNA { "match" } else { "phone_number" }], proof);
 
-        // The client also understands errors.
+        // Errors have a form that this client can parse, too.
         let mut client = MinimalClient::default();
         let elsewhere = silent.create(json!({"device_ip": "198.51.100.7"})).await;
         let reply = client.get(&format!("{base}{}", elsewhere.target)).await;

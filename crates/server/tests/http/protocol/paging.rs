@@ -114,7 +114,7 @@ async fn pages_cover_the_whole_list(world: World) {
     assert_eq!(nothing["page"], json!({"size": 10, "number": 1, "total_pages": 0, "total_elements": 0}));
 }
 
-/// The order is total, even for equal timestamps.
+/// Items with equal timestamps have a fixed order, so pages neither repeat nor omit any of them.
 async fn pages_cover_items_with_equal_timestamps(world: World) {
     let path = format!("{}/credentials", world.acme.path());
     for _ in 0..9 {

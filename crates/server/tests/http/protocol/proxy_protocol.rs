@@ -23,8 +23,8 @@ const PROXY: &str = "127.0.0.1";
 const UNTRUSTED: &str = "127.0.0.2";
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// Permits one wrong secret per minute, client and address, so that a second one reveals whether two requests count for
-/// the same address.
+/// Permits one wrong secret per minute for each client and address. The response to a second one then reveals whether
+/// both requests counted for the same address.
 fn behind_a_proxy(config: &mut Config) {
     config.http.trusted_proxies = vec!["127.0.0.1/32".parse().unwrap(), "192.0.2.0/24".parse().unwrap()];
     config.http.proxy_protocol = true;
@@ -79,7 +79,7 @@ async fn proxy_header_sets_the_client_address() {
         assert_eq!(failed_login_status(&world, PROXY, &proxied(client)).await, Some(401), "{client}");
         assert_eq!(failed_login_status(&world, PROXY, &proxied(client)).await, Some(429), "{client}");
     }
-    // A health check of the proxy has the proxy's address.
+    // A request of the proxy itself, such as a health check, counts for the proxy's address.
     assert_eq!(failed_login_status(&world, PROXY, &local()).await, Some(401));
     assert_eq!(failed_login_status(&world, PROXY, &local()).await, Some(429));
     assert_eq!(failed_login_status(&world, UNTRUSTED, &[]).await, Some(401), "other addresses are not throttled");

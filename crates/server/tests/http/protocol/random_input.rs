@@ -29,7 +29,7 @@ async fn random_requests_get_documented_responses() {
     let project = world.project("Shop", json!({})).await;
     let credentials = format!("{}/credentials", world.acme.path());
     let spare = world.manage(Request::post(&credentials).json(&json!({}))).await.assert(201).json();
-    // Uses another credential than the caller's, because a random request may delete it.
+    // Uses a spare credential, because a random request may delete the credential in its path.
     let workspace_client = spare["client_id"].as_str().unwrap().to_owned();
     let ids = Ids { workspace_client, ..Ids::of(&world.acme, &project) };
     let token = world.management_token().await;
@@ -179,12 +179,12 @@ fn content_type() -> impl Strategy<Value = &'static str> {
     prop_oneof![6 => Just("application/json"), 1 => Just("application/x-www-form-urlencoded"), 1 => Just("text/plain"), 1 => Just("")]
 }
 
-/// A header value without control characters.
+/// Generates a header value without control characters.
 fn visible() -> impl Strategy<Value = Vec<u8>> {
     vec(prop_oneof![0x21_u8..0x7f, 0x80_u8..=0xff], 0..40)
 }
 
-/// Random and nearly valid bodies.
+/// Generates random bytes and nearly valid JSON bodies.
 fn body() -> impl Strategy<Value = Vec<u8>> {
     let member = "name|mode|disabled|products|configuration|scopes|expires_at|networks|x";
     let value = "null|true|-?[0-9]{1,25}|\"[a-z ]{0,9}\"|\\[\\]|\\[\"sim_swap\"\\]|\\{\\}|\\{\"reverse_sms\":\\{\"ttl\":[0-9]{1,4}\\}\\}";
@@ -200,7 +200,7 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Requests with a broken line, headers or framing, and other bytes.
+/// Generates requests with a broken request line, headers or framing, and arbitrary bytes.
 fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
     let line = prop_oneof![
         4 => select(vec!["GET /livez HTTP/1.1\r\n", "POST /oauth2/token HTTP/1.1\r\n", "GET / HTTP/1.0\r\n"]),

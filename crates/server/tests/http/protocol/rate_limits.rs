@@ -202,7 +202,7 @@ async fn concurrent_requests_are_admitted_up_to_the_limit(world: World) {
     }
 }
 
-/// Nodes together admit as much as one, after they learned of each other.
+/// Once nodes know of each other, they together admit as many requests as a single node.
 async fn nodes_share_a_limit(world: World) {
     limit(&world, 7).await;
     let others = [world.second_node().await, world.second_node().await];
@@ -231,7 +231,7 @@ async fn nodes_share_a_limit(world: World) {
     }
 }
 
-/// A node with all of the traffic gets the whole limit; others keep a reserve.
+/// A node that gets all requests may use the whole limit. The other nodes still admit a few.
 async fn single_busy_node_gets_the_whole_limit(world: World) {
     limit(&world, 40).await;
     let other = world.second_node().await;
@@ -300,7 +300,7 @@ async fn stopped_node_releases_its_share(world: World) {
     for node in [&world.node, &second, &world.node] {
         node.engine.node.send_heartbeat().await.unwrap();
     }
-    // Both nodes exceed their share, and learn of each other's load by the next heartbeats.
+    // Both nodes get calls, and learn of each other's load from the next heartbeats.
     assert!(admitted().await > 0 && others().await > 0);
     world.advance(SignedDuration::from_secs(1));
     for node in [&world.node, &second, &world.node] {
@@ -323,7 +323,7 @@ on_both_stores!(
     stopped_node_releases_its_share,
 );
 
-/// Sets the limit of the first tenant, as the operator would.
+/// Sets the limit of the first tenant, as an administrator of the deployment would.
 async fn limit(world: &World, management: u32) {
     let limits = RateLimits { management: Some(management), ..RateLimits::default() };
     let workspace = world.acme.workspace_id.parse().unwrap();

@@ -14,7 +14,8 @@ async fn eu_and_us() -> [World; 2] {
 #[tokio::test]
 async fn token_of_another_region_is_rejected_with_its_region() {
     let [eu, us] = eu_and_us().await;
-    // A deployment created from a copy of another database has the same keys.
+    // A deployment on a copy of another deployment's database has the same keys, but must still reject the other
+    // region's tokens.
     let copy = World::configured(|config| config.region = Region::Us).await;
     for (here, there) in [(&eu, &us), (&us, &eu), (&eu, &copy), (&copy, &eu)] {
         let token = there.management_token().await;

@@ -20,11 +20,11 @@ pub struct Route {
 pub struct Ids {
     pub workspace_id: String,
     pub project_id: String,
-    /// Credential of the project.
+    /// Client id of a project credential.
     pub project_client: String,
-    /// Credential of the workspace.
+    /// Client id of a workspace credential.
     pub workspace_client: String,
-    /// Check of the project.
+    /// Id of a check in the project.
     pub check_id: String,
 }
 

@@ -55,7 +55,7 @@ async fn workspace_runs_two_searches_without_delaying_others(world: World) {
         world.acme.workspace_id, backend.project.project_id
     );
 
-    // Holds both permits of the first workspace, like two searches that do not finish.
+    // Takes both search permits of the first workspace, as two searches that do not finish would.
     let workspace = WorkspaceId(world.acme.workspace_id.parse().unwrap());
     let running = [(); 2].map(|()| world.node.engine.checks.search_limiter().try_acquire(workspace).unwrap());
     let rejected = backend.list(&expensive()).await.assert_problem(429, "too_many_requests");

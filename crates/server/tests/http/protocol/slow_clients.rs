@@ -117,7 +117,7 @@ async fn dripping_body_returns_408() {
     assert_contract(&request, parse(&response, false)).assert_problem(408, "request_timeout");
 }
 
-/// Requests many pages without reading them.
+/// The client sends many requests without reading the responses.
 #[tokio::test]
 async fn client_that_does_not_read_is_disconnected() {
     let world = World::configured(|config| config.http.write_timeout = Duration::from_millis(700)).await;
@@ -207,7 +207,8 @@ async fn connections_per_address_are_limited() {
     poll_until("a new connection is accepted", served).await;
 }
 
-/// A client that fills its own limit with incomplete requests is still served.
+/// An address that has filled its own limit with incomplete requests can still open a connection, which replaces the
+/// oldest one.
 #[tokio::test]
 async fn oldest_unused_connection_of_an_address_is_evicted() {
     let world = World::configured(|config| config.http.max_connections_per_address = 3).await;

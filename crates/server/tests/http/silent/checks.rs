@@ -63,7 +63,8 @@ async fn claimed_number_of_the_device_matches(world: World) {
     assert_eq!(callback.json(), redeemed, "the callback matches the check");
 }
 
-/// The sandbox operators of all nodes accept each other's codes.
+/// Each request reaches another node, so the sandbox operator of one node must accept authorization codes from that of
+/// another.
 async fn sandbox_redirect_chain_spans_nodes(database: Database) {
     let base_url = "https://eu.verify.example";
     let world = World::with(database, |config| config.base_url = Some(BaseUrl::parse(base_url).unwrap())).await;
@@ -187,7 +188,7 @@ async fn redirect_url_gets_the_fields_of_the_json_response(world: World) {
             assert_eq!((get("check_id"), get("reference_id")), (Some(check.id.as_str()), reference));
             silent.redeem(&check.id, get("code").unwrap()).await.assert(200);
 
-            // The redirect URL also receives errors.
+            // If the operator reports an error, the device is redirected to the redirect URL with that error.
             let check = silent.create(more).await;
             operator.fail(ErrorCode::MnoUserNotFound);
             let state = silent.start_redirect(&check.target).await;

@@ -259,7 +259,7 @@ async fn browser_gets_an_html_page() {
     browse(&callback(&silent.start_redirect(&redirected.target).await)).await.assert(302);
 }
 
-/// Mobile SDKs and Java's client accept HTML but parse JSON.
+/// Mobile SDKs and Java's HTTP client list HTML in `Accept`, but expect JSON.
 async fn only_browser_navigation_gets_html(world: World) {
     const SDK: (&str, &str) = ("Accept", "text/html,application/xhtml+xml,application/xml,*/*");
     const JAVA: (&str, &str) = ("Accept", "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2");
@@ -355,7 +355,7 @@ async fn visits_are_limited_by_check_on_postgres() {
     visits_are_limited_by_check_and_wrong_tokens_by_address(Database::postgres().await).await;
 }
 
-/// Requests with a used `state` are limited by address; those with a new one are not.
+/// Requests with a `state` that was already used are limited by IP address; requests with an unused `state` are not.
 async fn used_states_are_limited_by_address(database: Database) {
     let world = World::with(database, |config| {
         config.rate_limits.device = 3;

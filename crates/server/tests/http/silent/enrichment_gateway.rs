@@ -97,7 +97,7 @@ fn settings(folder: &Path, public: SocketAddr, enrichment: SocketAddr) -> String
     )
 }
 
-/// Follows a check URL to the enrichment listener and returns the target there.
+/// Opens the URL of a check through the gateway. Returns the path on the enrichment listener to which it redirects.
 async fn redirected_target(world: &World, gateway: &Gateway, created: &Value) -> String {
     let target = created["url"].as_str().unwrap().strip_prefix(&world.node.base_url).unwrap();
     let response = gateway.send_through("web", &Request::get(target)).await.assert(302);
@@ -113,7 +113,7 @@ async fn trusted_gateway_identifies_devices() {
     for (number, is_match) in [(NUMBER, true), ("+447700900124", false)] {
         let created = secure_sna.post(&json!({"phone_number": number})).await.assert(201).json();
         let target = redirected_target(&world, &gateway, &created).await;
-        // The gateway overwrites headers sent by the device.
+        // A device cannot forge the headers, because the gateway overwrites them.
         let request = Request::get(&target).header("X-MSISDN", "447700900199").header("X-Forwarded-For", "127.0.1.7");
         let handle = handle_target(&world, &gateway.send_through("enriched", &request).await);
         let end = gateway.send_through("web", &Request::get(&handle)).await.assert(200).json();

@@ -151,7 +151,7 @@ async fn enrichment_header_from_an_untrusted_peer_fails_the_check() {
     }
 }
 
-/// An observer of plain HTTP learns only the handle. It is valid once, and only for the device.
+/// An observer of plain HTTP learns only the handle, which is valid once, and only for the device.
 #[tokio::test]
 async fn handle_is_used_once_and_by_the_device() {
     let world = world().await;
@@ -200,8 +200,8 @@ async fn redirect_url_is_reached_from_the_public_listener() {
 
 on_both_databases!(hosted_page_is_finished_by_its_browser_only);
 
-/// Plain HTTP requests carry no cookie. The result is therefore returned only when the browser that began comes back
-/// over TLS.
+/// Plain HTTP requests carry no cookie. The result is therefore returned only when the browser that started the check
+/// comes back over TLS with its cookie.
 async fn hosted_page_is_finished_by_its_browser_only(database: Database) {
     let world = world_on(database).await;
     let SilentClient { project, .. } = silent(&world, SECURE_SNA).await;
@@ -216,7 +216,7 @@ async fn hosted_page_is_finished_by_its_browser_only(database: Database) {
         let browser = HostedPage { world: &world, page };
         let (superseded, cookie) = browser.begin("").await;
         let (target, _) = browser.begin(&cookie).await;
-        // The first redirect was replaced by the second.
+        // The second start has replaced the first, so the first redirect has no result.
         let back = browser.send_enriched(&superseded, inserted).await;
         browser.finish(&back, "").await.assert_problem(403, "forbidden");
         let back = browser.finish(&back, &cookie).await.assert(302);

@@ -105,7 +105,7 @@ async fn check_is_visible_to_its_project_and_product_only(world: World) {
         other_client.get(&check.id).await.assert_problem(403, "forbidden");
         other_client.redeem(&check.id, &code).await.assert_problem(403, "forbidden");
         assert_eq!(other_client.list("?search=reference_id==mine").await.json()["page"]["total_elements"], 0);
-        // The other product of the same project does not find the check.
+        // Through the API of the other silent product, the same project does not find the check.
         let other_product = SilentClient::of(&world, same_products.path, silent.project.clone()).await;
         other_product.get(&check.id).await.assert_problem(404, "check_not_found");
         other_product.redeem(&check.id, &code).await.assert_problem(404, "check_not_found");
@@ -134,7 +134,7 @@ async fn code_can_be_redeemed_once_for_its_check(world: World) {
         silent.redeem(&one.id, &code_one).await.assert(200);
         let response = silent.redeem(&one.id, &code_one).await.assert_problem(409, "check_already_completed");
         assert!(!response.detail().contains("Reverse SMS"), "completed checks need no fallback");
-        // The URL for the device is used up, too.
+        // After the redemption, the device's URL of the check does not work any more either.
         let response = silent.open(&one.target).await.assert_problem(409, "check_already_completed").json();
         assert_eq!((&response["check_id"], &response["error"]), (&json!(one.id), &json!("check_already_completed")));
         silent.redeem(&two.id, &code_two).await.assert(200);

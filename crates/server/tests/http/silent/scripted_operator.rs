@@ -35,7 +35,7 @@ pub struct ScriptedOperator {
     response_errors: Mutex<VecDeque<ErrorCode>>,
     /// Devices that returned from the operator, in order.
     returned_devices: watch::Sender<Vec<ReturnedDevice>>,
-    /// Each response to a returning device needs a permit, so that tests can stop the operator.
+    /// Each response to a returning device waits for a permit, so tests can stop the operator by removing all permits.
     responses: Semaphore,
 }
 
@@ -67,7 +67,7 @@ impl ScriptedOperator {
         operator
     }
 
-    /// Rejects the next authorization request.
+    /// Rejects the next authorization request with this error.
     pub fn refuse(&self, code: ErrorCode) {
         self.request_errors.lock().push_back(code);
     }

@@ -108,12 +108,12 @@ impl<'a> SilentClient<'a> {
         redirect_state(&self.open(target).await)
     }
 
-    /// Opens the operator's redirect back to us on the device, with a valid code.
+    /// Follows the operator's redirect back to our server on the device, with a valid authorization code.
     pub async fn return_from_operator(&self, state: &str) -> HttpResponse {
         self.open(&callback(state)).await
     }
 
-    /// Runs the whole redirect chain and returns the code.
+    /// Runs the whole redirect chain and returns the code that the backend can redeem.
     pub async fn complete_redirect(&self, target: &str) -> String {
         let response = self.return_from_operator(&self.start_redirect(target).await).await.assert(200).json();
         response["code"].as_str().unwrap_or_else(|| panic!("no code: {response}")).to_owned()

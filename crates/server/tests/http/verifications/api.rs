@@ -122,7 +122,8 @@ impl<'a> VerificationClient<'a> {
         self.world.wait_for_sms().await;
     }
 
-    /// Waits for the end of a verification that includes a SIM Swap question.
+    /// Waits for the end of a verification. Its SIM Swap question to the operator is not part of any request, so the
+    /// end has to be polled.
     pub async fn wait_for_end(&self, id: &str) -> Value {
         let mut read = Value::Null;
         poll_until("the verification is concluded", async || {
@@ -215,7 +216,7 @@ async fn silent_match_completes_the_verification(world: World) {
     callback.assert_signed_by(&world.send(Request::get("/.well-known/jwks.json")).await.assert(200).json());
     assert_eq!(callback.header("x-service-callback"), "verification");
     assert_eq!(callback.json(), redeemed, "the callback matches the verification");
-    // A reloaded return page redeems the code again, even much later.
+    // If the shop's page is reloaded, its backend redeems the code again. That succeeds, even much later.
     world.advance(SignedDuration::from_mins(50));
     for _ in 0..2 {
         let again = client.redeem(id(&created), &code).await.assert(200);
@@ -298,10 +299,10 @@ async fn mismatch_ends_the_verification_unless_configured_otherwise(world: World
             client.send_sms(&client.get(id(&created)).await, from).await;
         }
         assert_completed(&client.get(id(&created)).await, matched, "reverse_sms");
-        // The code of the Secure SNA mismatch did not conclude the verification, so it is invalid now.
+        // The Secure SNA mismatch did not conclude the verification, so its code is no longer valid.
         client.redeem(id(&created), &code).await.assert_problem(400, "code_invalid");
     }
-    // The Secure SNA mismatch does not conclude the verification, and no other method is left, so it fails.
+    // The Secure SNA mismatch does not conclude the verification. As no other method is left, the verification fails.
     let created = client.create(&json!({"phone_number": EVEN, "methods": ["secure_sna"]})).await;
     let code = client.complete_redirect(&created, other).await;
     let ended = client.redeem(id(&created), &code).await.assert(200).json();
@@ -403,7 +404,7 @@ async fn invalid_requests_are_rejected(world: World) {
     client.list("?search=phone_number==1").await.assert_problem(400, "search_invalid");
 }
 
-/// The user does nothing, at each step.
+/// The user does nothing in any step, so each step ends at its time limit.
 async fn silence_expires_the_steps_and_the_verification(world: World) {
     let number = "+990123456798";
     for (ttl, waits, status, code, expected) in [
@@ -640,7 +641,7 @@ async fn concurrent_requests_start_one_step(world: World) {
     second.engine.node.refresh().await.unwrap();
     let mut receiver = Receiver::start().await;
     let created = client.create(&json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
-    // The device of this verification fails the step while the backend gives it up.
+    // The device of this verification fails the step while the backend gives up the same step.
     let failing = client.create(&json!({"phone_number": EVEN, "device_ip": UNSUPPORTED})).await;
     let (nexts, opened) = join(
         join(
@@ -708,7 +709,7 @@ async fn sms_at_the_deadline_ends_the_verification_once(world: World) {
     assert!(receiver.is_quiet());
 }
 
-/// The backend gets this code when the hosted page redirects the browser back to it.
+/// The hosted page adds this code to the redirect URL when it sends the browser back to the shop.
 async fn completion_code_can_be_redeemed_again(world: World) {
     let client = VerificationClient::configured(&world, json!({"methods": ["reverse_sms"]})).await;
     let redirect_url = "https://shop.example/back?cart=7";
@@ -757,7 +758,7 @@ async fn automatic_replies_end_a_step(world: World) {
     }
 }
 
-/// The status is pending as soon as the user has done something.
+/// The verification is `PENDING` as soon as the user has acted on one of its steps.
 async fn verification_is_pending_with_its_step(world: World) {
     ScriptedOperator::of(&world);
     let client = VerificationClient::sandbox(&world).await;
@@ -776,7 +777,7 @@ async fn verification_is_pending_with_its_step(world: World) {
     assert_completed(&client.get(id(&created)).await, true, "reverse_sms");
 }
 
-/// Two devices open the link at once, and the backend calls `next` during the redirect chain.
+/// Two devices open the link at the same time, and the backend gives up the step with `next` during the redirect chain.
 async fn two_devices_and_next_during_the_chain_end_a_step_once(world: World) {
     ScriptedOperator::of(&world);
     let second = world.second_node().await;

@@ -97,7 +97,7 @@ async fn burst_of_next_gives_up_one_step(world: World) {
         let now = client.get(id(&created)).await;
         assert_eq!(steps(&now), [("secure_sna", "ERROR", "given_up"), ("reverse_sms", "ACCEPTED", "")], "{round}");
         world.advance(SignedDuration::from_secs(2));
-        // The same for the last step: all requests get the concluded verification.
+        // If concurrent requests give up the last step, all of them get the concluded verification.
         let nodes = [world.node.address, second.address].into_iter().cycle().take(6);
         for answer in join_all(nodes.map(|node| send_to(node, client.next_request(id(&created))))).await {
             assert_eq!(text(&answer.assert(200).json(), "error_code"), "methods_exhausted", "{round}");
@@ -195,7 +195,7 @@ async fn cancelled_verification_ends_at_once(world: World) {
     assert!(receiver.is_quiet());
 }
 
-/// A code or an SMS arrives while the backend cancels.
+/// A code or an SMS arrives while the backend cancels the verification.
 async fn cancel_and_a_result_end_a_verification_once(world: World) {
     ScriptedOperator::of(&world);
     let second = world.second_node().await;
@@ -313,7 +313,7 @@ async fn numbers_may_be_written_as_people_write_them(world: World) {
         let locale = body.get("locale").map(|_| "pt-BR");
         assert_eq!(view.locale.as_ref().map(ringtrue_domain::verification::Locale::as_str), locale, "{body}");
     }
-    // Only verifications accept this format. The other products require E.164.
+    // Only verifications accept numbers with spaces. The other products require E.164.
     let token = world.token(&client.project.client_id, &client.project.client_secret, "reverse_sms").await;
     let body = json!({"phone_number": "+990 1234 567 00"});
     let request = Request::post("/v1/number-verification/reverse-sms-checks").bearer(&token).json(&body);
@@ -326,7 +326,7 @@ async fn address_that_is_not_mobile_leaves_secure_sna_out(world: World) {
     for (device_ip, methods) in [
         ("198.51.100.7", &json!(["reverse_sms"])),
         ("203.0.113.7", &both),
-        // An unknown address may be mobile.
+        // An address of an unknown network may be mobile, so Secure SNA is kept.
         ("192.0.2.7", &both),
     ] {
         let created = client.create(&json!({"phone_number": EVEN, "device_ip": device_ip})).await;

@@ -119,7 +119,7 @@ impl<'a> Shop<'a> {
         self.send(Request::post(path).header("Sec-Fetch-Site", "same-origin").form(fields)).await
     }
 
-    /// Starts the silent check as the page does by itself.
+    /// Starts the silent check as the page does without any action of the user.
     async fn start_silent(&self, silent: &str) -> Started {
         Started::new(self.send(navigation(silent)).await)
     }
@@ -207,7 +207,8 @@ fn assert_page(response: &HttpResponse) {
 /// Asserts headers and content that every page must have, and which sites may show it in a frame.
 #[track_caller]
 fn assert_framable(response: &HttpResponse, ancestors: &str) {
-    // Both would override or defeat what the policy permits: frames, and messages to the window that opened the page.
+    // These headers would forbid what the content security policy permits: frames, and messages to the window that
+    // opened the page.
     for name in ["x-frame-options", "cross-origin-opener-policy"] {
         assert_eq!(response.header(name), None);
     }
@@ -324,7 +325,7 @@ async fn begun_chain_does_not_start_again_by_itself(world: World) {
     assert!(shop.send(third.come_back()).await.assert(302).header("location").unwrap().starts_with(SHOP));
 }
 
-/// A computer shows the QR code, while the phone runs the silent check.
+/// The page is open on a computer, where it shows a QR code, while a phone runs the silent check.
 async fn other_browsers_wait_for_the_one_that_began(world: World) {
     ScriptedOperator::of(&world);
     let shop = Shop::new(&world).await;
@@ -348,7 +349,7 @@ async fn other_browsers_wait_for_the_one_that_began(world: World) {
     let page = shop.expect_state(&path, "stalled").await;
     assert!(page.contains(">Try again</button>"), "{page}");
 
-    // The phone starts again with a new key. The browser with the earlier key waits, too.
+    // The phone starts the check again and gets a cookie with a new key. A browser with the earlier key has to wait.
     let again = shop.press_button(&silent).await;
     shop.expect_state(&path, "elsewhere").await;
     let earlier = shop.send(navigation(&path).header("Cookie", &phone.cookie)).await.assert(200).text();
@@ -366,7 +367,7 @@ async fn two_tabs_of_one_browser_do_not_disturb_each_other(world: World) {
         let (verification, path) = shop.create(created).await;
         let silent = format!("{path}/silent");
         let first = shop.press_button(&silent).await;
-        // The other tab starts again before the first tab returns.
+        // Another tab of the same browser starts the check again before the first tab returns.
         let form = Request::post(&silent).header("Sec-Fetch-Site", "same-origin").header("Cookie", &first.cookie);
         let permitted = shop.send(form.form(&[])).await.assert(303);
         let leave = navigation(permitted.header("location").unwrap()).header("Cookie", &first.cookie);
@@ -403,7 +404,7 @@ async fn lost_return_is_given_again_to_its_browser(world: World) {
     let own = shop.send(navigation(&path).header("Cookie", &started.cookie)).await.assert(200).text();
     let link = format!("href=\"{}\"", location.replace('&', "&#38;"));
     assert!(own.contains(&link) && !own.contains("data-return-to"), "{own}");
-    // A browser that returns twice is also led back to the page.
+    // A browser that returns from the operator twice is redirected to the page.
     let again = shop.send(started.come_back()).await.assert(302);
     assert_eq!(again.header("location"), Some(format!("{}{path}", world.node.base_url).as_str()));
     assert!(shop.redeem(&verification, &code).await.is_some());
@@ -435,7 +436,8 @@ async fn users_end_verifications(world: World) {
 async fn wrong_number_is_asked_before_and_after_the_start(world: World) {
     ScriptedOperator::of(&world);
     let shop = Shop::new(&world).await;
-    // Cases: without a redirect URL, in an old browser, and in a browser in which the page would start by itself.
+    // Cases: without a redirect URL before and after the start, in an old browser, and in a browser in which the page
+    // would start by itself.
     for (created, visit, is_linked, has_begun) in [
         (request(EVEN, &[]), navigation as fn(&str) -> Request, true, false),
         (request(EVEN, &[]), navigation, true, true),
@@ -612,7 +614,7 @@ async fn blocked_cookies_are_named(world: World) {
         world.advance(SignedDuration::from_secs(8));
         let page = press().await;
         assert!(page.contains("Allow cookies for this page") && page.contains("No answer yet"), "{page}");
-        // A refusal because of a used permit must not show the hint about cookies.
+        // If the start is refused because its permit was already used, the page must not show the hint about cookies.
         let permitted = shop.submit(&format!("{path}/silent"), &[]).await.assert(303);
         let (leave, cookie) = (permitted.header("location").unwrap().to_owned(), cookie_of(&permitted));
         let leave = || navigation(&leave).header("Cookie", &cookie);
@@ -657,7 +659,8 @@ async fn events_say_when_the_state_changed(world: World) {
     }
 }
 
-/// The console's content security policy permits only its own pages in the handset's frame.
+/// The console shows the page in the frame of its simulated handset, whose content security policy permits no other
+/// sites.
 #[tokio::test]
 async fn framed_page_opens_the_shop_in_another_tab() {
     let world = World::sqlite().await;
@@ -705,7 +708,7 @@ async fn listed_origins_may_frame_the_page() {
         assert_framable(&done, ancestors);
         assert!(done.text().contains("data-state=\"done\""));
     }
-    // The list belongs to a project: whoever has no verification of it, has no frame.
+    // The list of sites belongs to a project, so the page of an unknown verification may not be framed.
     let (_, path) = listed.create(with_redirect(EVEN)).await;
     for unknown in ["/v/AAAA".to_owned(), path.replace(&path[3..7], "AAAA"), format!("{path}A")] {
         let refused = listed.get(&unknown).await.assert(404);
@@ -721,7 +724,7 @@ async fn silent_check_leaves_the_frame() {
     let shop = Shop::configured(&world, "Nordwind", &json!({"frame_origins": ["https://shop.example"]})).await;
     for (request, target) in [(with_redirect(EVEN), "_top"), (request(EVEN, &[]), "_blank")] {
         let (verification, path) = shop.create(request).await;
-        // The first request comes from the shop, the others from the page in the frame.
+        // The first two requests come from the shop's site, the last one from the page in the frame.
         for (query, site) in [("", "cross-site"), ("", "same-site"), ("?display=frame", "same-origin")] {
             let page = shop.send(fetch(&format!("{path}{query}"), site, "navigate", "iframe")).await.assert(200).text();
             let form = format!("action=\"{path}/silent?display=frame\" target=\"{target}\">");
@@ -741,14 +744,15 @@ async fn silent_check_leaves_the_frame() {
         shop.send(framed).await.assert(303);
         assert_eq!(shop.status(&verification).await, CheckStatus::Accepted);
         assert!(operator.returned_devices().is_empty());
-        // In the whole tab, the same link starts it.
+        // Outside the frame, the same link starts the silent check.
         let left = shop.send(navigation(leave).header("Cookie", cookie)).await.assert(200).text();
         assert!(left.contains(&format!("data-operator=\"{AUTHORIZE}")), "{left}");
         assert_eq!(shop.status(&verification).await, CheckStatus::Pending);
     }
 }
 
-/// The page reports to the window that opened it. In a tab, the browser would return to the shop at once.
+/// In a popup, the page reports the result to the window that opened it. In a tab, the browser would be redirected to
+/// the shop at once.
 #[tokio::test]
 async fn popup_returns_from_the_operator_to_the_page() {
     let world = World::sqlite().await;
@@ -770,7 +774,7 @@ async fn popup_returns_from_the_operator_to_the_page() {
     let get = |name: &str| parameters.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str());
     assert_eq!(get("verification_id"), Some(verification.check.id.to_string().as_str()));
     assert_eq!((get("reference_id"), get("cart"), parameters.len()), (Some("order 7"), None, 3), "{result}");
-    // Nobody else learns the code, and pages in tabs report nothing.
+    // Another browser does not get the code, and the page reports nothing in a tab.
     let other = shop.send(navigation(&page)).await.assert(200).text();
     let tab = shop.send(navigation(&path).header("Cookie", &started.cookie)).await.assert(200).text();
     for page in [other, tab] {
@@ -779,7 +783,8 @@ async fn popup_returns_from_the_operator_to_the_page() {
     assert!(shop.redeem(&verification, get("code").unwrap()).await.is_some());
 }
 
-/// Failures have an `error`. Without a redirect URL, only sites that may frame the page learn of them.
+/// The page reports failures with an `error`. Without a redirect URL, only sites that may frame the page get the
+/// report.
 #[tokio::test]
 async fn failure_is_reported_to_allowed_origins() {
     let world = World::sqlite().await;
@@ -841,7 +846,7 @@ async fn button_verifies_without_a_redirect_url(world: World) {
     }
 }
 
-/// A phone shows its own result. A computer shows the result of another device.
+/// On a phone, the text is about this phone. On a computer, it is about another device.
 async fn mismatch_is_worded_for_the_device(world: World) {
     const PIXEL: &str = "Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 Chrome/140.0.0.0 Mobile";
     const IPHONE: &str = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148";
@@ -915,7 +920,7 @@ async fn unknown_and_tampered_tokens_are_not_found() {
             let response = shop.send(request).await.assert(404);
             assert_page(&response);
             assert!(!response.text().contains("Nordwind") && !response.text().contains("<b>"), "{}", response.text());
-            // Wrong tokens are limited by address and second.
+            // Waits, because wrong tokens are limited per second for each address.
             world.advance(SignedDuration::from_secs(1));
         }
     }
@@ -962,7 +967,7 @@ async fn visitors_are_limited_apart(database: Database) {
         shop.send(from(navigation(&silent), hammer)).await;
     }
     shop.send(from(navigation(&silent), hammer)).await.assert(429);
-    // A browser with a valid key has its own limit. Without a valid key, the limit is that of its address.
+    // A browser whose cookie has a valid key has its own limit. All other browsers share the limit of their IP address.
     let known = navigation(&silent).header("Cookie", &started.cookie);
     shop.send(from(known, hammer)).await.assert(303);
     shop.send(from(navigation(&path).header("Cookie", &started.cookie), hammer)).await.assert(200);

@@ -56,8 +56,8 @@ pub(super) use pipeline::{BatchStatement, CounterSlot, PipelinedTransaction, row
 const QUEUE_CAPACITY: usize = 8_192;
 /// Maximum number of attempts for a batch whose transaction conflicts with concurrent ones.
 const MAX_ATTEMPTS: u32 = 6;
-/// Delay before the third attempt. It doubles before each further attempt. While Citus distributes the tables one after
-/// the other, conflicts last longer than a few transactions.
+/// Delay before the third attempt, doubled before each further attempt. The delays are needed while Citus distributes
+/// the tables: a conflict can then last longer than a few transactions.
 const CONFLICT_DELAY: Duration = Duration::from_millis(25);
 /// Time limit of a call, from entering the queue to the durable commit.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -273,7 +273,8 @@ impl BatchWorker {
         }
     }
 
-    /// Runs a batch, and splits it as often as necessary. Returns a result for each operation.
+    /// Runs a batch in parts with at most one operation for each check. Halves a part that fails, until each invalid
+    /// operation is alone. Returns a result for each operation.
     async fn run_batch<O: BatchedOperation>(&mut self, operations: &[O]) -> Vec<Result<O::Output, StoreError>> {
         let mut results: Vec<Option<Result<O::Output, StoreError>>> = operations.iter().map(|_| None).collect();
         let mut unavailable = "the batch did not run".to_owned();

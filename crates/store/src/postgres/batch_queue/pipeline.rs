@@ -46,8 +46,8 @@ impl<'a> BatchStatement<'a> {
     /// Adds an array of check ids and an array of their buckets, for a statement that joins a table with `unnest`. The
     /// buckets determine the shards, and each id determines its partition.
     ///
-    /// Adds no range of ids. With a range, the planner would expect few rows in it, read all of them, and compare each
-    /// row with each value.
+    /// Does not add a range of ids: the planner would expect few rows in the range, read all of them, and compare each
+    /// row with every id.
     pub fn keys(self, ids: impl IntoIterator<Item = CheckId>) -> Self {
         let ids: Vec<CheckId> = ids.into_iter().collect();
         self.column(&ids, |id| id.0).column(&ids, |id| id.bucket().number())
@@ -184,7 +184,7 @@ async fn await_in_order<T: Unpin, E: Unpin>(mut pending: Vec<BoxFuture<'_, Resul
 /// A connection for batches, with its prepared statements.
 pub(super) struct BatchSession {
     pub(super) client: Client,
-    /// The counter slot of this connection.
+    /// Number of the counter rows that this connection updates: see [`CounterSlot`].
     slot: i16,
     is_distributed: bool,
     statements: HashMap<&'static str, PreparedStatement>,
