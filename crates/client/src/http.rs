@@ -76,10 +76,11 @@ impl StreamedResponse {
                 match self.body.frame().await {
                     None => return Ok(None),
                     // Trailers are skipped.
-                    Some(Ok(frame)) => match frame.into_data() {
-                        Ok(data) => return Ok(Some(data)),
-                        Err(_) => {}
-                    },
+                    Some(Ok(frame)) => {
+                        if let Ok(data) = frame.into_data() {
+                            return Ok(Some(data));
+                        }
+                    }
                     Some(Err(error)) => return Err(classify(&error)),
                 }
             }

@@ -157,8 +157,9 @@ impl ListenJournal {
         // Profile names contain no dots, so the prefix matches no other profile. Lock files stay, because the process
         // that holds a lock may be running.
         let prefix = format!("{profile}.");
-        let journals = dir.files()?.into_iter().filter(|name| name.starts_with(&prefix) && name.ends_with(FILE_SUFFIX));
-        journals.map(|name| dir.remove(&name).map(drop)).collect()
+        let mut journals =
+            dir.files()?.into_iter().filter(|name| name.starts_with(&prefix) && name.ends_with(FILE_SUFFIX));
+        journals.try_for_each(|name| dir.remove(&name).map(drop))
     }
 
     /// Returns the time from which on concluded checks may have unhandled callbacks.

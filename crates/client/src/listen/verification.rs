@@ -117,7 +117,7 @@ pub(super) fn verify_callback(
 ) -> Result<VerifiedSignature, VerificationError> {
     let VerificationContext { keys, now, mode, port, .. } = *context;
     let names = ["127.0.0.1", "localhost", "[::1]"];
-    let hosts = Vec::from_iter(port.into_iter().flat_map(|port| names.map(|name| format!("{name}:{port}"))));
+    let hosts: Vec<_> = port.into_iter().flat_map(|port| names.map(|name| format!("{name}:{port}"))).collect();
     let evidence = DiagnosisContext { keys, retired: &[], mode, now, hosts: &hosts, targets: &[], sent: None };
     let Diagnosis { verdict, lines } = diagnose(request, &evidence);
     verdict.map_err(|flaw| {
