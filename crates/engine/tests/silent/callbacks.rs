@@ -1,6 +1,6 @@
 //! Tests the callbacks of silent checks.
 
-use ringtrue_domain::{lifecycle::ErrorCode, product::Product, tenancy::Mode};
+use ringtrue_domain::{product::Product, tenancy::Mode};
 use ringtrue_engine::{
     ports::silent::SilentResult,
     silent::{CreateSilent, RedeemError},
@@ -49,40 +49,7 @@ async fn callback_has_the_verdict() {
     }
 }
 
-#[tokio::test]
-async fn failure_sends_a_callback_immediately() {
-    for product in PRODUCTS {
-        let world = World::new().await;
-        let device = with_callback(&world, Mode::Live, product).await;
-        world.advance_seconds(3);
-        device.open_url_and_finish(NOT_MOBILE).await;
-        let error = r#","error_code":"not_mobile_ip""#;
-        assert_eq!(world.callbacks().await, [expected_body(&device, "ERROR", "", "00:03", error)]);
-
-        let world = World::new().await;
-        let device = with_callback(&world, Mode::Live, product).await;
-        let state = device.begin_redirect().await;
-        world.ours.set_result(Err(ErrorCode::MnoUserNotFound));
-        world.advance_seconds(61);
-        device.return_from_operator(&state).await.unwrap();
-        let error = r#","error_code":"mno_user_not_found""#;
-        assert_eq!(world.callbacks().await, [expected_body(&device, "ERROR", "", "01:01", error)]);
-    }
-}
-
-#[tokio::test]
-async fn wrong_codes_send_a_callback() {
-    let world = World::new().await;
-    let device = with_callback(&world, Mode::Live, Product::SecureSna).await;
-    device.obtain_code().await;
-    for _ in 0..4 {
-        assert!(device.redeem("wrong").await.is_err());
-    }
-    let error = r#","error_code":"code_attempts_exceeded""#;
-    assert_eq!(world.callbacks().await, [expected_body(&device, "ERROR", "", "00:00", error)]);
-}
-
-/// Runs once for each kind of request or task that can detect the expiry.
+/// Runs once for each component that can detect the expiry.
 #[tokio::test]
 async fn expiry_sends_a_callback() {
     for product in PRODUCTS {

@@ -23,7 +23,6 @@ pub struct Operator {
 }
 
 struct OperatorState {
-    authorization_result: Result<(), ErrorCode>,
     result: Result<SilentResult, ErrorCode>,
     concurrent_work: Option<BoxFuture<'static, ()>>,
     calls: RecordedCalls,
@@ -55,7 +54,6 @@ impl From<SilentOperation<'_>> for RecordedOperation {
 impl Operator {
     pub fn new(name: &'static str) -> Self {
         let contents = OperatorState {
-            authorization_result: Ok(()),
             result: Ok(SilentResult::Match(true)),
             concurrent_work: None,
             calls: RecordedCalls::default(),
@@ -67,11 +65,7 @@ impl Operator {
         self.contents.lock().result = reply.into();
     }
 
-    pub fn set_authorization_result(&self, result: Result<(), ErrorCode>) {
-        self.contents.lock().authorization_result = result;
-    }
-
-    /// Runs `work` during the connector's next call, before the call returns.
+    /// Runs `work` during the next call of the connector, before it returns.
     pub fn run_during_call(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.contents.lock().concurrent_work = Some(Box::pin(work));
     }
@@ -112,13 +106,10 @@ impl SilentConnector for Operator {
         let AuthorizationRequest { check, operation, state, simulated_sim, .. } = request;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         assert!(state.len() <= 128 && state.bytes().all(is_plain), "{state}");
-        let result = {
-            let mut contents = self.contents.lock();
-            contents.calls.requests.push((operation.into(), simulated_sim.map(|sim| sim.as_str().to_owned())));
-            contents.authorization_result
-        };
+        let sim = simulated_sim.map(|sim| sim.as_str().to_owned());
+        self.contents.lock().calls.requests.push((operation.into(), sim));
         self.run_concurrent_work().await;
-        result.map(|()| AuthorizationRedirect {
+        Ok(AuthorizationRedirect {
             location: format!("{OPERATOR}{state}"),
             connector_data: connector_data(self.name, check.0),
         })

@@ -10,15 +10,13 @@ use ringtrue_domain::{
     phone::Msisdn,
     product::Product,
     reverse_sms::{InboundSms, SmsOrigin, SmsSender},
-    search::parse,
     sim_swap::SimHistory,
     tenancy::Mode,
-    verification::{Method, SEARCH_FIELDS, StepState, UserEnd, VerificationVerdict},
+    verification::{Method, StepState, UserEnd, VerificationVerdict},
 };
 use ringtrue_engine::{
     checks::{CreateError, reverse_sms::CreateReverseSms},
     ports::{
-        silent::SilentResult,
         sim_swap::{SimSwapConnector, SimSwapRequest},
         sms::{Inbox as _, SmsOutcome},
     },
@@ -165,34 +163,6 @@ fn with_callback() -> CreateVerification {
 const MODES: [Mode; 2] = [Mode::Live, Mode::Sandbox];
 
 #[tokio::test]
-async fn silent_match_ends_the_verification() {
-    let world = World::new().await;
-    for (mode, matched) in [(Mode::Live, true), (Mode::Live, false), (Mode::Sandbox, true), (Mode::Sandbox, false)] {
-        world.operator(mode).set_result(Ok(SilentResult::Match(matched)));
-        let earlier = world.callbacks().await.len();
-        let (walk, created) = Walk::begin(&world, mode, with_callback()).await;
-        assert_eq!(created.progress.methods, [Method::SecureSna, Method::ReverseSms]);
-        assert_eq!((created.check.status(), created.ttl()), (CheckStatus::Accepted, 600));
-        let code = walk.obtain_code().await;
-        assert!(matches!(walk.redeem("wrong").await, Err(RedeemError::WrongCode { remaining_attempts: 2 })));
-        let verified = walk.redeem(&code).await.unwrap();
-        assert_eq!(verified.check.verdict().copied(), Some(verdict(matched, Method::SecureSna)));
-        assert!(verified.next_step.is_none() && verified.page_url.is_none());
-        // Redeeming the same code again returns the same result. Any other code is wrong.
-        let replayed = walk.redeem_or_replay(&code).await.unwrap();
-        assert!(replayed.is_replayed && replayed.verification.check == verified.check);
-        assert!(matches!(walk.redeem("wrong").await, Err(RedeemError::WrongCompletionCode)));
-        let callbacks = world.callbacks().await.split_off(earlier);
-        let [callback] = &callbacks[..] else { panic!("{callbacks:?}") };
-        assert!(
-            callback.starts_with(&format!(r#"{{"verification_id":"{}","status":"COMPLETED""#, walk.id)),
-            "{callback}"
-        );
-        assert!(callback.contains(&format!(r#""match":{matched},"method":"secure_sna""#)), "{callback}");
-    }
-}
-
-#[tokio::test]
 async fn failed_silent_step_leads_to_reverse_sms_at_once() {
     let world = World::new().await;
     for mode in MODES {
@@ -218,31 +188,6 @@ async fn failed_silent_step_leads_to_reverse_sms_at_once() {
         assert_eq!(verified.check.verdict().copied(), Some(verdict(true, Method::ReverseSms)));
         assert_eq!(world.callbacks().await.len(), earlier + 1);
     }
-}
-
-#[tokio::test]
-async fn steps_can_be_given_up() {
-    let world = World::new().await;
-    let (walk, _) = Walk::begin(&world, Mode::Live, with_callback()).await;
-    let fallen_back = walk.give_up().await.unwrap();
-    assert_eq!(fallen_back.next_step.map(|step| step.method()), Some(Method::ReverseSms));
-    let (read, given_up) = (walk.read().await, walk.give_up_method(Method::SecureSna).await.unwrap());
-    assert_eq!(given_up.next_step, read.next_step, "the named method is not the current one");
-    // A request without a method that follows at once counts as a repetition of the first one, and changes nothing.
-    assert_eq!(walk.give_up().await.unwrap().next_step, read.next_step);
-    world.advance_seconds(1);
-    let exhausted = walk.give_up().await.unwrap();
-    assert_eq!(exhausted.check.error_code(), Some(ErrorCode::MethodsExhausted));
-    let given_up = StepState::Error(ErrorCode::GivenUp);
-    assert!(exhausted.progress.steps.iter().all(|step| step.state == given_up), "{exhausted:?}");
-    assert_eq!(walk.give_up().await.unwrap().check, exhausted.check, "a repetition");
-    world.advance_seconds(1);
-    assert!(matches!(walk.give_up().await, Err(GiveUpError::Concluded(CheckStatus::Error))));
-    let ended = walk.give_up_method(Method::ReverseSms).await.unwrap();
-    assert_eq!(ended.check, exhausted.check, "a repeated request gets the end that it caused");
-    let callbacks = world.callbacks().await;
-    assert_eq!(callbacks.len(), 1);
-    assert!(callbacks[0].contains(r#""error_code":"methods_exhausted""#), "{callbacks:?}");
 }
 
 #[tokio::test]
@@ -309,51 +254,6 @@ async fn methods_are_those_that_the_number_supports() {
 }
 
 #[tokio::test]
-async fn mismatch_falls_back_if_the_project_wants_it() {
-    let mut world = World::new().await;
-    world.live.configuration.verification.fall_back_on_mismatch = true;
-    world.ours.set_result(Ok(SilentResult::Match(false)));
-    let (walk, _) = Walk::begin(&world, Mode::Live, CreateVerification::default()).await;
-    let code = walk.obtain_code().await;
-    let fallen_back = walk.redeem(&code).await.unwrap();
-    assert_eq!(fallen_back.next_step.map(|step| step.method()), Some(Method::ReverseSms));
-    // Redeeming the same code again changes nothing. Any other code is wrong.
-    let replayed = walk.redeem_or_replay(&code).await.unwrap();
-    assert!(replayed.is_replayed && replayed.verification.next_step.is_some());
-    assert!(matches!(walk.redeem("wrong").await, Err(RedeemError::WrongCompletionCode)));
-    assert_eq!(walk.send_sms(OTHER).await, SmsOutcome::Concluded);
-    assert_eq!(walk.read().await.check.verdict(), None);
-    assert_eq!(walk.send_sms(OTHER).await, SmsOutcome::Concluded);
-    assert_eq!(walk.read().await.check.verdict().copied(), Some(verdict(false, Method::ReverseSms)));
-}
-
-#[tokio::test]
-async fn text_of_another_number_is_sent_once_more() {
-    let world = World::new().await;
-    for (mode, second, matched) in [(Mode::Live, OURS, true), (Mode::Live, OTHER, false), (Mode::Sandbox, OTHER, false)]
-    {
-        let methods = Some(vec![Method::ReverseSms]);
-        let earlier = world.callbacks().await.len();
-        let (walk, created) = Walk::begin(&world, mode, CreateVerification { methods, ..with_callback() }).await;
-        let (first, sms) = (created.next_step.unwrap(), walk.sms(OTHER).await);
-        assert_eq!(world.engine.checks.receive(sms.clone()).await.unwrap(), SmsOutcome::Concluded);
-        let again = walk.read().await;
-        let steps: Vec<_> = again.progress.steps.iter().map(|step| step.state).collect();
-        assert_eq!(steps, [StepState::Completed { matched: false }, StepState::Open]);
-        let next = again.next_step.unwrap();
-        assert!(next.method() == Method::ReverseSms && next != first, "the second text has another code");
-        assert_eq!(world.callbacks().await.len(), earlier);
-        // The second step expects another code, so the SMS of the first step has no effect.
-        assert_ne!(world.engine.checks.receive(sms).await.unwrap(), SmsOutcome::Concluded);
-        assert_eq!(walk.send_sms(second).await, SmsOutcome::Concluded);
-        let ended = walk.read().await;
-        assert_eq!(ended.check.verdict().copied(), Some(verdict(matched, Method::ReverseSms)), "{ended:?}");
-        assert_eq!(ended.progress.steps.len(), 2);
-        assert_eq!(world.callbacks().await.len(), earlier + 1);
-    }
-}
-
-#[tokio::test]
 async fn cancelled_verification_ends_at_once() {
     let world = World::new().await;
     world.sandbox_access.set_sim_swap_connector(Arc::new(SimOperator::Hangs));
@@ -404,65 +304,6 @@ async fn end_user_ends_the_verification_at_the_page() {
         assert!(verifications.end_by_user(&walk.page_token, end).await.unwrap());
         assert!(walk.redeem(&code).await.unwrap().check.verdict().is_some_and(|verdict| verdict.matched));
     }
-}
-
-#[tokio::test]
-async fn burst_of_next_gives_up_one_step() {
-    let world = World::new().await;
-    for round in 0..50 {
-        let (walk, _) = Walk::begin(&world, Mode::Sandbox, CreateVerification::default()).await;
-        let answers = join_all((0..6).map(|_| walk.give_up())).await;
-        assert!(answers.iter().all(Result::is_ok), "{round}: {answers:?}");
-        let given_up = walk.read().await;
-        assert_eq!(given_up.next_step.map(|step| step.method()), Some(Method::ReverseSms), "{round}");
-    }
-}
-
-#[tokio::test]
-async fn verdict_wins_over_giving_up() {
-    let world = World::new().await;
-    for round in 0..50 {
-        let (walk, _) = Walk::begin(&world, Mode::Sandbox, CreateVerification::default()).await;
-        let code = walk.obtain_code().await;
-        let given_up = walk.give_up().await.unwrap();
-        assert_eq!(given_up.next_step.map(|step| step.method()), Some(Method::SecureSna), "{round}");
-        let (redeemed, given_up, again) =
-            tokio::join!(walk.redeem(&code), walk.give_up_method(Method::SecureSna), walk.redeem(&code));
-        for redeemed in [redeemed, again] {
-            let verified = redeemed.unwrap();
-            assert_eq!(verified.check.verdict().copied(), Some(verdict(true, Method::SecureSna)), "{round}");
-        }
-        given_up.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn method_over_the_number_limit_is_left_out() {
-    let world = World::new().await;
-    let limit = engine_settings().number_limit;
-    let create = async || {
-        let request = CreateVerification { phone_number: OURS.to_owned(), ..CreateVerification::default() };
-        world.engine.verifications.create(&world.live, request, None).await
-    };
-    let both = [Method::SecureSna, Method::ReverseSms];
-    for _ in 0..limit.max_checks {
-        assert_eq!(create().await.unwrap().progress.methods, both);
-    }
-    world.advance_seconds(10);
-    // Secure SNA has reached its limit of checks per phone number. Reverse SMS has its own limit.
-    for _ in 0..limit.max_checks {
-        assert_eq!(create().await.unwrap().progress.methods, [Method::ReverseSms]);
-    }
-    world.advance_seconds(20);
-    // `retry_after` is the time until the first of the two methods can be used again.
-    let retry_after = limit.window_seconds - 30;
-    let refused = create().await;
-    assert!(
-        matches!(refused, Err(CreateError::TooManyChecks { retry_after: given }) if given == retry_after),
-        "{refused:?}"
-    );
-    world.advance_seconds(retry_after.into());
-    assert_eq!(create().await.unwrap().progress.methods, [Method::SecureSna]);
 }
 
 #[tokio::test]
@@ -539,22 +380,6 @@ async fn concurrent_ends_of_a_step_lead_on_once() {
         let ended = walk.read().await;
         assert!(ended.next_step.is_none(), "{round}: {ended:?}");
         assert_eq!(world.callbacks().await.len(), earlier + 1, "{round}: {ended:?}");
-    }
-}
-
-#[tokio::test]
-async fn list_is_searched_by_method() {
-    let world = World::new().await;
-    let (walk, _) = Walk::begin(&world, Mode::Sandbox, CreateVerification::default()).await;
-    let code = walk.obtain_code().await;
-    walk.redeem(&code).await.unwrap();
-    Walk::begin(&world, Mode::Sandbox, CreateVerification::default()).await;
-    for (text, found) in [("method==secure_sna", 1), ("method==reverse_sms", 0), ("status==ACCEPTED", 1)] {
-        let filter = Some(parse(text, &SEARCH_FIELDS).unwrap());
-        let page = ringtrue_domain::page::PageRequest::new(10, 1).unwrap();
-        let listed = world.engine.verifications.list(world.sandbox.id, filter, page).await.unwrap();
-        assert_eq!((listed.total_items, listed.items.len()), (found, usize::try_from(found).unwrap()), "{text}");
-        assert!(listed.items.iter().all(|item| item.progress.steps.len() == 1 && item.page_url.is_none()));
     }
 }
 

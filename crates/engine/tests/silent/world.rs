@@ -141,8 +141,7 @@ impl World {
         let project = self.project(mode);
         let created = self.engine.silent.create_silent(project, product, request, None).await.unwrap();
         let (_, token) = created.url.split_once("/redirect?t=").expect("a token");
-        let token = token.to_owned();
-        Device { world: self, project, product, id: created.check.id, token, url: created.url }
+        Device { world: self, project, product, id: created.check.id, token: token.to_owned() }
     }
 
     pub fn advance_seconds(&self, seconds: i64) {
@@ -164,7 +163,6 @@ pub struct Device<'w> {
     pub product: Product,
     pub id: CheckId,
     pub token: String,
-    pub url: String,
 }
 
 impl Device<'_> {

@@ -3,7 +3,7 @@ use ringtrue_domain::{
     reverse_sms::{InboundSms, SmsOrigin, SmsSender},
     tenancy::ProjectId,
 };
-use ringtrue_operators::smpp::{DefaultAlphabet, ProjectScope, SmppConfig, SmppOutcome, TlvTag};
+use ringtrue_operators::smpp::{BindDirection, DefaultAlphabet, ProjectScope, SmppConfig, SmppOutcome, TlvTag};
 use ringtrue_sandbox::smsc::{
     Alphabet, ConcatenationMode, DeliveryOutcome, FaultScript, QueueAccount, Sms, Smsc, SmscConfig,
 };
@@ -24,20 +24,22 @@ use crate::{
 
 #[tokio::test(start_paused = true)]
 async fn sms_reaches_the_inbox_and_is_acknowledged() {
-    let sandbox = Sandbox::start().await;
-    sandbox.fixture.deployment.clock.advance(SignedDuration::from_secs(7));
-    let delivery = sandbox.send("VERIFY 4F7K2Q", FaultScript::new());
-    assert_eq!(delivery.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
-    let expected = InboundSms {
-        origin: SmsOrigin::Operator,
-        connector: "test".into(),
-        from: SmsSender::Number(number(HANDSET)),
-        to: number(SERVICE),
-        text: "VERIFY 4F7K2Q".to_owned(),
-        received_at: "1970-01-01T00:00:07Z".parse().unwrap(),
-    };
-    assert_eq!(sandbox.fixture.inbox.received(), [expected]);
-    assert_eq!((sandbox.fixture.count(SmppOutcome::Received), sandbox.fixture.count(SmppOutcome::Concluded)), (1, 1));
+    for bind in [BindDirection::Receiver, BindDirection::Transceiver] {
+        let sandbox = Sandbox::with(|config| SmppConfig { bind, ..config }).await;
+        sandbox.fixture.deployment.clock.advance(SignedDuration::from_secs(7));
+        let delivery = sandbox.send("VERIFY 4F7K2Q", FaultScript::new());
+        assert_eq!(delivery.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
+        let expected = InboundSms {
+            origin: SmsOrigin::Operator,
+            connector: "test".into(),
+            from: SmsSender::Number(number(HANDSET)),
+            to: number(SERVICE),
+            text: "VERIFY 4F7K2Q".to_owned(),
+            received_at: "1970-01-01T00:00:07Z".parse().unwrap(),
+        };
+        let counts = [SmppOutcome::Received, SmppOutcome::Concluded].map(|outcome| sandbox.fixture.count(outcome));
+        assert_eq!((sandbox.fixture.inbox.received(), counts), (vec![expected], [1, 1]));
+    }
 }
 
 /// The simulated SMSC sends the project id in a TLV; the SMS reaches only that project.
@@ -114,16 +116,17 @@ async fn packed_septets_are_decoded_if_configured() {
 #[tokio::test(start_paused = true)]
 async fn every_coding_is_decoded() {
     let sandbox = Sandbox::start().await;
+    // `@` tells the alphabets apart that have no other character of the text.
     for (alphabet, expected) in [
-        (None, "é€Ж😀"),
-        (Some(Alphabet::Gsm), "é€??"),
-        (Some(Alphabet::Ascii), "????"),
-        (Some(Alphabet::Latin1), "é???"),
-        (Some(Alphabet::Ucs2), "é€Ж😀"),
-        (Some(Alphabet::Octets), "é€Ж😀"),
+        (None, "é€Ж😀@"),
+        (Some(Alphabet::Gsm), "é€??@"),
+        (Some(Alphabet::Ascii), "????@"),
+        (Some(Alphabet::Latin1), "é???@"),
+        (Some(Alphabet::Ucs2), "é€Ж😀@"),
+        (Some(Alphabet::Octets), "é€Ж😀@"),
     ] {
         let behaviour = alphabet.map_or_else(FaultScript::new, |alphabet| FaultScript::new().encoded_in(alphabet));
-        assert_eq!(sandbox.send("é€Ж😀", behaviour).wait_for_outcome().await, DeliveryOutcome::Acknowledged);
+        assert_eq!(sandbox.send("é€Ж😀@", behaviour).wait_for_outcome().await, DeliveryOutcome::Acknowledged);
         assert_eq!(sandbox.fixture.inbox.texts().last().unwrap(), expected, "{alphabet:?}");
     }
 }

@@ -42,14 +42,16 @@ async fn bind_request_carries_the_configuration() {
 #[tokio::test(start_paused = true)]
 async fn lost_link_is_reconnected_and_unacknowledged_sms_is_resent() {
     let sandbox = Sandbox::start().await;
-    let delivery = sandbox.send("hello", FaultScript::new().dropping_connections(1));
-    sandbox.connector.wait_until(|status| status.last_error.is_some()).await;
-    sandbox.smsc.observer().wait_until(|counts| counts.failed_attempts == 1 && counts.binds == 0).await;
-    advance(SECOND).await;
+    let delivery = sandbox.send("hello", FaultScript::new().dropping_connections(2));
+    for failures in 1..=2 {
+        sandbox.smsc.observer().wait_until(|counts| counts.failed_attempts == failures && counts.binds == 0).await;
+        sandbox.connector.wait_until(|status| status.binds_up == 0 && status.last_error.is_some()).await;
+        advance(2 * SECOND).await;
+    }
     assert_eq!(delivery.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
     // The connector delivers duplicates: deduplication is the task of the store.
-    assert_eq!(sandbox.fixture.inbox.texts(), ["hello", "hello"]);
-    assert_eq!(sandbox.connector.status().binds_up, 1);
+    assert_eq!(sandbox.fixture.inbox.texts(), ["hello"; 3]);
+    assert_eq!((sandbox.connector.status().binds_up, sandbox.smsc.observer().sent_sms()[0].attempts), (1, 3));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,10 +1,7 @@
 use ringtrue_sandbox::camara::Endpoint;
 use serde_json::{Value, json};
 
-use crate::{
-    CHALLENGE, CLIENT, EVEN, Fixture, ODD, REDIRECT_URI, VERIFY, authorization_parameters, client::Signer,
-    with_parameter,
-};
+use crate::{CHALLENGE, CLIENT, EVEN, Fixture, ODD, REDIRECT_URI, VERIFY, client::Signer, with_parameter};
 
 /// Returns the query parameters of a request with a request object.
 fn query_with(object: &str) -> Vec<(&str, &str)> {
@@ -117,10 +114,4 @@ async fn object_is_single_use() {
     let object = fixture.signer.sign(&fixture.object(&json!({})));
     assert!(fixture.redirect_parameters(&query_with(&object)).await.contains_key("code"));
     assert_eq!(fixture.redirect_parameters(&query_with(&object)).await["error"], "invalid_request_object");
-}
-
-#[tokio::test]
-async fn requests_without_object_are_accepted() {
-    let fixture = Fixture::start().await;
-    assert!(fixture.redirect_parameters(&authorization_parameters(EVEN, VERIFY)).await.contains_key("code"));
 }

@@ -20,17 +20,6 @@ fn status<T>(rejected: &Result<T, BindError>) -> Option<CommandStatus> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn receivers_and_transceivers_receive_messages() {
-    for mode in [BindMode::Receiver, BindMode::Transceiver] {
-        let fixture = Fixture::start().await;
-        let mut esme = fixture.bind(mode).await;
-        let handle = fixture.send("hello", FaultScript::new());
-        assert_eq!(text(&esme.accept().await), "hello");
-        assert_eq!(handle.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn transmitter_receives_no_messages() {
     let fixture = Fixture::start().await;
     let mut transmitter = fixture.bind(BindMode::Transmitter).await;

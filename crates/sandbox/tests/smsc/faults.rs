@@ -3,7 +3,7 @@ use ringtrue_smpp::{
     esm_class::MessageType,
     pdu::{Address, CommandId, CommandStatus, Npi, Ton},
     session::MessageRequest,
-    text::{DataCoding, DefaultAlphabet},
+    text::DataCoding,
 };
 use tokio::time::advance;
 
@@ -61,36 +61,6 @@ async fn garbled_text_depends_on_the_seed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn text_is_encoded_in_the_alphabet() {
-    let fixture = Fixture::start().await;
-    let mut esme = fixture.receiver().await;
-    for (alphabet, data_coding, expected) in [
-        (None, DataCoding::UCS2, "é€Ж😀"),
-        (Some(Alphabet::Gsm), DataCoding::DEFAULT, "é€??"),
-        (Some(Alphabet::Ascii), DataCoding::ASCII, "????"),
-        (Some(Alphabet::Latin1), DataCoding::LATIN1, "é???"),
-        (Some(Alphabet::Ucs2), DataCoding::UCS2, "é€Ж😀"),
-        (Some(Alphabet::Octets), DataCoding::OCTETS, "é€Ж😀"),
-    ] {
-        let faults = alphabet.map_or_else(FaultScript::new, |alphabet| FaultScript::new().encoded_in(alphabet));
-        fixture.send("é€Ж😀", faults);
-        let request = esme.accept().await;
-        assert_eq!(request.content().data_coding, data_coding);
-        assert_eq!(text(&request), expected, "{alphabet:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn declared_coding_is_independent_of_the_encoding() {
-    let fixture = Fixture::start().await;
-    let mut esme = fixture.receiver().await;
-    fixture.send("@é", FaultScript::new().encoded_in(Alphabet::Latin1).declared_as(DataCoding::DEFAULT));
-    let request = esme.accept().await;
-    assert_eq!(request.content().data_coding, DataCoding::DEFAULT);
-    assert_eq!(request.content().decode_text(DefaultAlphabet::Latin1), "@é");
-}
-
-#[tokio::test(start_paused = true)]
 async fn data_sm_replaces_deliver_sm() {
     let fixture = Fixture::start().await;
     let mut esme = fixture.receiver().await;
@@ -101,23 +71,6 @@ async fn data_sm_replaces_deliver_sm() {
     assert_eq!(request.command(), CommandId::DATA_SM);
     assert_eq!(text(&request), "hello");
     assert_eq!(handle.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
-}
-
-#[tokio::test(start_paused = true)]
-async fn dropped_connection_loses_the_response() {
-    let fixture = Fixture::start().await;
-    let handle = fixture.send("hello", FaultScript::new().dropping_connections(2));
-    for failures in 1..=2 {
-        let mut esme = fixture.receiver().await;
-        assert_eq!(text(&esme.accept().await), "hello");
-        assert!(esme.wait_for_end().await.is_err());
-        fixture.retry_after_failure(failures).await;
-        fixture.smsc.observer().wait_until(|counts| counts.binds == 0).await;
-    }
-    let mut esme = fixture.receiver().await;
-    assert_eq!(text(&esme.accept().await), "hello");
-    assert_eq!(handle.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
-    assert_eq!(fixture.smsc.observer().sent_sms()[0].attempts, 3);
 }
 
 #[tokio::test(start_paused = true)]

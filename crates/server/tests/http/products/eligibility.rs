@@ -82,6 +82,8 @@ async fn last_digits_of_sandbox_numbers_select_the_outcome(world: World) {
         assert_eq!(literal.body, encoded.body, "{suffix}");
         assert_eq!(backend.number(&format!("%2b9901234567{suffix}")).await.body, encoded.body, "{suffix}");
         assert_eq!(products(literal), eligible, "{suffix}");
+        // In a sandbox project, the eligibility of real numbers is simulated, too.
+        assert_eq!(products(backend.number(&format!("+4477009001{suffix}")).await), eligible, "{suffix}");
     }
     assert_eq!(
         backend.number("+990123456796").await.assert(200).json(),
@@ -100,9 +102,11 @@ async fn last_digits_of_sandbox_numbers_select_the_outcome(world: World) {
             ],
         })
     );
-    backend.number("+990123456794").await.assert_problem(404, "subscriber_not_found");
-    let down = backend.number("+990123456793").await.assert_problem(503, "lookup_unavailable");
-    assert!(down.header("retry-after").is_some());
+    for start in ["+9901234567", "+4477009001"] {
+        backend.number(&format!("{start}94")).await.assert_problem(404, "subscriber_not_found");
+        let down = backend.number(&format!("{start}93")).await.assert_problem(503, "lookup_unavailable");
+        assert!(down.header("retry-after").is_some());
+    }
 }
 
 async fn sandbox_project_gets_its_enabled_products(world: World) {
@@ -134,6 +138,7 @@ async fn sandbox_addresses_are_located_as_documented(world: World) {
         ("::ffff:cb00:7105", &ALL),
         ("0:0:0:0:0:FFFF:203.0.113.5", &ALL),
         ("203.0.113.128", &[]),
+        ("203.0.113.255", &[]),
     ] {
         assert_eq!(products(backend.address(address).await), eligible, "{address}");
     }
@@ -332,6 +337,8 @@ async fn product_requires_project_network_and_connector() {
     for unknown in ["80.187.0.1", "192.168.1.1", "100.64.0.1", "8.8.8.8"] {
         backend.address(unknown).await.assert_problem(404, "network_not_found");
     }
+    let sandbox = EligibilityClient::new(&world, "sandbox").await;
+    sandbox.address("82.132.0.1").await.assert_problem(404, "network_not_found");
     backend.number(UNASSIGNED_NUMBER).await.assert_problem(404, "subscriber_not_found");
     backend.number("+442071838750").await.assert_problem(404, "subscriber_not_found");
     let unavailable = backend.number(FAILING_SOURCE_NUMBER).await.assert_problem(503, "lookup_unavailable");

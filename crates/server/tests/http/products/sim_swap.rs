@@ -88,30 +88,45 @@ async fn create_returns_the_concluded_check(world: World) {
     let listed = backend.list("").await.assert(200).json();
     assert_eq!(listed["content"], json!([created]));
     assert_eq!(listed["page"], json!({"size": 10, "number": 1, "total_pages": 1, "total_elements": 1}));
+
+    // Time does not change concluded checks.
+    world.advance(SignedDuration::from_hours(48));
+    let TestProject { client_id, client_secret, .. } = &backend.project;
+    let token = world.token(client_id, client_secret, "sim_swap").await;
+    let later = Request::get(&format!("{CHECKS}/{id}")).bearer(&token);
+    assert_eq!(world.send(later).await.assert(200).json(), created);
 }
 
 async fn last_digits_of_sandbox_numbers_select_the_outcome(world: World) {
     let operator = ScriptedSimSwap::simulated(&world);
     let backend = SimSwapClient::sandbox(&world).await;
-    // Number, `no_sim_change`, age of the last change, and error.
-    for (number, no_change, within, error) in [
-        (EVEN, json!(true), json!(525_601), Value::Null),
-        (ODD, json!(false), json!(1440), Value::Null),
-        ("+990123456799", Value::Null, Value::Null, json!("mno_server_error")),
-        ("+990123456798", json!(true), Value::Null, Value::Null),
-        ("+990123456796", json!(true), json!(525_601), Value::Null),
-        ("+990123456795", Value::Null, Value::Null, json!("mno_timeout")),
-        // In a sandbox project, checks of real numbers are simulated, too.
-        ("+447700900121", json!(false), json!(1440), Value::Null),
+    // Last digits, `no_sim_change`, age of the last change, and error.
+    for (suffix, no_change, within, error) in [
+        ("00", json!(true), json!(525_601), Value::Null),
+        ("01", json!(false), json!(1440), Value::Null),
+        ("99", Value::Null, Value::Null, json!("mno_server_error")),
+        ("98", json!(true), Value::Null, Value::Null),
+        ("96", json!(true), json!(525_601), Value::Null),
+        ("95", Value::Null, Value::Null, json!("mno_timeout")),
+        ("92", json!(true), json!(525_601), Value::Null),
+        ("91", json!(false), json!(1440), Value::Null),
     ] {
-        let created = backend.create(number).await.assert(201).json();
-        let get = |name: &str| created.get(name).cloned().unwrap_or_default();
-        assert_eq!(created["status"], if error.is_null() { "COMPLETED" } else { "ERROR" }, "{number}");
-        assert_eq!((get("no_sim_change"), get("sim_change_within")), (no_change, within), "{number}");
-        assert_eq!(get("error_code"), error, "{number}");
-        let expected_network = if error.is_null() { json!("00101") } else { Value::Null };
-        assert_eq!(get("network_id"), expected_network, "{number}");
-        assert_eq!(backend.get(created["check_id"].as_str().unwrap()).await.json(), created, "{number}");
+        // In a sandbox project, checks of real numbers are simulated, too. A repeated check asks the operator again.
+        for start in ["+9901234567", "+4477009001", "+4477009001"] {
+            let number = format!("{start}{suffix}");
+            let created = backend.create(&number).await.assert(201).json();
+            let get = |name: &str| created.get(name).cloned().unwrap_or_default();
+            assert_eq!(created["status"], if error.is_null() { "COMPLETED" } else { "ERROR" }, "{number}");
+            assert_eq!(
+                (get("no_sim_change"), get("sim_change_within")),
+                (no_change.clone(), within.clone()),
+                "{number}"
+            );
+            assert_eq!(get("error_code"), error, "{number}");
+            let expected_network = if error.is_null() { json!("00101") } else { Value::Null };
+            assert_eq!(get("network_id"), expected_network, "{number}");
+            assert_eq!(backend.get(created["check_id"].as_str().unwrap()).await.json(), created, "{number}");
+        }
     }
     let request_count = operator.request_count();
     for (number, status, code) in [
@@ -122,8 +137,8 @@ async fn last_digits_of_sandbox_numbers_select_the_outcome(world: World) {
         let refused = backend.create(number).await.assert_problem(status, code);
         assert_eq!(refused.header("retry-after").is_some(), status == 503, "{number}");
     }
-    assert_eq!((operator.request_count(), request_count), (request_count, 7));
-    assert_eq!(backend.list("").await.json()["page"]["total_elements"], 7, "rejected requests are not stored");
+    assert_eq!((operator.request_count(), request_count), (request_count, 24));
+    assert_eq!(backend.list("").await.json()["page"]["total_elements"], 24, "rejected requests are not stored");
 }
 
 #[tokio::test]
@@ -273,6 +288,7 @@ async fn checks_can_be_searched_by_outcome(world: World) {
         backend.post(&json!({"phone_number": number, "reference_id": reference})).await.assert(201);
         world.advance(SignedDuration::from_millis(1));
     }
+    backend.create("+990123456797").await.assert_problem(400, "mno_not_supported");
     let found = async |query: &str| {
         let listed = backend.list(query).await.assert(200).json();
         let references = listed["content"].as_array().unwrap().iter();
@@ -290,9 +306,13 @@ async fn checks_can_be_searched_by_outcome(world: World) {
         ("?search=no_sim_change==true", "a"),
         ("?search=no_sim_change==false", "b"),
         ("?search=no_sim_change!=true;reference_id=gt=b", "dc"),
+        ("?search=no_sim_change!=true;status=gt=COMPLETED", "dc"),
+        ("?search=no_sim_change==false;reference_id=gt=a", "b"),
         ("?search=network_id==00101", "dcba"),
         ("?search=reference_id=in=(a,c)", "ca"),
         ("?search=status==EXPIRED", ""),
+        ("?search=status=in=(ACCEPTED,PENDING,EXPIRED)", ""),
+        ("?search=created_at=ge=2026-01-01T00:00:00.001Z", "dcb"),
     ] {
         assert_eq!(found(query).await, references, "{query}");
     }
@@ -302,12 +322,15 @@ async fn checks_can_be_searched_by_outcome(world: World) {
 
     let usage = format!("{}/usage?from=2025-12-31T00:00:00Z&to=2026-01-02T00:00:00Z", world.acme.path());
     let rows = world.manage(Request::get(&usage)).await.assert(200).json();
-    let count = |status: &str| {
-        let rows = rows["content"].as_array().unwrap().iter();
-        let of_status = rows.filter(|row| row["product"] == "sim_swap" && row["status"] == status);
-        of_status.map(|row| row["count"].as_i64().unwrap()).sum::<i64>()
-    };
-    assert_eq!((count("COMPLETED"), count("ERROR")), (2, 2));
+    let mut counts: Vec<_> = rows["content"].as_array().unwrap().iter().collect();
+    assert!(counts.iter().all(|row| row["product"] == "sim_swap"), "{counts:?}");
+    counts.sort_by_key(|row| (row["status"].to_string(), row.get("match").map(ToString::to_string)));
+    let counts: Vec<_> = counts.into_iter().map(|row| (&row["status"], row.get("match"), &row["count"])).collect();
+    let (completed, error) = (&json!("COMPLETED"), &json!("ERROR"));
+    let [matched, changed] = [&json!(true), &json!(false)];
+    let expected =
+        [(completed, Some(changed), &json!(1)), (completed, Some(matched), &json!(1)), (error, None, &json!(2))];
+    assert_eq!(counts, expected, "rejected requests are not counted");
 }
 
 /// Two operators, one of which supports SIM Swap.
@@ -340,7 +363,10 @@ async fn live_projects_use_allowed_networks_only() {
     backend.create("+447700900124").await.assert_problem(403, "forbidden");
     allow("reverse_sms").await;
     backend.create("+447700900124").await.assert_problem(403, "forbidden");
-    assert_eq!(operator.request_count(), 0);
+    ScriptedSimSwap::simulated(&world);
+    let sandbox = SimSwapClient::new(&world, "Trial", json!({})).await;
+    sandbox.create("+447700900124").await.assert(201);
+    assert_eq!(operator.request_count(), 0, "sandbox checks do not contact real operators");
 
     allow("sim_swap").await;
     let created = backend.create("+447700900124").await.assert(201).json();

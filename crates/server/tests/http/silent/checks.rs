@@ -147,9 +147,18 @@ async fn operator_error_fails_the_check(world: World) {
     for path in BOTH {
         let silent = SilentClient::new(&world, path).await;
         let mut receiver = Receiver::start().await;
-        for code in [ErrorCode::MnoTimeout, ErrorCode::MnoServerError, ErrorCode::MnoNoDataAvailable] {
+        for code in [
+            ErrorCode::MnoTimeout,
+            ErrorCode::MnoUserNotFound,
+            ErrorCode::MnoResponseError,
+            ErrorCode::MnoServerError,
+            ErrorCode::MnoNoDataAvailable,
+            ErrorCode::MnoNotSupported,
+            ErrorCode::InternalError,
+        ] {
             for fails_first in [true, false] {
                 let check = silent.create(json!({"callback_url": receiver.url("/")})).await;
+                world.advance(SignedDuration::from_secs(3));
                 let end = if fails_first {
                     operator.refuse(code);
                     silent.open(&check.target).await
@@ -157,13 +166,29 @@ async fn operator_error_fails_the_check(world: World) {
                     operator.fail(code);
                     silent.return_from_operator(&silent.start_redirect(&check.target).await).await
                 };
-                let end = end.assert(200).json();
-                assert_eq!(keys(&end), ["check_id", "error", "error_description"].into());
+                let end = if fails_first && code == ErrorCode::MnoNotSupported {
+                    end.assert_problem(400, "mno_not_supported").json()
+                } else {
+                    let end = end.assert(200).json();
+                    assert_eq!(keys(&end), ["check_id", "error", "error_description"].into());
+                    end
+                };
                 assert_eq!((&end["check_id"], &end["error"]), (&json!(check.id), &json!(code.into_str())));
                 let ended = silent.get(&check.id).await.json();
                 assert_eq!((&ended["status"], &ended["error_code"]), (&json!("ERROR"), &json!(code.into_str())));
                 assert_eq!(ended.get("network_id"), None, "failed checks have no network");
-                assert_eq!(receiver.next().await.json()["error_code"], code.into_str());
+                assert_eq!(receiver.next().await.json(), ended, "sent at once");
+                let refused = silent.redeem(&check.id, "anything").await.assert_problem(409, "check_already_completed");
+                assert!(refused.detail().contains(code.into_str()), "{}", refused.detail());
+                let fallback = [&refused.detail(), end["error_description"].as_str().unwrap()]
+                    .map(|text| text.contains("Reverse SMS"));
+                assert_eq!(
+                    fallback,
+                    [path == SECURE_SNA || !fails_first; 2],
+                    "the network of a redirected device is known"
+                );
+                silent.open(&check.target).await.assert_problem(409, "check_already_completed");
+                assert_eq!(silent.get(&check.id).await.json(), ended, "the conclusion is final");
             }
         }
     }
@@ -186,6 +211,8 @@ async fn redirect_url_gets_the_fields_of_the_json_response(world: World) {
             let parameters = query(location);
             let get = |name: &str| parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
             assert_eq!((get("check_id"), get("reference_id")), (Some(check.id.as_str()), reference));
+            let again = silent.open(&check.target).await.assert(302).header("location").unwrap().to_owned();
+            assert!(again.starts_with(start) && again.contains("&error=check_already_completed&"), "{again}");
             silent.redeem(&check.id, get("code").unwrap()).await.assert(200);
 
             // If the operator reports an error, the device is redirected to the redirect URL with that error.
@@ -207,21 +234,34 @@ async fn redirect_url_gets_the_fields_of_the_json_response(world: World) {
 }
 
 async fn check_expires_at_any_step_of_the_chain(world: World) {
-    ScriptedOperator::of(&world);
+    let operator = ScriptedOperator::of(&world);
     for path in BOTH {
         let silent = SilentClient::new(&world, path).await;
         let mut receiver = Receiver::start().await;
         let unopened = silent.create(json!({})).await;
         let redirected = silent.create(json!({})).await;
         let returned = silent.create(json!({"callback_url": receiver.url("/")})).await;
+        let in_time = silent.create(json!({})).await;
         let state = silent.start_redirect(&redirected.target).await;
         let code = silent.complete_redirect(&returned.target).await;
+        let code_in_time = silent.complete_redirect(&in_time.target).await;
+        let before = operator.returned_devices().len();
         world.advance(SignedDuration::from_millis(119_999));
+        assert_eq!(silent.get(&unopened.id).await.json()["status"], "ACCEPTED");
         assert_eq!(silent.get(&returned.id).await.json()["status"], "PENDING");
+        assert_eq!(silent.redeem(&in_time.id, &code_in_time).await.assert(200).json()["status"], "COMPLETED");
         world.advance(SignedDuration::from_millis(1));
 
-        let responses = [silent.open(&unopened.target).await, silent.return_from_operator(&state).await];
-        for (response, id) in responses.into_iter().zip([&unopened.id, &redirected.id]) {
+        // The expiry is final.
+        let responses = [
+            (silent.open(&unopened.target).await, &unopened.id),
+            (silent.return_from_operator(&state).await, &redirected.id),
+            (silent.open(&returned.target).await, &returned.id),
+            (silent.open(&unopened.target).await, &unopened.id),
+            (silent.open(&redirected.target).await, &redirected.id),
+            (silent.open(&returned.target).await, &returned.id),
+        ];
+        for (response, id) in responses {
             let body = response.assert_problem(410, "check_expired").json();
             assert_eq!((&body["check_id"], &body["error"]), (&json!(id), &json!("check_expired")));
             assert_eq!(body["error_description"], body["detail"]);
@@ -234,13 +274,15 @@ async fn check_expires_at_any_step_of_the_chain(world: World) {
             silent.list("?search=status==EXPIRED").await.assert(200).json()["content"].as_array().unwrap().len(),
             3
         );
+        assert_eq!(operator.returned_devices().len(), before, "no request for an expired check");
         for (search, found) in
-            [("error_code==check_expired", 3), ("error_code!=check_expired", 0), ("error_code==mno_timeout", 0)]
+            [("error_code==check_expired", 3), ("error_code!=check_expired", 1), ("error_code==mno_timeout", 0)]
         {
             let list = silent.list(&format!("?search={search}")).await.assert(200).json();
             assert_eq!(list["page"]["total_elements"], found, "{search}");
-            let codes = list["content"].as_array().unwrap().iter().map(|check| &check["error_code"]);
-            assert!(codes.into_iter().all(|code| code == "check_expired"), "{list}");
+            let codes = list["content"].as_array().unwrap().iter().map(|check| check["error_code"].as_str());
+            let expected = (search == "error_code==check_expired").then_some("check_expired");
+            assert!(codes.into_iter().all(|code| code == expected), "{list}");
         }
         assert_eq!(receiver.next().await.json()["error_code"], "check_expired");
     }

@@ -28,6 +28,8 @@ async fn check_url_requires_its_token() {
         let [check, other] = [silent.create(json!({})).await, silent.create(json!({})).await];
         let (check_path, token) = check.target.split_once("?t=").unwrap();
         let foreign = other.target.split_once("?t=").unwrap().1;
+        assert_eq!(check_path, format!("{}/{}/redirect", path.checks, check.id));
+        assert!(token.len() == 22 && token != foreign, "128 bits of its own");
         for (target, status, code) in [
             (check_path.to_owned(), 404, "check_not_found"),
             (format!("{check_path}?t="), 404, "check_not_found"),
@@ -96,8 +98,10 @@ async fn device_problems_have_their_own_status() {
         let lonely = world.project("Without SMS", json!({"products": [path.scope]})).await;
         let lonely = SilentClient::of(&world, path, lonely).await;
         for (device_ip, status, code) in [
-            ("198.51.100.7", 412, "not_mobile_ip"),
-            ("203.0.113.200", 400, "mno_not_supported"),
+            ("198.51.100.0", 412, "not_mobile_ip"),
+            ("198.51.100.255", 412, "not_mobile_ip"),
+            ("203.0.113.128", 400, "mno_not_supported"),
+            ("203.0.113.255", 400, "mno_not_supported"),
             ("192.0.2.9", 400, "mno_not_supported"),
             ("10.9.8.7", 409, "ip_mismatch"),
             ("2001:db8::1", 409, "ip_mismatch"),
@@ -113,7 +117,9 @@ async fn device_problems_have_their_own_status() {
                 silent.open(&check.target).await.assert_problem(409, "check_already_completed");
             }
         }
-        for fine in ["127.0.0.1", "::ffff:127.0.0.1", "203.0.113.7"] {
+        for fine in
+            ["127.0.0.1", "::ffff:127.0.0.1", "::ffff:7f00:1", "203.0.113.0", "203.0.113.127", "::ffff:203.0.113.9"]
+        {
             let check = silent.create(json!({"device_ip": fine})).await;
             silent.complete_redirect(&check.target).await;
         }
@@ -165,6 +171,11 @@ async fn state_can_be_used_once(world: World) {
         assert_ne!(first, second);
         let before = operator.returned_devices().len();
         silent.return_from_operator(&first).await.assert_problem(400, "bad_request");
+        assert_eq!(
+            silent.get(&check.id).await.json()["status"],
+            "PENDING",
+            "an invalid state does not affect the check"
+        );
         let good = format!("/southbound/camara/{NAME}/callback");
         for target in [
             good.clone(),
@@ -175,6 +186,12 @@ async fn state_can_be_used_once(world: World) {
             format!("{good}?state=%ff&code=x"),
             format!("{good}?state={second}&code=%"),
             format!("{good}?state={second}&code={}", "x".repeat(4_097)),
+            format!("{good}?state=x&code=x"),
+            format!("{good}?state={}&code=x", second.repeat(2)),
+            format!("{good}?state=%C3%A4&code=x"),
+            format!("{good}?state={}&code=x", check.id),
+            format!("{good}?state={}&code=x", check.target.split_once("?t=").unwrap().1),
+            format!("{good}?state={}&code=x", &second[..second.len() - 1]),
             format!("{good}?state={}&code=x", &second[1..]),
             format!("{good}?state={}&code=x", second.replace(|c: char| c.is_ascii_digit(), "x")),
             callback(&second).replace(NAME, "unknown"),

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     client::Request,
     on_both_stores,
+    receiver::Receiver,
     silent::{
         scripted_operator::ScriptedOperator,
         silent_client::{BOTH, DISCOVERY, EVEN, SECURE_SNA, SilentClient},
@@ -26,8 +27,13 @@ async fn create_rejects_unknown_and_invalid_members() {
         (json!({"device_ip": ""}), "ip_invalid"),
         (json!({"device_ip": "fe80::1%eth0"}), "ip_invalid"),
         (json!({"device_ip": "203.0.113.1:80"}), "ip_invalid"),
+        (json!({"device_ip": "localhost"}), "ip_invalid"),
+        (json!({"device_ip": "[2001:db8::1]"}), "ip_invalid"),
+        (json!({"device_ip": " 203.0.113.10"}), "ip_invalid"),
+        (json!({"device_ip": "1.2.3.04"}), "ip_invalid"),
         (json!({"device_ip": 7}), "bad_request"),
         (json!({"redirect_url": "app://back"}), "redirect_url_invalid"),
+        (json!({"redirect_url": "javascript:alert(1)"}), "redirect_url_invalid"),
         (json!({"redirect_url": "https://u:p@app.example/"}), "redirect_url_invalid"),
         (json!({"redirect_url": "https://app.example/#top"}), "redirect_url_invalid"),
         (json!({"redirect_url": "https://app.example/?a=b&code=1"}), "redirect_url_invalid"),
@@ -36,6 +42,7 @@ async fn create_rejects_unknown_and_invalid_members() {
         (json!({"redirect_url": "https://app.example/?reference_id=1"}), "redirect_url_invalid"),
         (json!({"redirect_url": "https://app.example/?error_description=1"}), "redirect_url_invalid"),
         (json!({"callback_url": "/relative"}), "callback_url_invalid"),
+        (json!({"callback_url": "ftp://shop.example/"}), "callback_url_invalid"),
         (json!({"callback_url": "http://10.0.0.1/"}), "callback_url_invalid"),
         (json!({"reference_id": long}), "bad_request"),
         (json!({"reference_id": "a\u{0}b"}), "bad_request"),
@@ -131,25 +138,49 @@ async fn code_can_be_redeemed_once_for_its_check(world: World) {
             (silent.complete_redirect(&one.target).await, silent.complete_redirect(&two.target).await);
         let response = silent.redeem(&one.id, &code_two).await.assert_problem(400, "code_invalid");
         assert!(response.detail().contains("2 attempts remain"), "{}", response.detail());
-        silent.redeem(&one.id, &code_one).await.assert(200);
-        let response = silent.redeem(&one.id, &code_one).await.assert_problem(409, "check_already_completed");
-        assert!(!response.detail().contains("Reverse SMS"), "completed checks need no fallback");
-        // After the redemption, the device's URL of the check does not work any more either.
+        let response = silent.redeem(&one.id, "wrong").await.assert_problem(400, "code_invalid");
+        assert!(response.detail().contains("1 attempt remains"), "{}", response.detail());
+        let redeemed = silent.redeem(&one.id, &code_one).await.assert(200).json();
+        for code in [&code_one, "another"] {
+            let response = silent.redeem(&one.id, code).await.assert_problem(409, "check_already_completed");
+            assert!(!response.detail().contains("Reverse SMS"), "completed checks need no fallback");
+        }
+        assert_eq!(silent.get(&one.id).await.json(), redeemed);
+        // The URL for the device is used up, too.
         let response = silent.open(&one.target).await.assert_problem(409, "check_already_completed").json();
         assert_eq!((&response["check_id"], &response["error"]), (&json!(one.id), &json!("check_already_completed")));
         silent.redeem(&two.id, &code_two).await.assert(200);
     }
 }
 
+async fn early_redemptions_are_not_counted(world: World) {
+    ScriptedOperator::of(&world);
+    let silent = SilentClient::new(&world, SECURE_SNA).await;
+    let check = silent.create(json!({})).await;
+    let redeem_early = async || {
+        for _ in 0..5 {
+            silent.redeem(&check.id, "anything").await.assert_problem(409, "check_not_ready");
+        }
+    };
+    redeem_early().await;
+    let state = silent.start_redirect(&check.target).await;
+    redeem_early().await;
+    let end = silent.return_from_operator(&state).await.assert(200).json();
+    let redeemed = silent.redeem(&check.id, end["code"].as_str().unwrap()).await.assert(200).json();
+    assert_eq!(redeemed["status"], "COMPLETED");
+}
+
 async fn third_wrong_code_fails_the_check(world: World) {
     ScriptedOperator::of(&world);
     for path in BOTH {
         let silent = SilentClient::new(&world, path).await;
-        let check = silent.create(json!({})).await;
+        let mut receiver = Receiver::start().await;
+        let check = silent.create(json!({"callback_url": receiver.url("/")})).await;
         let code = silent.complete_redirect(&check.target).await;
         for (wrong, expected_detail) in
             [("", "2 attempts remain"), ("x", "1 attempt remains"), (&code[1..], "the check has failed")]
         {
+            assert_eq!(silent.get(&check.id).await.json()["status"], "PENDING");
             let response = silent.redeem(&check.id, wrong).await.assert_problem(400, "code_invalid");
             assert!(response.detail().contains(expected_detail), "{}", response.detail());
         }
@@ -157,6 +188,9 @@ async fn third_wrong_code_fails_the_check(world: World) {
         assert!(response.detail().contains("`code_attempts_exceeded`; use Reverse SMS"), "{}", response.detail());
         let ended = silent.get(&check.id).await.json();
         assert_eq!((&ended["status"], &ended["error_code"]), (&json!("ERROR"), &json!("code_attempts_exceeded")));
+        assert_eq!(receiver.next().await.json(), ended);
+        world.wait_for_callback_results().await;
+        assert!(receiver.is_quiet());
     }
 }
 
@@ -252,6 +286,7 @@ async fn redemptions_count_against_the_create_limit() {
 on_both_stores!(
     check_is_visible_to_its_project_and_product_only,
     code_can_be_redeemed_once_for_its_check,
+    early_redemptions_are_not_counted,
     third_wrong_code_fails_the_check,
     create_is_idempotent,
     checks_can_be_searched_by_outcome,

@@ -280,9 +280,20 @@ async fn mismatch_ends_the_verification_unless_configured_otherwise(world: World
     ScriptedOperator::of(&world);
     let other = "+990777777702";
     let client = VerificationClient::sandbox(&world).await;
-    let created = client.create(&json!({"phone_number": EVEN})).await;
+    let mut receiver = Receiver::start().await;
+    let created = client.create(&json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
     let code = client.complete_redirect(&created, other).await;
-    assert_completed(&client.redeem(id(&created), &code).await.assert(200).json(), false, "secure_sna");
+    let wrong = client.redeem(id(&created), "wrong").await.assert_problem(400, "code_invalid");
+    assert!(wrong.detail().contains("2 attempts remain"), "{}", wrong.detail());
+    let redeemed = client.redeem(id(&created), &code).await.assert(200).json();
+    assert_completed(&redeemed, false, "secure_sna");
+    assert_eq!((redeemed.get("next_step"), redeemed.get("url")), (None, None));
+    assert_eq!(receiver.next().await.json(), redeemed);
+    let again = client.redeem(id(&created), &code).await.assert(200);
+    assert_eq!((again.header("idempotent-replayed"), again.json()), (Some("true"), redeemed));
+    client.redeem(id(&created), "wrong").await.assert_problem(400, "code_invalid");
+    world.wait_for_callback_results().await;
+    assert!(receiver.is_quiet());
 
     let project =
         world.project("Falls back", json!({"configuration": {"verification": {"fall_back_on_mismatch": true}}})).await;
@@ -293,10 +304,16 @@ async fn mismatch_ends_the_verification_unless_configured_otherwise(world: World
         let redeemed = client.redeem(id(&created), &code).await.assert(200).json();
         assert_eq!(redeemed["status"], "PENDING", "{redeemed}");
         assert_eq!(redeemed["steps"][0]["match"], false);
+        // Redeeming the same code again changes nothing. Any other code is wrong.
+        let again = client.redeem(id(&created), &code).await.assert(200);
+        assert_eq!((again.header("idempotent-replayed"), again.json()), (Some("true"), redeemed.clone()));
+        client.redeem(id(&created), "wrong").await.assert_problem(400, "code_invalid");
         client.send_sms(&redeemed, from).await;
         if !matched {
             // The first SMS came from another number, so it is sent once more.
-            client.send_sms(&client.get(id(&created)).await, from).await;
+            let open = client.get(id(&created)).await;
+            assert_eq!(open.get("match"), None, "{open}");
+            client.send_sms(&open, from).await;
         }
         assert_completed(&client.get(id(&created)).await, matched, "reverse_sms");
         // The Secure SNA mismatch did not conclude the verification, so its code is no longer valid.

@@ -48,6 +48,8 @@ async fn named_method_is_given_up_once(world: World) {
     }
     world.advance(SignedDuration::from_secs(1));
     client.next(id(&created)).await.assert_problem(409, "check_already_completed");
+    let ended = client.give_up(id(&created), "reverse_sms").await.assert(200).json();
+    assert_eq!(ended, client.get(id(&created)).await, "a repeated request gets the end that it caused");
 }
 
 async fn repeated_next_with_a_key_is_replayed(world: World) {
@@ -156,14 +158,19 @@ async fn verdict_wins_over_next(world: World) {
     for round in 0..ROUNDS {
         let created = client.create(&json!({"phone_number": EVEN})).await;
         let code = client.complete_redirect(&created, EVEN).await;
+        let unchanged = client.next(id(&created)).await.assert(200).json();
+        assert_eq!(unchanged["next_step"]["method"], "secure_sna", "{round}");
         let give_up = client.next_request(id(&created)).json(&json!({"method": "secure_sna"}));
         let redeem = Request::post(&path(id(&created))).bearer(&client.token).json(&json!({"code": code}));
-        let (given_up, redeemed, plain) = tokio::join!(
+        let (given_up, redeemed, again, plain) = tokio::join!(
             send_to(second.address, give_up),
+            send_to(world.node.address, redeem.clone()),
             send_to(world.node.address, redeem),
             client.next(id(&created)),
         );
-        assert_completed(&redeemed.assert(200).json(), true, "secure_sna");
+        for redeemed in [redeemed, again] {
+            assert_completed(&redeemed.assert(200).json(), true, "secure_sna");
+        }
         given_up.assert(200);
         // The request may arrive after the verification has ended.
         assert!([200, 409].contains(&plain.status), "{round}: {}", plain.text());
@@ -238,16 +245,25 @@ async fn cancel_and_a_result_end_a_verification_once(world: World) {
 
 async fn text_from_another_number_is_sent_once_more(world: World) {
     let client = VerificationClient::configured(&world, json!({"methods": ["reverse_sms"]})).await;
+    let mut receiver = Receiver::start().await;
     for (second, matched) in [(EVEN, true), (OTHER, false)] {
-        let created = client.create(&json!({"phone_number": EVEN})).await;
+        let created = client.create(&json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
         client.send_sms(&created, OTHER).await;
         let again = client.get(id(&created)).await;
         assert_eq!(steps(&again), [("reverse_sms", "COMPLETED", ""), ("reverse_sms", "ACCEPTED", "")]);
+        assert_eq!(again["steps"][0]["match"], false);
         assert_ne!(again["next_step"]["expected_sms_body"], created["next_step"]["expected_sms_body"]);
+        // The second step expects another code, so it does not accept the SMS of the first step.
+        client.send_sms(&created, OTHER).await;
+        assert_eq!(client.get(id(&created)).await["next_step"], again["next_step"]);
+        assert!(receiver.is_quiet());
         client.send_sms(&again, second).await;
         let ended = client.get(id(&created)).await;
         assert_completed(&ended, matched, "reverse_sms");
         assert_eq!(steps(&ended).len(), 2);
+        assert_eq!(receiver.next().await.json(), ended);
+        world.wait_for_callback_results().await;
+        assert!(receiver.is_quiet());
     }
 }
 
