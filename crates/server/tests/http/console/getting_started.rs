@@ -1,3 +1,4 @@
+use jiff::SignedDuration;
 use ringtrue_domain::account::Role;
 use ringtrue_engine::tenants::TenantLimits;
 use serde_json::json;
@@ -94,6 +95,8 @@ async fn new_credential_is_shown_once_in_the_chosen_tab() {
     let path = path_of(&world, &project);
     let (page, action) = (format!("{path}/getting-started"), format!("{path}/getting-started/credential"));
     let mut developer = Browser::member(&world, &world.acme, Role::Developer).await;
+    // So that the new credential is newer than that of the project.
+    world.advance(SignedDuration::from_secs(1));
     let response = developer.submit(&page, &action, &[("with", "python")]).await;
     let target = location(&response).to_owned();
     assert_eq!(target, format!("{page}?with=python"));
