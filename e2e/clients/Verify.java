@@ -66,7 +66,7 @@ public final class Verify {
         ProjectPatch patch = new ProjectPatch()._configuration(
                 new ProjectConfigurationPatch().reverseSms(new ReverseSmsConfigurationPatch().ttl(120)));
         var project = new ProjectsApi(authorize("management", "WORKSPACE_")).updateProject(
-                UUID.fromString(System.getenv("WORKSPACE_ID")), UUID.fromString(System.getenv("PROJECT_ID")), patch, null);
+                UUID.fromString(System.getenv("WORKSPACE_ID")), UUID.fromString(System.getenv("PROJECT_ID")), patch, null, null);
 
         Map<String, Object> seen = new LinkedHashMap<>();
         seen.put("next_step", step.getMethod().getValue());

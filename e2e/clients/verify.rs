@@ -47,8 +47,8 @@ async fn main() -> Outcome<()> {
     let mut patch = ProjectPatch::new();
     patch.configuration = Some(Some(Box::new(settings)));
     let manager = authorize("management", "WORKSPACE_").await?;
-    let project =
-        projects_api::update_project(&manager, &var("WORKSPACE_ID")?, &var("PROJECT_ID")?, patch, None).await?;
+    let (workspace, id) = (var("WORKSPACE_ID")?, var("PROJECT_ID")?);
+    let project = projects_api::update_project(&manager, &workspace, &id, patch, None, None).await?;
 
     let seen = json!({
         "next_step": "secure_sna",
