@@ -143,6 +143,7 @@ impl ProjectStream {
         last_event: &mut Timestamp,
     ) -> Result<CommandError, CommandError> {
         let mut parser = EventParser::default();
+        let mut is_incomplete = false;
         loop {
             let chunk = match response.next_chunk(SILENCE_TIMEOUT).await {
                 Ok(Some(chunk)) => parser.push(&chunk),
@@ -162,7 +163,8 @@ impl ProjectStream {
                         self.handle(at, callback).await?;
                         *last_event = at.max(*last_event);
                     }
-                    "incomplete" => self.session.printer.print_status(
+                    // The server repeats the event, but one line is enough.
+                    "incomplete" if !std::mem::replace(&mut is_incomplete, true) => self.session.printer.print_status(
                         "The project creates more checks than a listener can follow: callbacks are missing.",
                     )?,
                     _ => {}

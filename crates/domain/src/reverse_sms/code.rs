@@ -15,7 +15,7 @@ const MAX_CANDIDATES: usize = 32;
 
 /// A code of ten symbols, which have five random bits each.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, derive_more::Debug)]
-// Hides the code, because whoever knows it can conclude the check.
+// Keeps the code out of logs: an SMS with the code concludes the check.
 #[debug("Code(…)")]
 pub struct SmsCode([u8; LENGTH]);
 

@@ -92,7 +92,7 @@ impl Callbacks {
         Ok(SignatureDebugReport { diagnosis, check: check.filter(|_| log.is_some()), attempt })
     }
 
-    /// Reads the callback of a check. `None`: there is none, or it belongs to another project.
+    /// Reads the callback of a check. `None`: the check has no callback, or belongs to another project.
     async fn find_callback_log(&self, project: ProjectId, check: CheckId) -> Result<Option<CallbackLog>, StoreError> {
         match self.callback_log(project, check).await {
             Ok(log) => Ok(log),

@@ -19,7 +19,7 @@ use ringtrue_domain::{
     lifecycle::{AnyCheck, CheckId, Concluded, Lifecycle},
     page::PageRequest,
     product::Product,
-    tenancy::{Project, ProjectId},
+    tenancy::{Project, ProjectId, WorkspaceId},
     web_url::CallbackUrl,
 };
 
@@ -35,6 +35,8 @@ use crate::{
 
 /// Maximum number of streams of a project on this node.
 pub const MAX_LISTENERS: usize = 8;
+/// Maximum number of streams of a workspace on this node, so that one workspace cannot use up the limit of the node.
+const MAX_LISTENERS_OF_WORKSPACE: usize = 16;
 /// Maximum number of streams on this node. Each keeps a connection open, and reads from the store once a second.
 const MAX_LISTENERS_OF_NODE: usize = 64;
 /// A listener that reconnects gets no callbacks of checks that concluded longer ago than this.
@@ -49,47 +51,58 @@ const CREATION_OVERLAP: SignedDuration = SignedDuration::from_secs(10);
 const MAX_OPEN: SignedDuration = SignedDuration::from_mins(65);
 /// Number of checks that one query reads.
 const PAGE_SIZE: u32 = 100;
-/// Maximum number of queries for new checks of a product in one poll.
-const MAX_PAGES: u32 = 10;
-/// Maximum number of open checks that a stream remembers.
-const MAX_OPEN_CHECKS: usize = 1_000;
+/// Maximum number of queries for the checks of a product in the first poll, which may have to read an hour or more.
+const MAX_FIRST_PAGES: u32 = 10;
+/// Maximum number of queries for new checks of a product in a later poll. Few, because streams have no rate limit.
+const MAX_PAGES: u32 = 3;
+/// Maximum number of open checks that a stream remembers. Each poll reads those that are older than its pages one by
+/// one.
+const MAX_OPEN_CHECKS: usize = 100;
 /// The URL for which callbacks are signed if neither the check nor the listener has one.
 const DEFAULT_URL: &str = "http://localhost/callbacks";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("too many listeners; a project may have {MAX_LISTENERS} on each server")]
+#[error(
+    "too many listeners; on each server, a project may have {MAX_LISTENERS}, and a workspace \
+     {MAX_LISTENERS_OF_WORKSPACE}"
+)]
 pub struct TooManyListeners;
 
-/// Number of open streams of each project on this node.
+/// Number of open streams of each workspace and project on this node.
 #[derive(Debug, Default)]
-pub(crate) struct OpenStreams(Mutex<HashMap<ProjectId, usize>>);
+pub(crate) struct OpenStreams(Mutex<HashMap<(WorkspaceId, ProjectId), usize>>);
 
 /// Permission for one open stream. Dropping it makes room for another.
 #[derive(Debug)]
 struct StreamPermit {
     open: Arc<OpenStreams>,
-    project: ProjectId,
+    owner: (WorkspaceId, ProjectId),
 }
 
 impl OpenStreams {
-    fn acquire(self: &Arc<Self>, project: ProjectId) -> Result<StreamPermit, TooManyListeners> {
+    fn acquire(self: &Arc<Self>, project: &Project) -> Result<StreamPermit, TooManyListeners> {
+        let owner = (project.workspace, project.id);
         let mut open = self.0.lock();
-        let of_project = open.get(&project).copied().unwrap_or_default();
-        if of_project >= MAX_LISTENERS || open.values().sum::<usize>() >= MAX_LISTENERS_OF_NODE {
+        let of_project = open.get(&owner).copied().unwrap_or_default();
+        let of_workspace: usize =
+            open.iter().filter(|((workspace, _), _)| *workspace == project.workspace).map(|(_, count)| count).sum();
+        let of_node: usize = open.values().sum();
+        if of_project >= MAX_LISTENERS || of_workspace >= MAX_LISTENERS_OF_WORKSPACE || of_node >= MAX_LISTENERS_OF_NODE
+        {
             return Err(TooManyListeners);
         }
-        open.insert(project, of_project + 1);
-        Ok(StreamPermit { open: Arc::clone(self), project })
+        open.insert(owner, of_project + 1);
+        Ok(StreamPermit { open: Arc::clone(self), owner })
     }
 }
 
 impl Drop for StreamPermit {
     fn drop(&mut self) {
         let mut open = self.open.0.lock();
-        if let Some(count) = open.get_mut(&self.project) {
+        if let Some(count) = open.get_mut(&self.owner) {
             *count -= 1;
             if *count == 0 {
-                open.remove(&self.project);
+                open.remove(&self.owner);
             }
         }
     }
@@ -199,7 +212,7 @@ impl Callbacks {
         after: Option<Timestamp>,
         url: Option<CallbackUrl>,
     ) -> Result<CallbackStream, TooManyListeners> {
-        let permit = self.streams.acquire(project.id)?;
+        let permit = self.streams.acquire(&project)?;
         let now = self.context.now();
         let from = after.map_or(now, |after| earlier(after, RESUME_OVERLAP).max(earlier(now, MAX_RESUME)));
         Ok(CallbackStream { project, url, position: StreamPosition::new(from), _permit: permit })
@@ -213,10 +226,12 @@ impl Callbacks {
         let mut is_incomplete = false;
         for &product in Product::WITH_CALLBACKS.iter().filter(|product| project.products.contains(product)) {
             let read_from = stream.position.read_from(product);
+            let is_first = !stream.position.known_until.contains_key(&product);
+            let max_pages = if is_first { MAX_FIRST_PAGES } else { MAX_PAGES };
             let now = self.context.now();
             let mut read = BTreeSet::new();
             let mut is_complete = false;
-            for number in 1..=MAX_PAGES {
+            for number in 1..=max_pages {
                 let page = PageRequest::new(PAGE_SIZE, number).unwrap_or_default();
                 let checks = self.checks.list_any_checks(project.id, product, None, page).await?.items;
                 is_complete = checks.len() < usize::try_from(PAGE_SIZE).unwrap_or(usize::MAX)

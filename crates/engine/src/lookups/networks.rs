@@ -71,7 +71,7 @@ pub struct Networks {
     sim_swap_routes: ArcSwap<Vec<SimSwapNetworkRoute>>,
 }
 
-/// Identifies a pool of receiver numbers by the subscribers who are told to send their SMS to it.
+/// Identifies a pool of receiver numbers by its users: the subscribers of a network or a country, or everybody.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum PoolKey {
     Network(NetworkId),

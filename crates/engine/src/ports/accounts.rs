@@ -324,7 +324,8 @@ pub trait AccountStore: Send + Sync {
 
     async fn find_access(&self, account: AccountId) -> Result<Option<AccountAccess>, StoreError>;
 
-    /// Finds the account that is linked to an identity. If there is none, finds the account with the email address.
+    /// Finds the account that is linked to an identity. If no account is linked to it, finds the account with the email
+    /// address.
     async fn find_access_by_identity(
         &self,
         identity: TokenHash,

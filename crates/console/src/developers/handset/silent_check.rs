@@ -92,7 +92,7 @@ impl SimulatedBrowser {
         }
     }
 
-    /// Returns the code, or an empty string if there is none.
+    /// Returns the code that the device received, or an empty string if it has received none.
     pub fn code(&self) -> &str {
         match &self.result {
             Some(RedirectResult::Code(code)) => code,

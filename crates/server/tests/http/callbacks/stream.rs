@@ -191,13 +191,21 @@ async fn streams_are_authorized_and_limited(world: World) {
     }
     let refused = world.send(get(&path)).await.assert_problem(429, "too_many_requests");
     assert_eq!(refused.header("retry-after"), Some("5"));
+    // All projects of a workspace share a limit, and other workspaces are not affected by it.
+    let elsewhere = path_of(&ReverseSmsClient::new_named(&world, "Elsewhere").await);
+    while streams.len() < 16 {
+        streams.push(open(&world, Request::get(&elsewhere)).await);
+    }
+    let third = path_of(&ReverseSmsClient::new_named(&world, "Third").await);
+    world.send(get(&third)).await.assert_problem(429, "too_many_requests");
+    let foreign = world.project_of(&other, "Foreign", json!({})).await;
+    let request = Request::get(&format!("{}/callbacks/stream", foreign.path)).bearer(&other_token);
+    assert_eq!(Events::send(world.node.address, request).await.status, 200);
     // A closed stream counts against the limit until the server notices the end of the connection, at its next
     // heartbeat.
-    streams.pop();
+    drop(streams.remove(0));
     poll_until("room for another stream", async || Events::send(world.node.address, get(&path)).await.status == 200)
         .await;
-    let elsewhere = ReverseSmsClient::new_named(&world, "Elsewhere").await;
-    open(&world, Request::get(&path_of(&elsewhere))).await;
 }
 
 async fn streams_end_when_the_credential_is_deleted(world: World) {
