@@ -22,7 +22,7 @@ import urllib.request
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Callable, cast
 
-from ringtrue import AsyncPager, AsyncRingtrue, Ringtrue
+from ringtrue import ApiError, AsyncPager, AsyncRingtrue, Ringtrue
 from ringtrue._flow import Resource
 
 if TYPE_CHECKING:
@@ -50,6 +50,18 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not condition():
         assert time.monotonic() < deadline, f"timed out: {what}"
+        time.sleep(0.02)
+
+
+def resend(product: Any, item_id: str) -> Any:
+    """Requests a callback again. The service may still be recording what the receiver has answered."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while True:
+        try:
+            return product.resend_callback(item_id)
+        except ApiError as error:
+            if error.error_code != "callback_in_progress" or time.monotonic() > deadline:
+                raise
         time.sleep(0.02)
 
 

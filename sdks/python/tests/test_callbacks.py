@@ -15,7 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 from cryptography.hazmat.primitives.hashes import SHA256, SHA512
-from support import BlockingProxy, RawRequest, Receiver, Service, Stub, open_on_phone, response
+from support import BlockingProxy, RawRequest, Receiver, Service, Stub, open_on_phone, resend, response
 
 from ringtrue import (
     AsyncCallbackVerifier,
@@ -267,7 +267,7 @@ def test_rotated_key(clients: Clients, tmp_path: Path) -> None:
 def test_resent_callback_is_a_duplicate(client: Ringtrue, receiver: Receiver) -> None:
     check_id = complete_reverse_sms(client, receiver.callback_url)
     first = client.callbacks.verify(**receiver.wait(1).arguments())
-    client.reverse_sms.resend_callback(check_id)
+    resend(client.reverse_sms, check_id)
     second = client.callbacks.verify(**receiver.wait(2).arguments())
     store = MemorySeenStore()
     processed: list[CallbackEvent] = []

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 import pytest
-from support import Stub, open_on_phone, response, wait_until
+from support import Stub, open_on_phone, resend, response, wait_until
 
 from ringtrue import ApiError, AuthenticationError, CodeInvalidError, NotFoundError, field
 
@@ -36,7 +36,7 @@ def test_reverse_sms(client: Ringtrue, receiver: Receiver) -> None:
     assert [item["check_id"] for item in client.reverse_sms.list(field("reference_id").eq(reference))] == [
         check["check_id"]
     ]
-    assert client.reverse_sms.resend_callback(check["check_id"])["check_id"] == check["check_id"]
+    assert resend(client.reverse_sms, check["check_id"])["check_id"] == check["check_id"]
     receiver.wait(2)
 
 
@@ -63,7 +63,7 @@ def test_secure_sna(client: Ringtrue, receiver: Receiver) -> None:
     assert client.secure_sna.get(check["check_id"]) == redeemed
     assert next(iter(client.secure_sna.list(size=1)))["check_id"] == check["check_id"]
     receiver.wait(1)
-    client.secure_sna.resend_callback(check["check_id"])
+    resend(client.secure_sna, check["check_id"])
     receiver.wait(2)
 
 
@@ -75,7 +75,7 @@ def test_discovery(client: Ringtrue, receiver: Receiver) -> None:
     assert client.discovery.get(check["check_id"])["status"] == "COMPLETED"
     assert next(iter(client.discovery.list("status==COMPLETED")))["check_id"] == check["check_id"]
     receiver.wait(1)
-    client.discovery.resend_callback(check["check_id"])
+    resend(client.discovery, check["check_id"])
     receiver.wait(2)
 
 
@@ -111,7 +111,7 @@ def test_verification_without_the_page(client: Ringtrue, receiver: Receiver) -> 
     receiver.wait(1)
     found = client.verifications.get(verification_id)
     assert (found["status"], found["match"], found["method"]) == ("COMPLETED", True, "reverse_sms")
-    assert client.verifications.resend_callback(verification_id)["verification_id"] == verification_id
+    assert resend(client.verifications, verification_id)["verification_id"] == verification_id
     receiver.wait(2)
 
 
