@@ -21,7 +21,7 @@ use ringtrue_domain::{
     lifecycle::CheckId,
     reverse_sms::Platform,
     tenancy::{Mode, Name, Project},
-    verification::{Brand, BrandName, Locale, LogoUrl, Method, UserEnd},
+    verification::{Brand, BrandName, BrandUrl, Locale, Method, UserEnd},
     web_url::{RESULT_PARAMETERS, WebOrigin},
 };
 use ringtrue_engine::{
@@ -30,8 +30,8 @@ use ringtrue_engine::{
     verifications::{PageFailure, PageFollower, PageState, PageView},
 };
 use ringtrue_verification_page::{
-    self as page, Confirming, DisplayMode, EndMessage, Failure, Language, Notice, Page, Question, QuestionSubject,
-    RenderedPage, SmsToSend, detect_platform,
+    self as page, Confirming, DisplayMode, EndMessage, Failure, LANGUAGE_PARAMETER, Language, Notice, Page, Question,
+    QuestionSubject, RenderedPage, SmsToSend, detect_platform,
 };
 use ringtrue_web::{
     app::App,
@@ -92,6 +92,7 @@ pub fn routes() -> Routes {
         .route("/v/{token}/next", post(give_up_step).completes_after_disconnect())
         .route("/v/{token}/end", post(end).completes_after_disconnect())
         .get("/v/{token}/events", events)
+        .get("/v/{token}/state", state)
 }
 
 /// `GET /v/{token}`
@@ -232,6 +233,19 @@ async fn events(State(app): State<App>, visitor: PageVisitor) -> Response {
     visitor.respond(opened.await)
 }
 
+/// `GET /v/{token}/state`
+///
+/// Responds with the name of the page's state. For browsers whose proxy holds back the events.
+async fn state(State(app): State<App>, visitor: PageVisitor) -> Response {
+    let read = async {
+        let view = visitor.view(&app).await?;
+        let mut response = Response::new(Body::from(page_state(&view, Platform::Unknown).name()));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        Ok(response)
+    };
+    visitor.respond(read.await)
+}
+
 /// Responds to a browser that returns from its operator, if the hosted page started the silent check.
 pub async fn finish_at_page(
     app: &App,
@@ -267,6 +281,7 @@ pub async fn finish_at_page(
 #[debug("PageVisitor(…)")]
 struct PageVisitor {
     context: Arc<RequestContext>,
+    now: Timestamp,
     token: String,
     path: String,
     /// Query that is appended to all links on the page. Empty, or starts with `?`.
@@ -341,7 +356,7 @@ impl FromRequestParts<HandlerState> for PageVisitor {
                 form_urlencoded::parse(query.as_bytes()).find_map(|(name, value)| (name == wanted).then_some(value));
             value.filter(|value| value.len() <= MAX_PARAMETER_BYTES).map(Cow::into_owned)
         };
-        let language = parameter("lang");
+        let language = parameter(LANGUAGE_PARAMETER);
         // `sim` is the phone number of a simulated SIM. An unescaped `+` in it has been decoded to a space.
         let sim = parameter("sim").map(|sim| sim.replace(' ', "+"));
         let context = Arc::clone(&state.context);
@@ -351,7 +366,7 @@ impl FromRequestParts<HandlerState> for PageVisitor {
         let display = display.unwrap_or(visitor.display);
         Ok(PageVisitor {
             query: carried_query(&[
-                ("lang", language.as_deref()),
+                (LANGUAGE_PARAMETER, language.as_deref()),
                 ("sim", sim.as_deref()),
                 (DISPLAY_PARAMETER, display_value),
             ]),
@@ -381,6 +396,7 @@ impl PageVisitor {
     ) -> Self {
         let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
         PageVisitor {
+            now: app.engine.clock().now(),
             path: page_path(&token),
             query: String::new(),
             permit: None,
@@ -502,7 +518,10 @@ impl PageVisitor {
             {
                 page::State::Start { own_url: None }
             }
-            page::State::Start { .. } if !view.has_redirect_url => page::State::Start { own_url: Some(&own_url) },
+            // A phone needs no code for another phone.
+            page::State::Start { .. } if !view.has_redirect_url && self.platform == Platform::Unknown => {
+                page::State::Start { own_url: Some(&own_url) }
+            }
             state => state,
         };
         self.render(Some(view), self.ask_in(state, view))
@@ -554,6 +573,7 @@ impl PageVisitor {
             brand: view.and_then(brand),
             number_ending: view.and_then(|view| view.number_ending.as_deref()),
             is_sandbox: view.is_some_and(|view| view.mode == Mode::Sandbox),
+            seconds_left: view.map(|view| seconds_until(view.expires_at, self.now)),
             path: &self.path,
             query: &self.query,
             display: self.display,
@@ -684,12 +704,17 @@ pub fn brand_of(project: &Project) -> Option<page::Brand<'_>> {
 }
 
 fn render_brand<'a>(brand: &'a Brand, project_name: Option<&'a Name>) -> Option<page::Brand<'a>> {
-    let Brand { name, logo_url, colour } = brand;
+    let Brand { name, logo_url, support_url, colour } = brand;
     Some(page::Brand {
         name: name.as_ref().map(BrandName::as_str).or_else(|| project_name.map(Name::as_str))?,
-        logo_url: logo_url.as_ref().map(LogoUrl::as_str),
+        logo_url: logo_url.as_ref().map(BrandUrl::as_str),
+        support_url: support_url.as_ref().map(BrandUrl::as_str),
         colour: colour.as_ref().and_then(|colour| page::Colour::parse(colour.as_str())),
     })
+}
+
+fn seconds_until(end: Timestamp, now: Timestamp) -> u32 {
+    u32::try_from(end.duration_since(now).as_secs()).unwrap_or_default()
 }
 
 fn page_path(token: &str) -> String {

@@ -5,8 +5,11 @@ const OPERATOR_TIMEOUT_MS = 8000;
 const RETURN_AFTER_MS = 1500;
 // If the company's page handles a message, it closes this window earlier.
 const UNHANDLED_AFTER_MS = 3000;
-const POLL_AFTER_MS = 5000;
-const { state, events, operator, returnTo, page, origins, event: endEvent, result } = document.body.dataset;
+// The server sends the first event at once. A proxy that buffers responses holds it back.
+const BUFFERED_AFTER_MS = 5000;
+const POLL_INTERVAL_MS = 5000;
+const COUNTDOWN_SECONDS = 120;
+const { state, events, poll: stateUrl, operator, returnTo, page, origins, event: endEvent, result } = document.body.dataset;
 // The company's page, if its library (sdks/web) opened and named this window or frame.
 const host = origins && window.name === 'ringtrue-verify' && (parent === window ? opener : parent);
 
@@ -64,29 +67,74 @@ function leave() {
   addEventListener('pageshow', (event) => (event.persisted ? giveUp() : go()));
 }
 
+// Reloads the page when the state changes.
 function follow() {
   const source = new EventSource(events);
+  let timer = setTimeout(poll, BUFFERED_AFTER_MS);
+  const stop = () => {
+    source.close();
+    clearTimeout(timer);
+    timer = null;
+  };
+  const compare = (current) => {
+    if (current === state) return;
+    stop();
+    location.replace(page);
+  };
+  async function poll() {
+    source.close();
+    const response = await fetch(stateUrl).catch(() => null);
+    if (timer === null) return;
+    if (response?.ok) compare(await response.text());
+    if (timer !== null) timer = setTimeout(poll, POLL_INTERVAL_MS);
+  }
   // A reload on the event that a form causes would cancel the form's navigation.
   // A form that opens another tab does not navigate this page.
-  addEventListener('submit', ({ target: form }) => form.target !== '_blank' && source.close());
+  addEventListener('submit', ({ target: form }) => form.target !== '_blank' && stop());
   // A page from the browser's cache may be outdated.
   addEventListener('pageshow', (event) => event.persisted && location.replace(page));
   source.addEventListener('state', (event) => {
-    if (event.data === state) return;
-    source.close();
-    location.replace(page);
+    clearTimeout(timer);
+    compare(event.data);
   });
   // The browser reconnects by itself unless the stream was refused.
   source.addEventListener('error', () => {
-    if (source.readyState === EventSource.CLOSED) setTimeout(() => location.replace(page), POLL_AFTER_MS);
+    if (source.readyState !== EventSource.CLOSED || timer === null) return;
+    clearTimeout(timer);
+    timer = setTimeout(poll, POLL_INTERVAL_MS);
   });
 }
 
+const countdown = document.getElementById('time-left');
+if (countdown) {
+  const endsAt = Date.now() + countdown.dataset.seconds * 1000;
+  const show = () => {
+    const left = Math.max(0, Math.round((endsAt - Date.now()) / 1000));
+    countdown.hidden = left > COUNTDOWN_SECONDS;
+    countdown.lastElementChild.textContent = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, '0')}`;
+  };
+  show();
+  setInterval(show, 1000);
+}
+
+const copied = document.getElementById('copied');
 for (const button of document.querySelectorAll('[data-copy]')) {
-  if (!navigator.clipboard) break;
+  const text = document.getElementById(button.dataset.copy);
   button.hidden = false;
   button.addEventListener('click', async () => {
-    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
-    document.getElementById('copied').textContent = button.dataset.copied;
+    copied.textContent = '';
+    const isCopied = await copy(text);
+    copied.textContent = isCopied ? copied.dataset.copied : copied.dataset.failed;
   });
+}
+
+// Browsers permit the first way only on some pages, and the second one only in some frames.
+async function copy(element) {
+  try {
+    await navigator.clipboard.writeText(element.textContent);
+    return true;
+  } catch {
+    getSelection().selectAllChildren(element);
+    return document.execCommand('copy');
+  }
 }

@@ -53,9 +53,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         for (name, state) in &states {
             let page = Page {
                 language: *language,
-                brand: Some(Brand { name: "Nordwind Outdoor", logo_url: None, colour: Colour::parse("#d64a1f") }),
+                brand: Some(Brand {
+                    name: "Nordwind Outdoor",
+                    logo_url: None,
+                    colour: Colour::parse("#d64a1f"),
+                    support_url: Some("https://shop.example/help"),
+                }),
                 number_ending: Some("6742"),
                 is_sandbox: true,
+                seconds_left: Some(95),
                 path: "",
                 query: "",
                 display: DisplayMode::Tab,

@@ -1,13 +1,20 @@
 number = Ihre Nummer mit den Endziffern { $tail }
 not-your-number = Nicht Ihre Nummer?
 sandbox = Testmodus: nur simulierte Telefonnummern
+time-left = Restzeit:
+support = Brauchen Sie Hilfe?
+language = Sprache
 
 ## Silent check by the mobile operator
 
 start-title = Telefonnummer bestätigen
 start-text = { $brand } bittet Sie zu bestätigen, dass dieses Telefon Ihre Nummer hat. Schalten Sie mobile Daten ein und WLAN aus und fahren Sie dann fort.
 start-button = Dieses Telefon bestätigen
-start-scan = Sind Sie an einem Computer? Scannen Sie diesen Code mit Ihrem Telefon, um dort fortzufahren.
+start-computer-text = { $brand } möchte Ihre Telefonnummer bestätigen. Fahren Sie auf dem Telefon mit dieser Nummer fort:
+scan-camera = Richten Sie die Kamera Ihres Telefons auf den Code.
+start-open = Öffnen Sie den angezeigten Link.
+start-follow = Folgen Sie dort den Schritten. Diese Seite geht von selbst weiter.
+start-here = Auf diesem Gerät fortfahren
 start-scan-label = QR-Code mit dieser Seite
 silent-title = Ihre Nummer wird bestätigt
 silent-text = Ihr Mobilfunkanbieter bestätigt Ihre Nummer. Das dauert wenige Sekunden.
@@ -30,14 +37,19 @@ allow-cookies = Dieser Schritt braucht ein Cookie, das Ihr Browser blockiert hat
 
 text-title = Senden Sie uns eine SMS
 text-text = Senden Sie die folgende Nachricht unverändert von dem Telefon, das Sie bestätigen möchten. Es gilt der übliche SMS-Preis Ihres Anbieters.
+text-warning = Senden Sie diese SMS nur, wenn Sie den Vorgang selbst begonnen haben.
+text-computer-text = Senden Sie uns eine SMS von dem Telefon, das Sie bestätigen möchten. Es gilt der übliche SMS-Preis Ihres Anbieters.
+text-open = Öffnen Sie die angezeigte Nachricht.
+text-send = Senden Sie sie unverändert.
+text-by-hand = Oder die Nachricht selbst eintippen
 text-button = Nachrichten-App öffnen
-text-scan = Scannen Sie diesen Code mit der Kamera Ihres Telefons, um die Nachricht dort zu öffnen.
 text-scan-label = QR-Code mit der SMS
 text-receiver = An
 text-body = Nachricht
 copy-receiver = Nummer kopieren
 copy-body = Nachricht kopieren
 copied = Kopiert
+copy-failed = Ihr Browser hat das Kopieren blockiert. Der Text ist markiert: Kopieren Sie ihn selbst.
 text-waiting = Wir warten auf Ihre Nachricht …
 text-cannot = Ich kann keine SMS senden
 other-sender-title = Bitte von der anderen SIM senden

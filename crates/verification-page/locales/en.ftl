@@ -6,13 +6,25 @@
 number = Your number ending in { $tail }
 not-your-number = Not your number?
 sandbox = Test mode: simulated phone numbers only
+# Before the minutes and seconds that are left, such as 1:30.
+time-left = Time left:
+# Link to the company's support.
+support = Need help?
+# Name of the language switch, for screen readers.
+language = Language
 
 ## Silent check by the mobile operator
 
 start-title = Confirm your phone number
 start-text = { $brand } would like to confirm that this phone has your number. Turn on mobile data, turn off Wi-Fi, then continue.
 start-button = Confirm this phone
-start-scan = On a computer? Scan this code to continue on your phone.
+# On a computer, above a QR code and the three steps scan-camera, start-open and start-follow.
+start-computer-text = { $brand } would like to confirm your phone number. Continue on the phone with that number:
+scan-camera = Point your phone’s camera at the code.
+start-open = Open the link that appears.
+start-follow = Follow the steps there. This page updates by itself.
+# For a computer that is on mobile data, or a phone that looks like a computer.
+start-here = Continue on this device
 start-scan-label = QR code with this page
 silent-title = Confirming your number
 silent-text = Your mobile operator is confirming your number. This only takes a few seconds.
@@ -43,15 +55,24 @@ allow-cookies = This step needs a cookie, and your browser blocked it. Allow coo
 
 text-title = Send us a text message
 text-text = Send the message below, as it is, from the phone you’re confirming. Your operator’s usual price for a text applies.
+# Against fraudsters who talk people into sending a text.
+text-warning = Only send this text if you started this yourself.
+# On a computer, above a QR code and the three steps scan-camera, text-open and text-send.
+text-computer-text = Text us from the phone you’re confirming. Your operator’s usual price for a text applies.
+text-open = Open the message that appears.
+text-send = Send it as it is.
+# On a computer, above the receiver and the message.
+text-by-hand = Or type the message yourself
 # Opens the messaging app of the phone with the message filled in.
 text-button = Open messaging app
-text-scan = Scan this code with your phone’s camera to open the message there.
 text-scan-label = QR code with the text message
 text-receiver = To
 text-body = Message
 copy-receiver = Copy number
 copy-body = Copy message
 copied = Copied
+# The browser does not let the page copy. The text is selected.
+copy-failed = Your browser blocked copying. The text is selected: copy it yourself.
 text-waiting = Waiting for your message…
 text-cannot = I can’t send a text
 # The message came from another number, such as that of the other SIM of the phone.

@@ -1,13 +1,20 @@
 number = Su número terminado en { $tail }
 not-your-number = ¿No es su número?
 sandbox = Modo de prueba: solo números de teléfono simulados
+time-left = Tiempo restante:
+support = ¿Necesita ayuda?
+language = Idioma
 
 ## Silent check by the mobile operator
 
 start-title = Confirme su número de teléfono
 start-text = { $brand } le pide que confirme que este teléfono tiene su número. Active los datos móviles, desactive la wifi y continúe.
 start-button = Confirmar este teléfono
-start-scan = ¿Está en un ordenador? Escanee este código con su teléfono para seguir allí.
+start-computer-text = { $brand } le pide que confirme su número de teléfono. Continúe en el teléfono que tiene ese número:
+scan-camera = Escanee el código con la cámara de su teléfono.
+start-open = Abra el enlace que aparezca.
+start-follow = Siga los pasos indicados. Esta página se actualiza por sí sola.
+start-here = Continuar en este dispositivo
 start-scan-label = Código QR de esta página
 silent-title = Confirmando su número
 silent-text = Su operador móvil está confirmando su número. Tarda unos segundos.
@@ -30,14 +37,19 @@ allow-cookies = Este paso necesita una cookie que su navegador ha bloqueado. Per
 
 text-title = Envíenos un SMS
 text-text = Envíe el mensaje siguiente, sin cambiarlo, desde el teléfono que desea confirmar. Se aplica el precio habitual de los SMS de su operador.
+text-warning = Envíe este SMS solo si fue usted quien empezó este proceso.
+text-computer-text = Envíenos un SMS desde el teléfono que desea confirmar. Se aplica el precio habitual de los SMS de su operador.
+text-open = Abra el mensaje que aparezca.
+text-send = Envíelo sin cambiarlo.
+text-by-hand = O escriba el mensaje manualmente
 text-button = Abrir la aplicación de mensajes
-text-scan = Escanee este código con la cámara de su teléfono para abrir allí el mensaje.
 text-scan-label = Código QR con el SMS
 text-receiver = Para
 text-body = Mensaje
 copy-receiver = Copiar número
 copy-body = Copiar mensaje
 copied = Copiado
+copy-failed = Su navegador ha bloqueado la copia. El texto está seleccionado: cópielo manualmente.
 text-waiting = Esperando su mensaje…
 text-cannot = No puedo enviar un SMS
 other-sender-title = Envíelo desde la otra SIM

@@ -1,14 +1,21 @@
 number = Votre numéro se terminant par { $tail }
 not-your-number = Ce n’est pas votre numéro ?
 sandbox = Mode test : numéros de téléphone simulés uniquement
+time-left = Temps restant :
+support = Besoin d’aide ?
+language = Langue
 
 ## Silent check by the mobile operator
 
 start-title = Confirmez votre numéro de téléphone
 start-text = { $brand } vous demande de confirmer que ce téléphone a bien votre numéro. Activez les données mobiles, désactivez le Wi-Fi, puis continuez.
 start-button = Confirmer ce téléphone
-start-scan = Vous êtes sur un ordinateur ? Scannez ce code avec votre téléphone pour y continuer.
-start-scan-label = QR code de cette page
+start-computer-text = { $brand } vous demande de confirmer votre numéro de téléphone. Continuez sur le téléphone qui a ce numéro :
+scan-camera = Scannez le code avec l’appareil photo du téléphone.
+start-open = Ouvrez le lien qui s’affiche.
+start-follow = Suivez les étapes indiquées. Cette page s’actualise d’elle-même.
+start-here = Continuer sur cet appareil
+start-scan-label = Code QR de cette page
 silent-title = Confirmation de votre numéro
 silent-text = Votre opérateur mobile confirme votre numéro. Cela prend quelques secondes.
 continue = Continuer
@@ -30,14 +37,19 @@ allow-cookies = Cette étape a besoin d’un cookie que votre navigateur a bloqu
 
 text-title = Envoyez-nous un SMS
 text-text = Envoyez le message ci-dessous, sans le modifier, depuis le téléphone à confirmer. Le tarif SMS habituel de votre opérateur s’applique.
+text-warning = N’envoyez ce SMS que si vous êtes à l’origine de cette demande.
+text-computer-text = Envoyez-nous un SMS depuis le téléphone à confirmer. Le tarif SMS habituel de votre opérateur s’applique.
+text-open = Ouvrez le message qui s’affiche.
+text-send = Envoyez-le sans le modifier.
+text-by-hand = Ou saisissez le message vous-même
 text-button = Ouvrir la messagerie
-text-scan = Scannez ce code avec l’appareil photo de votre téléphone pour y ouvrir le message.
 text-scan-label = Code QR contenant le SMS
 text-receiver = À
 text-body = Message
 copy-receiver = Copier le numéro
 copy-body = Copier le message
 copied = Copié
+copy-failed = Votre navigateur a bloqué la copie. Le texte est sélectionné : copiez-le vous-même.
 text-waiting = En attente de votre message…
 text-cannot = Je ne peux pas envoyer de SMS
 other-sender-title = Envoyez-le avec l’autre SIM
@@ -67,9 +79,9 @@ mismatch-text = Le numéro qui a répondu n’est pas celui que vous avez donné
 failed-title = Nous n’avons pas pu confirmer votre numéro
 failed-text = Aucun des moyens disponibles n’a fonctionné. Retournez chez { $brand } pour réessayer.
 given-up-title = Numéro non confirmé
-given-up-text = Vous avez arrêté avant la confirmation. Revenez à { $brand } pour réessayer.
+given-up-text = Vous avez arrêté avant la confirmation. Retournez chez { $brand } pour réessayer.
 wrong-number-title = Merci de nous l’avoir dit
-wrong-number-text = Rien n’a été confirmé. Revenez à { $brand } pour saisir votre numéro.
+wrong-number-text = Rien n’a été confirmé. Retournez chez { $brand } pour saisir votre numéro.
 cancelled-title = Plus nécessaire
 cancelled-text = { $brand } a annulé cette confirmation.
 expired-title = Ce lien a expiré

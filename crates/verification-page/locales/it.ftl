@@ -1,13 +1,20 @@
 number = Il suo numero che termina con { $tail }
 not-your-number = Non è il suo numero?
 sandbox = Modalità di prova: solo numeri di telefono simulati
+time-left = Tempo rimanente:
+support = Ha bisogno di aiuto?
+language = Lingua
 
 ## Silent check by the mobile operator
 
 start-title = Confermi il suo numero di telefono
 start-text = { $brand } le chiede di confermare che questo telefono ha il suo numero. Attivi i dati mobili, disattivi il Wi-Fi e poi continui.
 start-button = Conferma questo telefono
-start-scan = È al computer? Inquadri questo codice con il telefono per continuare lì.
+start-computer-text = { $brand } le chiede di confermare il suo numero di telefono. Continui sul telefono che ha quel numero:
+scan-camera = Inquadri il codice con la fotocamera del telefono.
+start-open = Apra il link che appare.
+start-follow = Segua i passaggi indicati. Questa pagina si aggiorna da sola.
+start-here = Continua su questo dispositivo
 start-scan-label = Codice QR di questa pagina
 silent-title = Conferma del suo numero
 silent-text = Il suo operatore mobile sta confermando il numero. Richiede pochi secondi.
@@ -30,14 +37,19 @@ allow-cookies = Questo passaggio richiede un cookie che il suo browser ha blocca
 
 text-title = Ci invii un SMS
 text-text = Invii il messaggio qui sotto, senza modificarlo, dal telefono che desidera confermare. Si applica il normale prezzo degli SMS del suo operatore.
+text-warning = Invii questo SMS solo se ha iniziato lei questa procedura.
+text-computer-text = Ci invii un SMS dal telefono che desidera confermare. Si applica il normale prezzo degli SMS del suo operatore.
+text-open = Apra il messaggio che appare.
+text-send = Lo invii senza modificarlo.
+text-by-hand = Oppure scriva il messaggio manualmente
 text-button = Apri l’app dei messaggi
-text-scan = Scansioni questo codice con la fotocamera del telefono per aprire lì il messaggio.
 text-scan-label = Codice QR con l’SMS
 text-receiver = A
 text-body = Messaggio
 copy-receiver = Copia numero
 copy-body = Copia messaggio
 copied = Copiato
+copy-failed = Il suo browser ha bloccato la copia. Il testo è selezionato: lo copi manualmente.
 text-waiting = In attesa del suo messaggio…
 text-cannot = Non posso inviare un SMS
 other-sender-title = Lo invii dall’altra SIM

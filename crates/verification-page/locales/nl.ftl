@@ -1,13 +1,20 @@
 number = Uw nummer dat eindigt op { $tail }
 not-your-number = Niet uw nummer?
 sandbox = Testmodus: alleen gesimuleerde telefoonnummers
+time-left = Resterende tijd:
+support = Hulp nodig?
+language = Taal
 
 ## Silent check by the mobile operator
 
 start-title = Bevestig uw telefoonnummer
 start-text = { $brand } vraagt u te bevestigen dat deze telefoon uw nummer heeft. Zet mobiele data aan en wifi uit en ga dan verder.
 start-button = Deze telefoon bevestigen
-start-scan = Zit u achter een computer? Scan deze code met uw telefoon om daar verder te gaan.
+start-computer-text = { $brand } wil uw telefoonnummer bevestigen. Ga verder op de telefoon met dat nummer:
+scan-camera = Richt de camera van uw telefoon op de code.
+start-open = Open de link die verschijnt.
+start-follow = Volg daar de stappen. Deze pagina gaat vanzelf verder.
+start-here = Doorgaan op dit apparaat
 start-scan-label = QR-code met deze pagina
 silent-title = Uw nummer wordt bevestigd
 silent-text = Uw mobiele provider bevestigt uw nummer. Dit duurt enkele seconden.
@@ -30,14 +37,19 @@ allow-cookies = Deze stap heeft een cookie nodig die uw browser heeft geblokkeer
 
 text-title = Stuur ons een sms
 text-text = Stuur het onderstaande bericht ongewijzigd vanaf de telefoon die u wilt bevestigen. Het gebruikelijke sms-tarief van uw provider is van toepassing.
+text-warning = Stuur deze sms alleen als u dit zelf bent begonnen.
+text-computer-text = Stuur ons een sms vanaf de telefoon die u wilt bevestigen. Het gebruikelijke sms-tarief van uw provider is van toepassing.
+text-open = Open het bericht dat verschijnt.
+text-send = Verstuur het ongewijzigd.
+text-by-hand = Of typ het bericht zelf
 text-button = Berichtenapp openen
-text-scan = Scan deze code met de camera van uw telefoon om het bericht daar te openen.
 text-scan-label = QR-code met de sms
 text-receiver = Aan
 text-body = Bericht
 copy-receiver = Nummer kopiëren
 copy-body = Bericht kopiëren
 copied = Gekopieerd
+copy-failed = Uw browser heeft het kopiëren geblokkeerd. De tekst is geselecteerd: kopieer deze zelf.
 text-waiting = Wachten op uw bericht…
 text-cannot = Ik kan geen sms sturen
 other-sender-title = Stuur het vanaf de andere simkaart

@@ -1,13 +1,20 @@
 number = Twój numer kończący się na { $tail }
 not-your-number = To nie Twój numer?
 sandbox = Tryb testowy: tylko symulowane numery telefonów
+time-left = Pozostało:
+support = Potrzebujesz pomocy?
+language = Język
 
 ## Silent check by the mobile operator
 
 start-title = Potwierdź swój numer telefonu
 start-text = { $brand } prosi o potwierdzenie, że ten telefon ma Twój numer. Włącz dane komórkowe, wyłącz Wi-Fi, a następnie kontynuuj.
 start-button = Potwierdź ten telefon
-start-scan = Używasz komputera? Zeskanuj ten kod telefonem, aby tam kontynuować.
+start-computer-text = { $brand } prosi o potwierdzenie Twojego numeru telefonu. Kontynuuj w telefonie z tym numerem:
+scan-camera = Skieruj aparat telefonu na kod.
+start-open = Otwórz link, który się pojawi.
+start-follow = Wykonaj podane tam kroki. Ta strona przejdzie dalej sama.
+start-here = Kontynuuj na tym urządzeniu
 start-scan-label = Kod QR tej strony
 silent-title = Potwierdzanie numeru
 silent-text = Twój operator komórkowy potwierdza numer. Potrwa to kilka sekund.
@@ -30,14 +37,19 @@ allow-cookies = Ten krok wymaga pliku cookie, który przeglądarka zablokowała.
 
 text-title = Wyślij do nas SMS
 text-text = Wyślij poniższą wiadomość bez zmian z telefonu, który chcesz potwierdzić. Obowiązuje zwykła cena SMS-a Twojego operatora.
+text-warning = Wyślij ten SMS tylko wtedy, gdy potwierdzenie numeru to Twoja inicjatywa.
+text-computer-text = Wyślij do nas SMS z telefonu, który chcesz potwierdzić. Obowiązuje zwykła cena SMS-a Twojego operatora.
+text-open = Otwórz wiadomość, która się pojawi.
+text-send = Wyślij ją bez zmian.
+text-by-hand = Albo wpisz wiadomość ręcznie
 text-button = Otwórz aplikację wiadomości
-text-scan = Zeskanuj ten kod aparatem telefonu, aby otworzyć w nim wiadomość.
 text-scan-label = Kod QR z wiadomością SMS
 text-receiver = Do
 text-body = Wiadomość
 copy-receiver = Kopiuj numer
 copy-body = Kopiuj wiadomość
 copied = Skopiowano
+copy-failed = Przeglądarka zablokowała kopiowanie. Tekst jest zaznaczony: skopiuj go ręcznie.
 text-waiting = Czekamy na Twoją wiadomość…
 text-cannot = Nie mogę wysłać SMS-a
 other-sender-title = Wyślij z drugiej karty SIM

@@ -1,23 +1,30 @@
 number = O seu número terminado em { $tail }
 not-your-number = Não é o seu número?
 sandbox = Modo de teste: apenas números de telefone simulados
+time-left = Tempo restante:
+support = Precisa de ajuda?
+language = Idioma
 
 ## Silent check by the mobile operator
 
 start-title = Confirme o seu número de telefone
 start-text = { $brand } pede que confirme que este telefone tem o seu número. Ative os dados móveis, desative o Wi-Fi e continue.
 start-button = Confirmar este telefone
-start-scan = Está num computador? Leia este código com o telefone para continuar lá.
+start-computer-text = { $brand } pede que confirme o seu número de telefone. Continue no telefone que tem esse número:
+scan-camera = Aponte a câmara do seu telefone para o código.
+start-open = Abra o link que aparecer.
+start-follow = Siga os passos indicados. Esta página atualiza-se sozinha.
+start-here = Continuar neste dispositivo
 start-scan-label = Código QR desta página
 silent-title = Confirmação do seu número
 silent-text = A sua operadora móvel está a confirmar o seu número. Demora alguns segundos.
 continue = Continuar
 other-way = Tentar de outra forma
 stalled-title = Ainda sem resposta
-stalled-text = O seu operador móvel não respondeu. Tente novamente ou escolha outra forma.
+stalled-text = A sua operadora móvel não respondeu. Tente novamente ou escolha outra forma.
 confirming-title = Quase pronto
 confirming-text = A sua operadora móvel respondeu. { $brand } está a concluir a verificação.
-confirming-own-text = O seu operador móvel respondeu. Só falta um passo.
+confirming-own-text = A sua operadora móvel respondeu. Só falta um passo.
 confirming-elsewhere = Termine onde começou. Esta página continua sozinha.
 stalled-only-text = A sua operadora móvel não respondeu. Verifique se os dados móveis estão ligados e tente novamente.
 ask-stop-title = Terminar aqui?
@@ -30,14 +37,19 @@ allow-cookies = Este passo precisa de um cookie que o seu navegador bloqueou. Pe
 
 text-title = Envie-nos um SMS
 text-text = Envie a mensagem abaixo, sem a alterar, a partir do telefone que deseja confirmar. Aplica-se o preço habitual de um SMS da sua operadora.
+text-warning = Só envie este SMS se foi você que começou este processo.
+text-computer-text = Envie-nos um SMS a partir do telefone que deseja confirmar. Aplica-se o preço habitual de um SMS da sua operadora.
+text-open = Abra a mensagem que aparecer.
+text-send = Envie-a sem a alterar.
+text-by-hand = Ou escreva a mensagem manualmente
 text-button = Abrir a aplicação de mensagens
-text-scan = Leia este código com a câmara do seu telefone para abrir lá a mensagem.
 text-scan-label = Código QR com o SMS
 text-receiver = Para
 text-body = Mensagem
 copy-receiver = Copiar número
 copy-body = Copiar mensagem
 copied = Copiado
+copy-failed = O seu navegador bloqueou a cópia. O texto está selecionado: copie-o manualmente.
 text-waiting = À espera da sua mensagem…
 text-cannot = Não consigo enviar um SMS
 other-sender-title = Envie a partir do outro SIM

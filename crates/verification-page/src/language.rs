@@ -1,14 +1,11 @@
 //! Languages of the page, their message catalogues, and the negotiation of the user's language.
 
-use std::{borrow::Cow, sync::LazyLock};
+use std::sync::LazyLock;
 
 use fluent_bundle::{FluentArgs, FluentResource, concurrent::FluentBundle};
 use fluent_langneg::{NegotiationStrategy, negotiate_languages, parse_accepted_languages};
 use strum::{IntoStaticStr, VariantArray};
 use unic_langid::LanguageIdentifier;
-
-const RIGHT_TO_LEFT_OVERRIDE: char = '\u{202e}';
-const POP_DIRECTIONAL_FORMATTING: char = '\u{202c}';
 
 /// A language of the page. To add one, add its catalogue to `locales/` and a variant here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
@@ -21,9 +18,18 @@ pub enum Language {
     Italian,
     Dutch,
     Polish,
-    /// Pseudo-language to test right-to-left layout: English text displayed from right to left. Selected only if its
-    /// tag is requested, never by `Accept-Language`.
-    PseudoRightToLeft,
+    Arabic,
+    Turkish,
+    Ukrainian,
+    Romanian,
+    Czech,
+    Swedish,
+    Danish,
+    Finnish,
+    Greek,
+    Hindi,
+    Indonesian,
+    Japanese,
 }
 
 impl Language {
@@ -38,7 +44,44 @@ impl Language {
             Language::Italian => "it",
             Language::Dutch => "nl",
             Language::Polish => "pl",
-            Language::PseudoRightToLeft => "ar-XB",
+            Language::Arabic => "ar",
+            Language::Turkish => "tr",
+            Language::Ukrainian => "uk",
+            Language::Romanian => "ro",
+            Language::Czech => "cs",
+            Language::Swedish => "sv",
+            Language::Danish => "da",
+            Language::Finnish => "fi",
+            Language::Greek => "el",
+            Language::Hindi => "hi",
+            Language::Indonesian => "id",
+            Language::Japanese => "ja",
+        }
+    }
+
+    /// Name of the language in the language itself.
+    pub fn name(self) -> &'static str {
+        match self {
+            Language::English => "English",
+            Language::German => "Deutsch",
+            Language::French => "Français",
+            Language::Spanish => "Español",
+            Language::Portuguese => "Português",
+            Language::Italian => "Italiano",
+            Language::Dutch => "Nederlands",
+            Language::Polish => "Polski",
+            Language::Arabic => "العربية",
+            Language::Turkish => "Türkçe",
+            Language::Ukrainian => "Українська",
+            Language::Romanian => "Română",
+            Language::Czech => "Čeština",
+            Language::Swedish => "Svenska",
+            Language::Danish => "Dansk",
+            Language::Finnish => "Suomi",
+            Language::Greek => "Ελληνικά",
+            Language::Hindi => "हिन्दी",
+            Language::Indonesian => "Bahasa Indonesia",
+            Language::Japanese => "日本語",
         }
     }
 
@@ -50,10 +93,7 @@ impl Language {
     /// Selects the first supported language among the requested tags. Otherwise selects the supported language that
     /// `Accept-Language` prefers, otherwise English.
     pub fn negotiate<'a>(requested_tags: impl IntoIterator<Item = &'a str>, accept_language: Option<&'a str>) -> Self {
-        let pseudo = Language::PseudoRightToLeft;
-        let requested = requested_tags.into_iter().find_map(|tag| {
-            if tag.eq_ignore_ascii_case(pseudo.tag()) { Some(pseudo) } else { Self::best_of(tag, &[]) }
-        });
+        let requested = requested_tags.into_iter().find_map(|tag| Self::best_of(tag, &[]));
         requested.unwrap_or_else(|| Self::accepted(accept_language.unwrap_or_default()).unwrap_or(Language::English))
     }
 
@@ -65,7 +105,7 @@ impl Language {
         ranges.retain(|range| range.weight > 0.0);
         ranges.sort_by(|one, other| other.weight.total_cmp(&one.weight));
         ranges.iter().find_map(|range| match range.tag {
-            "*" => Self::translations().find(|language| !refused.contains(language)),
+            "*" => Language::VARIANTS.iter().copied().find(|language| !refused.contains(language)),
             tag => Self::best_of(tag, &refused),
         })
     }
@@ -73,16 +113,12 @@ impl Language {
     /// Finds the language for a tag, such as Portuguese for `pt-BR`. Skips languages that the header refuses with
     /// weight 0.
     fn best_of(tag: &str, refused: &[Language]) -> Option<Self> {
-        let available = Language::translations().filter(|language| !refused.contains(language));
+        let available = Language::VARIANTS.iter().filter(|language| !refused.contains(language));
         let available: Vec<LanguageIdentifier> = available.filter_map(|language| language.tag().parse().ok()).collect();
         let requested = parse_accepted_languages(tag);
         let known = negotiate_languages(&requested, &available, None, NegotiationStrategy::Filtering);
         let tag = known.first().map(ToString::to_string);
-        Language::translations().find(|language| Some(language.tag()) == tag.as_deref())
-    }
-
-    pub(crate) fn translations() -> impl Iterator<Item = Language> {
-        Language::VARIANTS.iter().copied().filter(|language| *language != Language::PseudoRightToLeft)
+        Language::VARIANTS.iter().copied().find(|language| Some(language.tag()) == tag.as_deref())
     }
 
     /// Renders a message. Uses English if the language's catalogue lacks it.
@@ -94,7 +130,7 @@ impl Language {
 
     pub(crate) fn catalogue(self) -> &'static str {
         match self {
-            Language::English | Language::PseudoRightToLeft => include_str!("../locales/en.ftl"),
+            Language::English => include_str!("../locales/en.ftl"),
             Language::German => include_str!("../locales/de.ftl"),
             Language::French => include_str!("../locales/fr.ftl"),
             Language::Spanish => include_str!("../locales/es.ftl"),
@@ -102,11 +138,23 @@ impl Language {
             Language::Italian => include_str!("../locales/it.ftl"),
             Language::Dutch => include_str!("../locales/nl.ftl"),
             Language::Polish => include_str!("../locales/pl.ftl"),
+            Language::Arabic => include_str!("../locales/ar.ftl"),
+            Language::Turkish => include_str!("../locales/tr.ftl"),
+            Language::Ukrainian => include_str!("../locales/uk.ftl"),
+            Language::Romanian => include_str!("../locales/ro.ftl"),
+            Language::Czech => include_str!("../locales/cs.ftl"),
+            Language::Swedish => include_str!("../locales/sv.ftl"),
+            Language::Danish => include_str!("../locales/da.ftl"),
+            Language::Finnish => include_str!("../locales/fi.ftl"),
+            Language::Greek => include_str!("../locales/el.ftl"),
+            Language::Hindi => include_str!("../locales/hi.ftl"),
+            Language::Indonesian => include_str!("../locales/id.ftl"),
+            Language::Japanese => include_str!("../locales/ja.ftl"),
         }
     }
 
     fn is_right_to_left(self) -> bool {
-        self == Language::PseudoRightToLeft
+        self == Language::Arabic
     }
 
     fn bundle(self) -> &'static Bundle {
@@ -124,9 +172,6 @@ impl Language {
         // Unicode isolation marks let an inserted name keep its own direction, which matters only in right-to-left
         // text.
         bundle.set_use_isolating(self.is_right_to_left());
-        if self == Language::PseudoRightToLeft {
-            bundle.set_transform(Some(display_right_to_left));
-        }
         bundle
     }
 }
@@ -163,15 +208,6 @@ fn format(bundle: &Bundle, id: &str, arguments: &FluentArgs<'_>) -> Option<Strin
     errors.is_empty().then(|| text.into_owned())
 }
 
-/// Makes browsers display the letters of each word from right to left, like Arabic.
-fn display_right_to_left(text: &str) -> Cow<'_, str> {
-    let words = text.split(' ').map(|word| match word {
-        "" => String::new(),
-        word => format!("{RIGHT_TO_LEFT_OVERRIDE}{word}{POP_DIRECTIONAL_FORMATTING}"),
-    });
-    Cow::Owned(words.collect::<Vec<_>>().join(" "))
-}
-
 /// Messages of the catalogues. The Fluent id of a message is its name in kebab case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
@@ -179,10 +215,17 @@ pub(crate) enum Message {
     Number,
     NotYourNumber,
     Sandbox,
+    TimeLeft,
+    Support,
+    Language,
     StartTitle,
     StartText,
     StartButton,
-    StartScan,
+    StartComputerText,
+    ScanCamera,
+    StartOpen,
+    StartFollow,
+    StartHere,
     StartScanLabel,
     SilentTitle,
     SilentText,
@@ -202,14 +245,19 @@ pub(crate) enum Message {
     AllowCookies,
     TextTitle,
     TextText,
+    TextWarning,
+    TextComputerText,
+    TextOpen,
+    TextSend,
+    TextByHand,
     TextButton,
-    TextScan,
     TextScanLabel,
     TextReceiver,
     TextBody,
     CopyReceiver,
     CopyBody,
     Copied,
+    CopyFailed,
     TextWaiting,
     TextCannot,
     OtherSenderTitle,
@@ -271,6 +319,8 @@ mod tests {
         parser::parse,
     };
 
+    use unicode_width::UnicodeWidthStr;
+
     use super::*;
 
     /// Lists the variables of each message.
@@ -313,8 +363,8 @@ mod tests {
         let known: BTreeSet<String> = Message::VARIANTS.iter().map(|message| message.into_str().to_owned()).collect();
         assert_eq!(english.keys().cloned().collect::<BTreeSet<_>>(), known);
         assert!(english.values().flatten().all(|name| name == "brand" || name == "tail"));
-        for language in Language::translations() {
-            assert_eq!(variables(language), english, "{language:?}");
+        for language in Language::VARIANTS {
+            assert_eq!(variables(*language), english, "{language:?}");
         }
     }
 
@@ -323,7 +373,7 @@ mod tests {
         let mut arguments = FluentArgs::new();
         arguments.set("brand", "Acme");
         arguments.set("tail", "42");
-        for language in Language::translations().filter(|language| *language != Language::English) {
+        for language in Language::VARIANTS.iter().filter(|language| **language != Language::English) {
             let same = Message::VARIANTS.iter().filter(|message| {
                 language.format(**message, &arguments) == Language::English.format(**message, &arguments)
             });
@@ -332,11 +382,56 @@ mod tests {
         }
     }
 
+    /// Columns that fit into the message's place on a screen of 320 pixels. Buttons have one line, titles two, links and
+    /// steps two, texts six.
+    fn max_columns(message: Message) -> usize {
+        match message {
+            Message::CopyReceiver | Message::CopyBody => 20,
+            Message::TextReceiver | Message::TextBody | Message::TimeLeft | Message::Language | Message::Copied => 16,
+            Message::StartButton
+            | Message::StartHere
+            | Message::Continue
+            | Message::OtherWay
+            | Message::TextButton
+            | Message::AskGiveUpYes
+            | Message::AskWrongNumberYes
+            | Message::AskNo
+            | Message::ReturnLink
+            | Message::Retry => 34,
+            Message::Number
+            | Message::NotYourNumber
+            | Message::TextCannot
+            | Message::TextWaiting
+            | Message::Support
+            | Message::TextByHand
+            | Message::ScanCamera
+            | Message::StartOpen
+            | Message::TextOpen
+            | Message::TextSend => 52,
+            _ if message.into_str().ends_with("-title") => 48,
+            _ => 175,
+        }
+    }
+
+    #[test]
+    fn messages_fit_into_their_places() {
+        let mut arguments = FluentArgs::new();
+        arguments.set("brand", "Nordwind");
+        arguments.set("tail", "6742");
+        for language in Language::VARIANTS {
+            for message in Message::VARIANTS {
+                let text = language.format(*message, &arguments);
+                let (columns, max) = (text.width(), max_columns(*message));
+                assert!(columns <= max, "{language:?}: {columns} columns, at most {max} fit: {text}");
+            }
+        }
+    }
+
     #[test]
     fn every_catalogue_file_is_a_language() {
         let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/locales")).unwrap();
         let files: BTreeSet<_> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
-        assert_eq!(files, Language::translations().map(|language| format!("{}.ftl", language.tag())).collect());
+        assert_eq!(files, Language::VARIANTS.iter().map(|language| format!("{}.ftl", language.tag())).collect());
     }
 
     #[test]
@@ -348,11 +443,11 @@ mod tests {
             (&[], Some("de"), Language::German),
             (&[], Some("de-AT,de;q=0.9,en;q=0.8"), Language::German),
             (&[], Some("pt-BR"), Language::Portuguese),
-            (&[], Some("ja,zh-Hant-TW;q=0.9,fr-CA;q=0.8,en;q=0.7"), Language::French),
-            (&[], Some("ja"), Language::English),
+            (&[], Some("ko,zh-Hant-TW;q=0.9,fr-CA;q=0.8,en;q=0.7"), Language::French),
+            (&[], Some("ko"), Language::English),
+            (&[], Some("ja-JP"), Language::Japanese),
             (&[], Some("EN-gb,de"), Language::English),
-            (&[], Some("ar-XB,de"), Language::German),
-            (&[], Some("ar"), Language::English),
+            (&[], Some("ar-EG,de"), Language::Arabic),
             (&[], Some(";;,,q=,\u{e9}, nl-BE;q=1"), Language::Dutch),
             // Weights decide, not the order.
             (&[], Some("en;q=0.2,de;q=0.8"), Language::German),
@@ -370,7 +465,6 @@ mod tests {
             (&["pl"], Some("de"), Language::Polish),
             (&["it-CH"], Some("de"), Language::Italian),
             (&["xx"], Some("es-419"), Language::Spanish),
-            (&["ar-xb"], Some("de"), Language::PseudoRightToLeft),
             (&["pl", "fr"], Some("de"), Language::Polish),
             (&["xx", "fr"], Some("de"), Language::French),
             (&["xx", "yy"], Some("de"), Language::German),
@@ -385,7 +479,7 @@ mod tests {
         let mut arguments = FluentArgs::new();
         arguments.set("brand", "Acme");
         assert_eq!(Language::English.format(Message::ReturnLink, &arguments), "Back to Acme");
-        let flipped = Language::PseudoRightToLeft.format(Message::ReturnLink, &arguments);
-        assert_eq!(flipped, "\u{202e}Back\u{202c} \u{202e}to\u{202c} \u{2068}Acme\u{2069}");
+        let arabic = Language::Arabic.format(Message::ReturnLink, &arguments);
+        assert!(arabic.contains("\u{2068}Acme\u{2069}"), "{arabic:?}");
     }
 }

@@ -17,7 +17,8 @@ use ringtrue_domain::{
     reverse_sms::{Platform, sms_link},
     verification::Method,
 };
-use strum::{Display, EnumString, IntoStaticStr};
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
+use url::form_urlencoded;
 
 pub use colour::Colour;
 pub use device::{DevicePage, DeviceState};
@@ -25,6 +26,9 @@ pub use language::Language;
 pub use qr::QrSvg;
 
 use language::Message;
+
+/// Query parameter with the language of the page.
+pub const LANGUAGE_PARAMETER: &str = "lang";
 
 const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/page.js");
@@ -34,6 +38,8 @@ const REFRESH_SECONDS: u8 = 5;
 /// Delay before the browser returns to the company, so that the user can read that the number is confirmed. The script
 /// uses a similar delay.
 const RETURN_SECONDS: u8 = 2;
+/// The page shows the time left when it is at most this long.
+const COUNTDOWN_SECONDS: u32 = 120;
 
 /// View model of the page.
 #[derive(Clone, Debug)]
@@ -44,6 +50,8 @@ pub struct Page<'a> {
     /// The last digits of the number to verify. `None`: the page shows no number.
     pub number_ending: Option<&'a str>,
     pub is_sandbox: bool,
+    /// Time until the verification expires. `None`: it has ended, or could not be read.
+    pub seconds_left: Option<u32>,
     /// Path of the page, with its token.
     pub path: &'a str,
     /// Query that is appended to all links on the page. Empty, or starts with `?`.
@@ -100,7 +108,18 @@ pub struct Brand<'a> {
     pub name: &'a str,
     /// Logo of the brand. The page shows it only if it is an HTTPS URL.
     pub logo_url: Option<&'a str>,
+    /// Page on which the company helps its users.
+    pub support_url: Option<&'a str>,
     pub colour: Option<Colour>,
+}
+
+/// How the verification has ended, as a picture beside the title.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sign {
+    Success,
+    Failure,
+    /// The end is neither a success nor an error, such as an end that the user chose.
+    Stop,
 }
 
 #[derive(Clone, Debug)]
@@ -323,6 +342,21 @@ impl State<'_> {
         })
     }
 
+    fn sign(&self) -> Option<Sign> {
+        Some(match self {
+            State::Done { .. } => Sign::Success,
+            State::NotMatched { .. } | State::Failed { reason: Failure::Exhausted, .. } => Sign::Failure,
+            State::Failed { .. } | State::Expired { .. } => Sign::Stop,
+            _ if self.is_error() => Sign::Failure,
+            _ => return None,
+        })
+    }
+
+    /// Whether the browser is about to leave the page by itself.
+    fn is_leaving(&self) -> bool {
+        matches!(self, State::Silent | State::Leaving { .. })
+    }
+
     /// Whether the page offers the link "not my number".
     fn may_reject_number(&self) -> bool {
         matches!(self, State::Start { .. } | State::Stalled | State::SendSms(_))
@@ -345,6 +379,11 @@ impl SmsToSend<'_> {
         sms_link(self.receiver, self.body, self.platform)
     }
 
+    /// Whether the user has sent an SMS already. The page then says what was wrong with it.
+    fn is_repeated(&self) -> bool {
+        self.has_arrived || self.came_from_other_number
+    }
+
     /// Returns the text of the QR code, in the `SMSTO:` format that cameras of all platforms read.
     fn qr_text(&self) -> String {
         format!("SMSTO:{}:{}", self.receiver.as_str(), self.body)
@@ -362,7 +401,10 @@ impl Page<'_> {
         let logo = logo.and_then(|url| Some((url, policy::image_source(url)?)));
         let brand_style = brand_style(self.brand.and_then(|brand| brand.colour).unwrap_or(Colour::DEFAULT_ACCENT));
         let qr = match &self.state {
-            State::SendSms(sms) => QrSvg::encode(&sms.qr_text(), &text(Message::TextScanLabel)),
+            // A phone needs no code for another phone.
+            State::SendSms(sms) if sms.platform == Platform::Unknown => {
+                QrSvg::encode(&sms.qr_text(), &text(Message::TextScanLabel))
+            }
             State::Start { own_url: Some(url) } => QrSvg::encode(url, &text(Message::StartScanLabel)),
             _ => None,
         };
@@ -383,6 +425,10 @@ impl Page<'_> {
                 _ => self.forward_to().map(|url| (RETURN_SECONDS, url.to_owned())),
             },
             events_url: self.state.follows().then(|| self.url("/events")),
+            support_url: self.brand.and_then(|brand| brand.support_url),
+            other_languages: self.other_languages(),
+            state_url: self.url("/state"),
+            time_left: self.time_left(),
             end_text: self.state.end_text().map(text),
             qr,
             arguments: &arguments,
@@ -427,6 +473,32 @@ impl Page<'_> {
 
     fn stalled_text(&self) -> Message {
         if self.has_other_method { Message::StalledText } else { Message::StalledOnlyText }
+    }
+
+    /// Returns the time left in seconds, and as minutes and seconds. `None`: the page does not show it.
+    fn time_left(&self) -> Option<(u32, String)> {
+        let seconds = self.seconds_left.filter(|_| self.state.follows())?;
+        Some((seconds, format!("{}:{:02}", seconds / 60, seconds % 60)))
+    }
+
+    /// Returns the other languages, with the URLs of the page in them. Empty if the browser is about to leave the page.
+    fn other_languages(&self) -> Vec<(Language, String)> {
+        if self.state.is_leaving() {
+            return vec![];
+        }
+        let others = Language::VARIANTS.iter().filter(|language| **language != self.language);
+        others.map(|language| (*language, self.url_in(*language))).collect()
+    }
+
+    /// Returns the URL of the page in another language.
+    fn url_in(&self, language: Language) -> String {
+        let query = self.query.trim_start_matches('?').as_bytes();
+        let kept = form_urlencoded::parse(query).filter(|(name, _)| name != LANGUAGE_PARAMETER);
+        let query = form_urlencoded::Serializer::new(String::new())
+            .append_pair(LANGUAGE_PARAMETER, language.tag())
+            .extend_pairs(kept)
+            .finish();
+        format!("{}?{query}", self.path)
     }
 
     /// Returns the URL at which the page asks a confirmation question.
@@ -516,6 +588,12 @@ struct PageTemplate<'a> {
     /// Delay in seconds and URL of the `refresh` element for browsers without JavaScript.
     refresh_without_script: Option<(u8, String)>,
     events_url: Option<String>,
+    support_url: Option<&'a str>,
+    other_languages: Vec<(Language, String)>,
+    /// URL at which the script polls the state, if a proxy holds the events back.
+    state_url: String,
+    /// Time left in seconds, and as minutes and seconds.
+    time_left: Option<(u32, String)>,
     /// Text that the page shows when the verification has ended.
     end_text: Option<String>,
     qr: Option<QrSvg>,

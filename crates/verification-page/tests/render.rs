@@ -21,7 +21,12 @@ fn receiver() -> Msisdn {
 }
 
 fn brand(name: &str) -> Brand<'_> {
-    Brand { name, logo_url: Some("https://cdn.shop.example/logo.svg"), colour: Colour::parse("#ffd500") }
+    Brand {
+        name,
+        logo_url: Some("https://cdn.shop.example/logo.svg"),
+        support_url: Some("https://shop.example/help?a=b&c=d"),
+        colour: Colour::parse("#ffd500"),
+    }
 }
 
 fn sms(receiver: &Msisdn, platform: Platform) -> State<'_> {
@@ -83,6 +88,7 @@ fn page<'a>(state: State<'a>, name: &'a str, language: Language) -> Page<'a> {
         brand: Some(brand(name)),
         number_ending: Some("6742"),
         is_sandbox: true,
+        seconds_left: Some(600),
         path: PATH,
         query: "?lang=de&sim=%2B990123",
         display: DisplayMode::Tab,
@@ -167,7 +173,7 @@ fn policy_permits_exactly_the_inline_style_and_script() {
 #[test]
 fn only_an_https_logo_is_requested() {
     for logo_url in [None, Some("http://cdn.shop.example/logo.svg"), Some("javascript:alert(1)")] {
-        let brand = Some(Brand { name: "Acme", logo_url, colour: None });
+        let brand = Some(Brand { name: "Acme", logo_url, support_url: None, colour: None });
         let RenderedPage { html, content_security_policy } =
             Page { brand, ..page(State::SimSwap, "Acme", Language::English) }.render();
         assert!(!html.contains("<img") && content_security_policy.contains("img-src 'self';"), "{html}");
@@ -305,6 +311,75 @@ fn page_follows_the_state_with_and_without_script() {
 }
 
 #[test]
+fn end_has_a_sign() {
+    let return_to = None;
+    for (state, sign) in [
+        (State::Done { return_to }, Some("good")),
+        (State::NotMatched { is_phone: true, return_to }, Some("bad")),
+        (State::Failed { reason: Failure::Exhausted, return_to }, Some("bad")),
+        (State::Failed { reason: Failure::GivenUp, return_to }, Some("over")),
+        (State::Expired { return_to }, Some("over")),
+        (State::Unavailable, Some("bad")),
+        (State::SimSwap, None),
+    ] {
+        let html = english(state).html;
+        let shown = html.split("<svg class=\"sign ").nth(1).map(|rest| rest.split('"').next().unwrap());
+        assert_eq!(shown, sign, "{html}");
+    }
+}
+
+#[test]
+fn time_left_is_shown_near_the_end() {
+    let receiver = receiver();
+    for (state, seconds_left, shown) in [
+        (sms(&receiver, Platform::Ios), Some(600), Some("data-seconds=\"600\" hidden>")),
+        (sms(&receiver, Platform::Ios), Some(121), Some("data-seconds=\"121\" hidden>")),
+        (sms(&receiver, Platform::Ios), Some(65), Some("data-seconds=\"65\">Time left: <span dir=\"ltr\">1:05</span>")),
+        (State::Done { return_to: None }, Some(65), None),
+        (State::Unknown, None, None),
+    ] {
+        let html = Page { seconds_left, ..page(state, "Acme", Language::English) }.render().html;
+        assert_eq!(html.contains("id=\"time-left\""), shown.is_some(), "{html}");
+        assert!(shown.is_none_or(|text| html.contains(text)), "{html}");
+    }
+}
+
+#[test]
+fn user_can_switch_the_language() {
+    let html = english(State::Stalled).html;
+    let links = html.matches("<li><a href=\"").count();
+    assert_eq!(links, Language::VARIANTS.len() - 1, "{html}");
+    let arabic = format!("<a href=\"{PATH}?lang=ar&#38;sim=%2B990123\" lang=\"ar\" dir=\"rtl\">العربية</a>");
+    assert!(html.contains(&arabic) && html.contains("Language: English</summary>"), "{html}");
+    // A browser that is about to leave must not follow a link instead.
+    for state in [State::Silent, State::Leaving { location: "https://operator.example/" }] {
+        assert!(!english(state).html.contains("<details>"));
+    }
+}
+
+#[test]
+fn page_links_to_the_support() {
+    let link = "<a href=\"https://shop.example/help?a=b&#38;c=d\" target=\"_blank\" rel=\"noopener noreferrer\">Need help?</a>";
+    for state in [State::Stalled, State::Done { return_to: None }, State::Expired { return_to: None }] {
+        let html = english(state).html;
+        assert!(html.contains(link), "{html}");
+    }
+}
+
+/// On a computer, the style sheet shows the code and hides the button.
+#[test]
+fn phones_get_a_button_and_computers_a_code() {
+    let receiver = receiver();
+    for (platform, has_code) in [(Platform::Unknown, true), (Platform::Ios, false), (Platform::Android, false)] {
+        let html = english(sms(&receiver, platform)).html;
+        assert_eq!(html.contains("class=\"qr\""), has_code, "{html}");
+        assert_eq!(html.contains("<ol>"), has_code, "{html}");
+        assert_eq!(html.contains("<div class=\"phone\">"), has_code, "{html}");
+        assert!(html.contains("Only send this text if you started this yourself."), "{html}");
+    }
+}
+
+#[test]
 fn handset_opens_the_company_in_another_tab() {
     let return_to = Some("https://shop.example/?code=1");
     let confirming = State::Confirming(Confirming::Return("https://shop.example/?code=1"));
@@ -387,7 +462,9 @@ fn frame_leaves_by_its_tab_only() {
             let form = format!("/silent?lang=de&#38;sim=%2B990123\" target=\"{target}\">");
             assert!(page.render().html.contains(&form));
         }
-        assert!(!shown_in(DisplayMode::Popup, state).render().html.contains("target="));
+        assert!(
+            !shown_in(DisplayMode::Popup, state).render().html.contains("/silent?lang=de&#38;sim=%2B990123\" target")
+        );
     }
 }
 

@@ -7,7 +7,7 @@ use std::{fmt::Display, str::FromStr};
 use super::{Configuration, InvalidReverseSmsTtl, ReverseSmsTtl, SmsPrefix};
 use crate::{
     callback::{InvalidRetryFor, RetryFor},
-    verification::{BrandName, Colour, InvalidVerificationTtl, LogoUrl, Method, VerificationTtl},
+    verification::{BrandName, BrandUrl, Colour, InvalidVerificationTtl, Method, VerificationTtl},
     web_url::{CallbackUrl, MAX_ORIGINS, RedirectUrl, UrlError, UrlPolicy, WebOrigin},
 };
 
@@ -30,6 +30,7 @@ pub static SETTINGS: &[Setting] = settings![
     verification.ttl,
     verification.brand.name,
     verification.brand.logo_url,
+    verification.brand.support_url,
     verification.brand.colour,
     callbacks.retry_for,
 ];
@@ -354,7 +355,7 @@ macro_rules! text_setting {
     )+};
 }
 
-text_setting!(SmsPrefix, BrandName, LogoUrl, Colour);
+text_setting!(SmsPrefix, BrandName, BrandUrl, Colour);
 
 /// Implements [`SettingScalar`] for URL types, whose validity depends on the project's mode and the deployment's
 /// policy.
@@ -455,6 +456,7 @@ mod tests {
             ("verification.ttl", SettingValue::Integer(3_600)),
             ("verification.brand.name", text("Shop")),
             ("verification.brand.logo_url", text("https://shop.example/logo.svg")),
+            ("verification.brand.support_url", text("https://shop.example/help")),
             ("verification.brand.colour", text("#1a73e8")),
             ("callbacks.retry_for", SettingValue::Integer(86_400)),
         ]

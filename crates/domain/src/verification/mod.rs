@@ -21,7 +21,7 @@ use crate::{
 
 pub use locale::{InvalidLocale, Locale};
 pub use settings::{
-    Brand, BrandName, Colour, InvalidBrandName, InvalidColour, InvalidLogoUrl, InvalidVerificationTtl, LogoUrl,
+    Brand, BrandName, BrandUrl, Colour, InvalidBrandName, InvalidBrandUrl, InvalidColour, InvalidVerificationTtl,
     VerificationSettings, VerificationTtl,
 };
 

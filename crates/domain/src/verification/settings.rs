@@ -40,7 +40,9 @@ impl VerificationSettings {
 pub struct Brand {
     /// Name on the page. `None`: the project's name.
     pub name: Option<BrandName>,
-    pub logo_url: Option<LogoUrl>,
+    pub logo_url: Option<BrandUrl>,
+    /// Page on which the project's owner helps end-users.
+    pub support_url: Option<BrandUrl>,
     pub colour: Option<Colour>,
 }
 
@@ -102,11 +104,11 @@ impl FromStr for BrandName {
     }
 }
 
-/// URL of the logo on the hosted page. The end-user's browser loads it.
+/// URL on the hosted page that the end-user's browser opens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogoUrl(RedirectUrl);
+pub struct BrandUrl(RedirectUrl);
 
-impl LogoUrl {
+impl BrandUrl {
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
@@ -114,14 +116,14 @@ impl LogoUrl {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
-pub struct InvalidLogoUrl(#[from] UrlError);
+pub struct InvalidBrandUrl(#[from] UrlError);
 
-impl FromStr for LogoUrl {
-    type Err = InvalidLogoUrl;
+impl FromStr for BrandUrl {
+    type Err = InvalidBrandUrl;
 
     /// Accepts only `https`, because the hosted page uses TLS and browsers block images over plain HTTP in it.
-    fn from_str(text: &str) -> Result<Self, InvalidLogoUrl> {
-        Ok(LogoUrl(RedirectUrl::parse(text, &UrlPolicy::default())?))
+    fn from_str(text: &str) -> Result<Self, InvalidBrandUrl> {
+        Ok(BrandUrl(RedirectUrl::parse(text, &UrlPolicy::default())?))
     }
 }
 

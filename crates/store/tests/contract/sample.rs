@@ -102,6 +102,7 @@ pub fn project(workspace: WorkspaceId, name: &str) -> Project {
                 brand: Brand {
                     name: Some("Acme Shop".parse().unwrap()),
                     logo_url: Some("https://acme.example/logo.svg".parse().unwrap()),
+                    support_url: Some("https://acme.example/help".parse().unwrap()),
                     colour: Some("#1a73e8".parse().unwrap()),
                 },
             },

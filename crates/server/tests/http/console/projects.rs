@@ -90,6 +90,7 @@ async fn developers_create_and_change_projects(world: World) {
         ("verification.methods", "sim_swap", "Unknown method"),
         ("verification.ttl", "5", "60 to 3600"),
         ("verification.brand.logo_url", "http://example.com/logo.svg", "https"),
+        ("verification.brand.support_url", "http://example.com/help", "https"),
         ("verification.brand.colour", "red", "six hexadecimal digits"),
     ] {
         let response = browser.submit(&settings, &settings, &[("name", "Store"), (name, value)]).await.assert(400);

@@ -1,0 +1,114 @@
+number = お客様の電話番号（末尾{ $tail }）
+not-your-number = 番号が違いますか？
+sandbox = テストモード：シミュレーション用の電話番号のみ
+time-left = 残り時間：
+support = お困りですか？
+language = 言語
+
+## Silent check by the mobile operator
+
+start-title = 電話番号の確認
+start-text = お客様の電話番号がこのスマートフォンのものであることを、{ $brand }が確認します。モバイルデータ通信をオン、Wi-Fiをオフにして、続けてください。
+start-button = このスマートフォンで確認する
+start-computer-text = { $brand }がお客様の電話番号を確認します。その電話番号のスマートフォンで続けてください。
+scan-camera = スマートフォンのカメラでコードを読み取ります。
+start-open = 表示されたリンクを開きます。
+start-follow = リンク先の案内に沿って進みます。このページは自動で更新されます。
+start-here = この端末で続ける
+start-scan-label = このページのQRコード
+silent-title = 電話番号を確認しています
+silent-text = 携帯電話会社がお客様の電話番号を確認しています。数秒で完了します。
+continue = 続ける
+other-way = 別の方法を試す
+stalled-title = まだ応答がありません
+stalled-text = 携帯電話会社から応答がありません。もう一度お試しいただくか、別の方法を選択してください。
+confirming-title = まもなく完了します
+confirming-text = 携帯電話会社から応答がありました。{ $brand }が最終確認を行っています。
+confirming-own-text = 携帯電話会社から応答がありました。あと1ステップで完了です。
+confirming-elsewhere = 手続きを開始した画面で完了してください。このページは自動で進みます。
+stalled-only-text = 携帯電話会社から応答がありません。モバイルデータ通信がオンになっているかご確認のうえ、もう一度お試しください。
+ask-stop-title = ここで中止しますか？
+ask-stop-text = お客様の電話番号を確認する方法は、ほかにありません。
+elsewhere-title = スマートフォンで続けてください
+elsewhere-text = スマートフォンまたは別のブラウザで、お客様の電話番号を確認しています。このページは自動で進みます。
+allow-cookies = このステップに必要なCookieが、ブラウザでブロックされました。このページのCookieを許可して、もう一度お試しください。
+
+## Text message from the user to us
+
+text-title = SMSを送信してください
+text-text = 確認する電話番号のスマートフォンから、下のメッセージを変更せずに送信してください。ご利用の携帯電話会社の通常のSMS料金がかかります。
+text-warning = ご自分で開始した手続きでない場合は、このSMSを送信しないでください。
+text-computer-text = 確認する電話番号のスマートフォンから、SMSを送信してください。ご利用の携帯電話会社の通常のSMS料金がかかります。
+text-open = 表示されたメッセージを開きます。
+text-send = 変更せずに送信します。
+text-by-hand = または、メッセージを手動で入力
+text-button = メッセージアプリを開く
+text-scan-label = SMSのQRコード
+text-receiver = 宛先
+text-body = メッセージ
+copy-receiver = 番号をコピー
+copy-body = メッセージをコピー
+copied = コピーしました
+copy-failed = ブラウザでコピーがブロックされました。テキストは選択されていますので、手動でコピーしてください。
+text-waiting = メッセージをお待ちしています…
+text-cannot = SMSを送信できない
+other-sender-title = もう一方のSIMカードから送信してください
+other-sender-text = SMSが別の番号から届きました。末尾{ $tail }の電話番号のSIMカードから、もう一度送信してください。
+received-title = メッセージを受信しました
+received-text = 内容を確認しています。数秒たっても変わらない場合は、下のメッセージを変更せずにもう一度送信してください。
+ask-give-up-title = SMSを送信できませんか？
+ask-give-up-text = SMSを送信いただけないと、お客様の電話番号を確認できません。
+ask-give-up-yes = 確認せずに中止する
+ask-wrong-number-title = 番号が違いますか？
+ask-wrong-number-text = { $brand }が、末尾{ $tail }の電話番号を確認しようとしています。ご自分の番号でない場合は、ここで中止してください。
+ask-wrong-number-yes = 自分の番号ではない
+ask-no = 戻る
+
+## SIM Swap check
+
+sim-title = もう1つ確認しています
+sim-text = 最近SIMカードが変更されていないか、携帯電話会社に問い合わせています。
+
+## Results
+
+done-title = 電話番号を確認しました
+done-text = ありがとうございます。お客様の電話番号の確認が完了しました。
+mismatch-title = 電話番号は確認されていません
+mismatch-phone-text = { $brand }で入力された番号は、このスマートフォンの電話番号ではありません。番号をご確認のうえ、もう一度お試しください。
+mismatch-text = 応答のあった番号が、{ $brand }で入力された番号と一致しません。番号をご確認のうえ、もう一度お試しください。
+failed-title = 電話番号を確認できませんでした
+failed-text = いずれの方法でも確認できませんでした。{ $brand }に戻って、もう一度お試しください。
+given-up-title = 電話番号は確認されていません
+given-up-text = 電話番号の確認が完了する前に中止されました。{ $brand }に戻って、もう一度お試しください。
+wrong-number-title = お知らせいただきありがとうございます
+wrong-number-text = 電話番号は確認されていません。{ $brand }に戻って、ご自分の番号を入力してください。
+cancelled-title = 確認は不要になりました
+cancelled-text = { $brand }がこの確認をキャンセルしました。
+expired-title = このリンクは有効期限が切れています
+expired-text = 時間内に電話番号を確認できませんでした。{ $brand }に戻って、最初からやり直してください。
+return-link = { $brand }に戻る
+close = このページは閉じていただいて構いません。
+
+## Errors
+
+unknown-title = このリンクは無効です
+unknown-text = リンクが途中で切れていないかご確認いただくか、元のサイトに戻って、最初からやり直してください。
+busy-title = 試行回数が多すぎます
+busy-text = 1分ほど待ってから、もう一度お試しください。
+unavailable-title = 問題が発生しました
+unavailable-text = 現在、このページはご利用いただけません。1分ほど待ってから、もう一度お試しください。
+refused-title = ページをもう一度開いてください
+refused-text = お客様の安全のため、手続きはこのページからのみ続けられます。
+retry = もう一度試す
+
+## Page of a single check, whose link was opened in a browser
+
+device-code-text = このコードを元のアプリまたはサイトで入力してください。コードは1回限り有効で、まもなく有効期限が切れます。
+device-failed-text = 携帯電話会社でお客様の電話番号を確認できませんでした。元のアプリまたはサイトに戻って、別の方法をお試しください。
+not-mobile-title = モバイルデータ通信が使われていません
+not-mobile-text = 電話番号の確認にはモバイルデータ通信が必要です。Wi-Fiをオフにし、元のアプリまたはサイトに戻って、もう一度お試しください。
+used-title = このリンクは使用済みです
+other-browser-title = 別のブラウザで開始されています
+other-browser-text = 電話番号は確認されていません。ご自分で開始した場合は、開始したブラウザに戻ってください。それ以外の場合、このページは閉じていただいて構いません。
+start-again-text = 元のアプリまたはサイトに戻って、最初からやり直してください。
+other-browser-cookies = 開始したブラウザをお使いの場合は、Cookieを許可して、最初からやり直してください。

@@ -1,0 +1,114 @@
+number = Ditt nummer som slutar på { $tail }
+not-your-number = Inte ditt nummer?
+sandbox = Testläge: endast simulerade telefonnummer
+time-left = Tid kvar:
+support = Behöver du hjälp?
+language = Språk
+
+## Silent check by the mobile operator
+
+start-title = Bekräfta ditt telefonnummer
+start-text = { $brand } vill bekräfta att den här telefonen har ditt nummer. Slå på mobildata, stäng av wifi och fortsätt sedan.
+start-button = Bekräfta den här telefonen
+start-computer-text = { $brand } vill bekräfta ditt telefonnummer. Fortsätt på telefonen som har det numret:
+scan-camera = Rikta telefonens kamera mot koden.
+start-open = Öppna länken som visas.
+start-follow = Följ stegen där. Den här sidan uppdateras automatiskt.
+start-here = Fortsätt på den här enheten
+start-scan-label = QR-kod till den här sidan
+silent-title = Ditt nummer bekräftas
+silent-text = Din mobiloperatör bekräftar ditt nummer. Det tar bara några sekunder.
+continue = Fortsätt
+other-way = Prova ett annat sätt
+stalled-title = Inget svar ännu
+stalled-text = Din mobiloperatör har inte svarat. Försök igen eller välj ett annat sätt.
+confirming-title = Nästan klart
+confirming-text = Din mobiloperatör har svarat. { $brand } slutför kontrollen.
+confirming-own-text = Din mobiloperatör har svarat. Ett steg till, sedan är du klar.
+confirming-elsewhere = Slutför där du började. Den här sidan uppdateras automatiskt.
+stalled-only-text = Din mobiloperatör har inte svarat. Kontrollera att mobildata är på och försök igen.
+ask-stop-title = Vill du avbryta här?
+ask-stop-text = Det finns inget annat sätt att bekräfta ditt nummer.
+elsewhere-title = Fortsätt på din telefon
+elsewhere-text = Ditt nummer bekräftas på din telefon eller i en annan webbläsare. Den här sidan uppdateras automatiskt.
+allow-cookies = Det här steget kräver en cookie som din webbläsare har blockerat. Tillåt cookies för den här sidan och försök igen.
+
+## Text message from the user to us
+
+text-title = Skicka ett sms till oss
+text-text = Skicka meddelandet nedan, precis som det är, från telefonen du vill bekräfta. Din operatörs vanliga pris för sms gäller.
+text-warning = Skicka bara sms:et om du själv har startat det här.
+text-computer-text = Skicka ett sms till oss från telefonen du vill bekräfta. Din operatörs vanliga pris för sms gäller.
+text-open = Öppna meddelandet som visas.
+text-send = Skicka det precis som det är.
+text-by-hand = Eller skriv meddelandet själv
+text-button = Öppna meddelandeappen
+text-scan-label = QR-kod med sms:et
+text-receiver = Till
+text-body = Meddelande
+copy-receiver = Kopiera nummer
+copy-body = Kopiera meddelande
+copied = Kopierat
+copy-failed = Din webbläsare blockerade kopieringen. Texten är markerad: kopiera den själv.
+text-waiting = Väntar på ditt meddelande …
+text-cannot = Jag kan inte skicka sms
+other-sender-title = Skicka från det andra SIM-kortet
+other-sender-text = Sms:et kom från ett annat nummer. Skicka det igen med SIM-kortet vars nummer slutar på { $tail }.
+received-title = Vi har fått ett meddelande
+received-text = Vi kontrollerar det. Om inget händer inom några sekunder skickar du meddelandet nedan igen, precis som det är.
+ask-give-up-title = Kan du inte skicka sms?
+ask-give-up-text = Utan sms:et kan vi inte bekräfta ditt nummer.
+ask-give-up-yes = Avbryt utan att bekräfta
+ask-wrong-number-title = Inte ditt nummer?
+ask-wrong-number-text = { $brand } vill bekräfta numret som slutar på { $tail }. Avbryt här om det inte är ditt.
+ask-wrong-number-yes = Det är inte mitt nummer
+ask-no = Gå tillbaka
+
+## SIM Swap check
+
+sim-title = En kontroll till
+sim-text = Vi frågar din mobiloperatör om ditt SIM-kort har bytts ut nyligen.
+
+## Results
+
+done-title = Numret är bekräftat
+done-text = Tack! Ditt telefonnummer är bekräftat.
+mismatch-title = Numret är inte bekräftat
+mismatch-phone-text = Den här telefonen har ett annat nummer. Kontrollera numret du angav hos { $brand } och försök igen.
+mismatch-text = Numret som svarade är inte det du angav hos { $brand }. Kontrollera numret och försök igen.
+failed-title = Vi kunde inte bekräfta ditt nummer
+failed-text = Inget av sätten att bekräfta det fungerade. Gå tillbaka till { $brand } och försök igen.
+given-up-title = Numret är inte bekräftat
+given-up-text = Du avbröt innan vi hann bekräfta ditt nummer. Gå tillbaka till { $brand } om du vill försöka igen.
+wrong-number-title = Tack för att du sa till
+wrong-number-text = Inget har bekräftats. Gå tillbaka till { $brand } och ange ditt nummer.
+cancelled-title = Behövs inte längre
+cancelled-text = { $brand } har avbrutit den här bekräftelsen.
+expired-title = Den här länken har gått ut
+expired-text = Ditt nummer bekräftades inte i tid. Gå tillbaka till { $brand } och börja om.
+return-link = Tillbaka till { $brand }
+close = Du kan stänga den här sidan nu.
+
+## Errors
+
+unknown-title = Den här länken är ogiltig
+unknown-text = Kontrollera att du öppnade hela länken, eller börja om på webbplatsen som skickade dig hit.
+busy-title = För många försök
+busy-text = Vänta en minut och försök sedan igen.
+unavailable-title = Något gick fel
+unavailable-text = Den här sidan är inte tillgänglig just nu. Försök igen om en minut.
+refused-title = Öppna sidan igen
+refused-text = Av säkerhetsskäl kan du bara fortsätta från den här sidan.
+retry = Försök igen
+
+## Page of a single check, whose link was opened in a browser
+
+device-code-text = Ange den här koden i appen eller på webbplatsen som skickade dig hit. Den kan användas en gång och går snart ut.
+device-failed-text = Din mobiloperatör kunde inte bekräfta ditt nummer. Gå tillbaka till appen eller webbplatsen som skickade dig hit och prova ett annat sätt.
+not-mobile-title = Den här telefonen använder inte mobildata
+not-mobile-text = Vi kan bara bekräfta ditt nummer via mobildata. Stäng av wifi, gå tillbaka till appen eller webbplatsen som skickade dig hit och försök igen.
+used-title = Den här länken har redan använts
+other-browser-title = Startades i en annan webbläsare
+other-browser-text = Inget har bekräftats. Om du själv har startat det här går du tillbaka till webbläsaren där du började. Annars kan du stänga den här sidan.
+start-again-text = Gå tillbaka till appen eller webbplatsen som skickade dig hit och börja om.
+other-browser-cookies = Är du kvar i den webbläsaren? Tillåt cookies och börja om.

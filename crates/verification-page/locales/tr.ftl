@@ -1,0 +1,114 @@
+number = { $tail } ile biten numaranız
+not-your-number = Bu sizin numaranız değil mi?
+sandbox = Test modu: yalnızca simüle edilmiş telefon numaraları
+time-left = Kalan süre:
+support = Yardıma mı ihtiyacınız var?
+language = Dil
+
+## Silent check by the mobile operator
+
+start-title = Telefon numaranızı doğrulayın
+start-text = { $brand }, bu telefonda sizin numaranızın kullanıldığını doğrulamak istiyor. Mobil veriyi açın, Wi-Fi bağlantısını kapatın ve devam edin.
+start-button = Bu telefonu doğrula
+start-computer-text = { $brand }, telefon numaranızı doğrulamak istiyor. Bu numaranın kullanıldığı telefonda devam edin:
+scan-camera = Kodu telefonunuzun kamerasıyla tarayın.
+start-open = Ekranda çıkan bağlantıyı açın.
+start-follow = Oradaki adımları izleyin. Bu sayfa kendiliğinden güncellenir.
+start-here = Bu cihazda devam et
+start-scan-label = Bu sayfanın QR kodu
+silent-title = Numaranız doğrulanıyor
+silent-text = Mobil operatörünüz numaranızı doğruluyor. Bu işlem yalnızca birkaç saniye sürer.
+continue = Devam et
+other-way = Başka bir yöntem dene
+stalled-title = Henüz yanıt yok
+stalled-text = Mobil operatörünüz yanıt vermedi. Tekrar deneyin veya başka bir yöntem seçin.
+confirming-title = Neredeyse bitti
+confirming-text = Mobil operatörünüz yanıt verdi. { $brand }, kontrolü tamamlıyor.
+confirming-own-text = Mobil operatörünüz yanıt verdi. Son bir adım kaldı.
+confirming-elsewhere = İşlemi başlattığınız yerde tamamlayın. Bu sayfa kendiliğinden güncellenir.
+stalled-only-text = Mobil operatörünüz yanıt vermedi. Mobil verinin açık olduğundan emin olup tekrar deneyin.
+ask-stop-title = İşlem burada sonlandırılsın mı?
+ask-stop-text = Numaranızı doğrulamak için başka bir yöntem yok.
+elsewhere-title = Telefonunuzda devam edin
+elsewhere-text = Numaranız telefonunuzda veya başka bir tarayıcıda doğrulanıyor. Bu sayfa kendiliğinden güncellenir.
+allow-cookies = Bu adım için bir çerez gerekiyor ancak tarayıcınız çerezi engelledi. Bu sayfa için çerezlere izin verip tekrar deneyin.
+
+## Text message from the user to us
+
+text-title = Bize SMS gönderin
+text-text = Aşağıdaki mesajı, doğruladığınız telefondan hiç değiştirmeden gönderin. Mobil operatörünüzün standart SMS ücreti geçerlidir.
+text-warning = Bu SMS’i yalnızca işlemi kendiniz başlattıysanız gönderin.
+text-computer-text = Doğruladığınız telefondan bize SMS gönderin. Mobil operatörünüzün standart SMS ücreti geçerlidir.
+text-open = Ekranda çıkan mesajı açın.
+text-send = Hiç değiştirmeden gönderin.
+text-by-hand = Ya da mesajı kendiniz yazın
+text-button = Mesajlar uygulamasını aç
+text-scan-label = SMS’i içeren QR kodu
+text-receiver = Alıcı
+text-body = Mesaj
+copy-receiver = Numarayı kopyala
+copy-body = Mesajı kopyala
+copied = Kopyalandı
+copy-failed = Tarayıcınız kopyalamayı engelledi. Metin seçili, kendiniz kopyalayabilirsiniz.
+text-waiting = Mesajınız bekleniyor…
+text-cannot = SMS gönderemiyorum
+other-sender-title = Diğer SIM karttan gönderin
+other-sender-text = SMS başka bir numaradan geldi. Numarası { $tail } ile biten SIM karttan tekrar gönderin.
+received-title = Bir mesaj aldık
+received-text = Mesajı kontrol ediyoruz. Birkaç saniye içinde bir gelişme olmazsa aşağıdaki mesajı hiç değiştirmeden tekrar gönderin.
+ask-give-up-title = SMS gönderemiyor musunuz?
+ask-give-up-text = SMS olmadan numaranızı doğrulayamayız.
+ask-give-up-yes = Doğrulamadan sonlandır
+ask-wrong-number-title = Bu sizin numaranız değil mi?
+ask-wrong-number-text = { $brand }, { $tail } ile biten numarayı doğrulamak istiyor. Bu numara sizin değilse işlemi burada sonlandırın.
+ask-wrong-number-yes = Bu benim numaram değil
+ask-no = Geri dön
+
+## SIM Swap check
+
+sim-title = Bir kontrol daha
+sim-text = Mobil operatörünüze, SIM kartınızın yakın zamanda değiştirilip değiştirilmediğini soruyoruz.
+
+## Results
+
+done-title = Numara doğrulandı
+done-text = Teşekkür ederiz. Telefon numaranız doğrulandı.
+mismatch-title = Numara doğrulanmadı
+mismatch-phone-text = Numara bu telefona ait değil. { $brand } ile paylaştığınız numarayı kontrol edip tekrar deneyin.
+mismatch-text = Yanıt veren numara, { $brand } ile paylaştığınız numara değil. Numarayı kontrol edip tekrar deneyin.
+failed-title = Numaranızı doğrulayamadık
+failed-text = Doğrulama yöntemlerinin hiçbiri sonuç vermedi. Tekrar denemek için { $brand } sayfasına dönün.
+given-up-title = Numara doğrulanmadı
+given-up-text = Numaranız doğrulanmadan işlemi sonlandırdınız. Tekrar denemek için { $brand } sayfasına dönün.
+wrong-number-title = Bildirdiğiniz için teşekkür ederiz
+wrong-number-text = Herhangi bir doğrulama yapılmadı. Numaranızı girmek için { $brand } sayfasına dönün.
+cancelled-title = Doğrulama artık gerekli değil
+cancelled-text = { $brand }, bu doğrulamayı iptal etti.
+expired-title = Bu bağlantının süresi doldu
+expired-text = Numaranız zamanında doğrulanmadı. Yeniden başlamak için { $brand } sayfasına dönün.
+return-link = { $brand } sayfasına dön
+close = Artık bu sayfayı kapatabilirsiniz.
+
+## Errors
+
+unknown-title = Bu bağlantı geçerli değil
+unknown-text = Bağlantının tamamını açtığınızdan emin olun veya sizi buraya yönlendiren sitede yeniden başlayın.
+busy-title = Çok fazla deneme yapıldı
+busy-text = Bir dakika bekleyip tekrar deneyin.
+unavailable-title = Bir sorun oluştu
+unavailable-text = Bu sayfa şu anda kullanılamıyor. Bir dakika sonra tekrar deneyin.
+refused-title = Sayfayı yeniden açın
+refused-text = Güvenliğiniz için yalnızca bu sayfadan devam edebilirsiniz.
+retry = Tekrar dene
+
+## Page of a single check, whose link was opened in a browser
+
+device-code-text = Bu kodu, sizi buraya yönlendiren uygulamaya veya siteye girin. Kod tek kullanımlıktır ve süresi yakında dolar.
+device-failed-text = Mobil operatörünüz numaranızı doğrulayamadı. Başka bir yöntem denemek için sizi buraya yönlendiren uygulamaya veya siteye dönün.
+not-mobile-title = Bu telefon mobil veri kullanmıyor
+not-mobile-text = Numaranızı yalnızca mobil veri üzerinden doğrulayabiliriz. Wi-Fi bağlantısını kapatın, sizi buraya yönlendiren uygulamaya veya siteye dönüp tekrar deneyin.
+used-title = Bu bağlantı daha önce kullanıldı
+other-browser-title = Başka bir tarayıcıda başlatıldı
+other-browser-text = Herhangi bir doğrulama yapılmadı. İşlemi kendiniz başlattıysanız başlattığınız tarayıcıya dönün. Aksi hâlde bu sayfayı kapatabilirsiniz.
+start-again-text = Yeniden başlamak için sizi buraya yönlendiren uygulamaya veya siteye dönün.
+other-browser-cookies = Hâlâ o tarayıcıdaysanız çerezlere izin verip yeniden başlayın.
