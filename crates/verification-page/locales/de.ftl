@@ -9,7 +9,7 @@ language = Sprache
 
 start-title = Telefonnummer bestätigen
 start-text = { $brand } bittet Sie zu bestätigen, dass dieses Telefon Ihre Nummer hat. Schalten Sie mobile Daten ein und WLAN aus und fahren Sie dann fort.
-start-button = Dieses Telefon bestätigen
+start-button = Telefon bestätigen
 start-computer-text = { $brand } möchte Ihre Telefonnummer bestätigen. Fahren Sie auf dem Telefon mit dieser Nummer fort:
 scan-camera = Richten Sie die Kamera Ihres Telefons auf den Code.
 start-open = Öffnen Sie den angezeigten Link.

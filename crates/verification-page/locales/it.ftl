@@ -9,7 +9,7 @@ language = Lingua
 
 start-title = Confermi il suo numero di telefono
 start-text = { $brand } le chiede di confermare che questo telefono ha il suo numero. Attivi i dati mobili, disattivi il Wi-Fi e poi continui.
-start-button = Conferma questo telefono
+start-button = Conferma telefono
 start-computer-text = { $brand } le chiede di confermare il suo numero di telefono. Continui sul telefono che ha quel numero:
 scan-camera = Inquadri il codice con la fotocamera del telefono.
 start-open = Apra il link che appare.

@@ -9,7 +9,7 @@ language = Taal
 
 start-title = Bevestig uw telefoonnummer
 start-text = { $brand } vraagt u te bevestigen dat deze telefoon uw nummer heeft. Zet mobiele data aan en wifi uit en ga dan verder.
-start-button = Deze telefoon bevestigen
+start-button = Telefoon bevestigen
 start-computer-text = { $brand } wil uw telefoonnummer bevestigen. Ga verder op de telefoon met dat nummer:
 scan-camera = Richt de camera van uw telefoon op de code.
 start-open = Open de link die verschijnt.
@@ -19,7 +19,7 @@ start-scan-label = QR-code met deze pagina
 silent-title = Uw nummer wordt bevestigd
 silent-text = Uw mobiele provider bevestigt uw nummer. Dit duurt enkele seconden.
 continue = Doorgaan
-other-way = Een andere manier proberen
+other-way = Andere manier proberen
 stalled-title = Nog geen antwoord
 stalled-text = Uw mobiele provider heeft niet geantwoord. Probeer het opnieuw of kies een andere manier.
 confirming-title = Bijna klaar

@@ -9,7 +9,7 @@ language = Språk
 
 start-title = Bekräfta ditt telefonnummer
 start-text = { $brand } vill bekräfta att den här telefonen har ditt nummer. Slå på mobildata, stäng av wifi och fortsätt sedan.
-start-button = Bekräfta den här telefonen
+start-button = Bekräfta telefonen
 start-computer-text = { $brand } vill bekräfta ditt telefonnummer. Fortsätt på telefonen som har det numret:
 scan-camera = Rikta telefonens kamera mot koden.
 start-open = Öppna länken som visas.
@@ -42,7 +42,7 @@ text-computer-text = Skicka ett sms till oss från telefonen du vill bekräfta. 
 text-open = Öppna meddelandet som visas.
 text-send = Skicka det precis som det är.
 text-by-hand = Eller skriv meddelandet själv
-text-button = Öppna meddelandeappen
+text-button = Öppna Meddelanden
 text-scan-label = QR-kod med sms:et
 text-receiver = Till
 text-body = Meddelande

@@ -389,7 +389,6 @@ mod tests {
             Message::CopyReceiver | Message::CopyBody => 20,
             Message::TextReceiver | Message::TextBody | Message::TimeLeft | Message::Language | Message::Copied => 16,
             Message::StartButton
-            | Message::StartHere
             | Message::Continue
             | Message::OtherWay
             | Message::TextButton
@@ -397,12 +396,13 @@ mod tests {
             | Message::AskWrongNumberYes
             | Message::AskNo
             | Message::ReturnLink
-            | Message::Retry => 34,
+            | Message::Retry => 28,
             Message::Number
             | Message::NotYourNumber
             | Message::TextCannot
             | Message::TextWaiting
             | Message::Support
+            | Message::StartHere
             | Message::TextByHand
             | Message::ScanCamera
             | Message::StartOpen
