@@ -395,13 +395,13 @@ mod tests {
             | Message::AskGiveUpYes
             | Message::AskWrongNumberYes
             | Message::AskNo
-            | Message::ReturnLink
             | Message::Retry => 28,
             Message::Number
             | Message::NotYourNumber
             | Message::TextCannot
             | Message::TextWaiting
             | Message::Support
+            | Message::ReturnLink
             | Message::StartHere
             | Message::TextByHand
             | Message::ScanCamera
