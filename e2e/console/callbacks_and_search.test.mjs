@@ -92,6 +92,7 @@ consoleTest('filters write the search expression, and the list is downloaded', a
   await backend.createReverseSms({ phone_number: '+990123456708', reference_id: '=1+1' });
   await visitor.enterDemo();
   await visitor.choose('Project', 'Checks');
+  await page.getByRole('navigation', { name: 'Products' }).getByRole('link', { name: 'Reverse SMS' }).click();
   await page.getByRole('link', { name: 'Accepted' }).click();
   await page.getByRole('link', { name: '7 days' }).click();
   assert.match(await page.getByLabel('Search expression').inputValue(), /^status==ACCEPTED;created_at=ge=.+T00:00:00Z$/);

@@ -44,6 +44,8 @@ consoleTest('Reverse SMS check completes, and its callback is delivered and rese
   await visitor.reloadUntilSeen(page.locator('summary', { hasText: 'Attempt 2' }));
 
   await visitor.choose('Project', 'Checks');
+  await page.getByRole('navigation', { name: 'Products' }).getByRole('link', { name: 'Reverse SMS' }).click();
+  await page.getByText('Advanced search').click();
   await page.getByLabel('Search expression').fill('reference_id==order-*;verified==true');
   await page.getByRole('button', { name: 'Search' }).click();
   await page.getByRole('row', { name: 'order-1' }).getByText('match').waitFor();

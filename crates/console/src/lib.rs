@@ -25,7 +25,7 @@ use ringtrue_web::{app::App, assets::Asset, routes::Routes};
 pub use dependencies::{ConnectorStatuses, ConsoleDependencies};
 pub use identity_provider::{IdentityProvider, IdentityProviderSettings};
 use page::error::ConsoleError;
-use session::console_session::ConsoleSession;
+use session::{console_session::ConsoleSession, place::finish_response};
 
 /// Static files of the console, in addition to those of all pages.
 const ASSETS: [Asset; 4] = [
@@ -60,7 +60,8 @@ pub fn routes(dependencies: ConsoleDependencies) -> Routes {
         .merge(workspace::routes())
         .merge(deployment::routes())
         .get("/console/{*rest}", not_found)
-        .with_extension(Arc::new(dependencies));
+        .with_extension(Arc::new(dependencies))
+        .finish_with(finish_response);
     ASSETS.into_iter().fold(routes, |routes, file| routes.get(file.path, move || async move { file }))
 }
 

@@ -26,8 +26,10 @@ use crate::{
 
 type ResponseFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// Functions that each add a value to the extensions of a request. Most routes have none.
-type RouteExtensions = Vec<Arc<dyn Fn(&mut Extensions) + Send + Sync>>;
+/// Functions that each add a value to the extensions of a request. Some return a function that changes the response.
+/// Most routes have none.
+type RouteExtensions = Vec<Arc<dyn Fn(&mut Extensions) -> Option<FinishResponse> + Send + Sync>>;
+type FinishResponse = Box<dyn FnOnce(Response) -> Response + Send>;
 
 /// An HTTP method and path with their handler and policy.
 #[derive(derive_more::Debug)]
@@ -150,6 +152,24 @@ impl Routes {
             let value = value.clone();
             route.extensions.push(Arc::new(move |extensions| {
                 extensions.insert(value.clone());
+                None
+            }));
+        }
+        self
+    }
+
+    /// Changes the responses of all routes added so far, by what extractors and handlers have written into the
+    /// request's own `T`, which they can extract as an `Extension`.
+    #[must_use]
+    pub fn finish_with<T: Clone + Default + Send + Sync + 'static>(
+        mut self,
+        finish: fn(&T, Response) -> Response,
+    ) -> Self {
+        for route in &mut self.routes {
+            route.extensions.push(Arc::new(move |extensions| {
+                let value = T::default();
+                extensions.insert(value.clone());
+                Some(Box::new(move |response| finish(&value, response)))
             }));
         }
         self
@@ -239,12 +259,10 @@ where
             Ok(context) => context,
             Err(problem) => return Box::pin(ready(problem.into_response())),
         };
-        for add_to in &extensions {
-            add_to(request.extensions_mut());
-        }
+        let finish: Vec<_> = extensions.iter().filter_map(|add_to| add_to(request.extensions_mut())).collect();
         let tasks = app.tasks.clone();
         let response = handler.call(request, HandlerState { app, context });
-        match route.policy.on_disconnect {
+        let response: ResponseFuture = match route.policy.on_disconnect {
             OnDisconnect::Cancel => response,
             OnDisconnect::Complete => {
                 let running = tasks.spawn(response.in_current_span());
@@ -252,6 +270,10 @@ where
                     running.await.unwrap_or_else(|_| Problem::internal(&"handler panicked").into_response())
                 })
             }
+        };
+        if finish.is_empty() {
+            return response;
         }
+        Box::pin(async { finish.into_iter().fold(response.await, |response, finish| finish(response)) })
     }
 }

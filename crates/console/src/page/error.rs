@@ -20,15 +20,19 @@ use crate::page::{self, Layout};
 
 #[derive(Debug)]
 pub enum ConsoleError {
-    Page {
-        status: StatusCode,
-        title: &'static str,
-        text: String,
-        /// Shell command that the page suggests to solve the problem.
-        command: Option<String>,
-    },
+    Page(ErrorContent),
     /// Redirects to a path of the console instead of showing an error.
     Redirect(String),
+}
+
+/// Content of an error page.
+#[derive(Clone, Debug)]
+pub struct ErrorContent {
+    status: StatusCode,
+    title: &'static str,
+    text: String,
+    /// Shell command that the page suggests to solve the problem.
+    command: Option<String>,
 }
 
 #[derive(Debug, Template)]
@@ -38,12 +42,31 @@ struct ErrorPage<'a> {
     status: u16,
     title: &'a str,
     text: &'a str,
-    command: Option<String>,
+    command: Option<&'a str>,
+}
+
+impl ErrorContent {
+    pub fn render(&self, mut layout: Layout) -> Response {
+        let ErrorContent { status, title, .. } = *self;
+        layout.title = title.to_owned();
+        let text = to_sentence(&self.text);
+        let page = ErrorPage { layout, status: status.as_u16(), title, text: &text, command: self.command.as_deref() };
+        let mut response = page::render(status, &page);
+        let retry_after = match status {
+            StatusCode::SERVICE_UNAVAILABLE => Some("2"),
+            StatusCode::TOO_MANY_REQUESTS => Some("1"),
+            _ => None,
+        };
+        if let Some(seconds) = retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(seconds));
+        }
+        response
+    }
 }
 
 impl ConsoleError {
     pub fn new(status: StatusCode, title: &'static str, text: impl Into<String>) -> Self {
-        ConsoleError::Page { status, title, text: text.into(), command: None }
+        ConsoleError::Page(ErrorContent { status, title, text: text.into(), command: None })
     }
 
     /// Returns the error for an invalid or expired link, with advice on how to get another one.
@@ -54,12 +77,12 @@ impl ConsoleError {
         };
         let command = development
             .map_or_else(|| "ringtrue console link --account EMAIL".to_owned(), Development::sign_in_link_command);
-        ConsoleError::Page {
+        ConsoleError::Page(ErrorContent {
             status: StatusCode::GONE,
             title: "Invalid link",
             text: format!("{} {advice}", to_sentence(&LinkError::Invalid.to_string())),
             command: Some(command),
-        }
+        })
     }
 
     pub fn not_found() -> Self {
@@ -81,23 +104,10 @@ impl IntoResponse for ConsoleError {
     fn into_response(self) -> Response {
         match self {
             ConsoleError::Redirect(path) => page::see_other(&path),
-            ConsoleError::Page { status, title, text, command } => {
-                let page = ErrorPage {
-                    layout: Layout::anonymous(title),
-                    status: status.as_u16(),
-                    title,
-                    text: &to_sentence(&text),
-                    command,
-                };
-                let mut response = page::render(status, &page);
-                let retry_after = match status {
-                    StatusCode::SERVICE_UNAVAILABLE => Some("2"),
-                    StatusCode::TOO_MANY_REQUESTS => Some("1"),
-                    _ => None,
-                };
-                if let Some(seconds) = retry_after {
-                    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(seconds));
-                }
+            ConsoleError::Page(content) => {
+                let mut response = content.render(Layout::anonymous(content.title));
+                // Where the user is signed in, the page is rendered again, with the user's menu.
+                response.extensions_mut().insert(content);
                 response
             }
         }

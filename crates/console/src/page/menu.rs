@@ -48,20 +48,19 @@ impl Layout {
         }
         let areas = [self.project_menu(), self.workspace_menu()];
         let mut areas: Vec<MenuArea> = areas.into_iter().flatten().collect();
-        if self.project.is_none() && self.is_admin() {
+        if self.project.is_none() && self.menu_project.is_none() && self.is_admin() {
             areas.push(self.deployment_menu());
         }
         areas
     }
 
     fn project_menu(&self) -> Option<MenuArea> {
-        let project = self.project.as_ref()?;
+        let project = self.project.as_ref().or(self.menu_project.as_ref())?;
         let menu = MenuBuilder { path: &project.path, current: self.section };
         let observe = vec![
             menu.entry(MenuSection::Overview, "Overview", "overview", "/overview"),
             menu.entry(MenuSection::Live, "Live", "live", "/live"),
-            menu.entry(MenuSection::Checks, "Checks", "checks", "/checks/reverse_sms"),
-            menu.entry(MenuSection::Verifications, "Verifications", "verifications", "/checks/verification"),
+            menu.entry(MenuSection::Checks, "Checks", "checks", "/checks/verification"),
             menu.entry(MenuSection::Callbacks, "Callbacks", "callbacks", "/callbacks"),
             menu.entry(MenuSection::Requests, "Requests", "requests", "/requests"),
         ];

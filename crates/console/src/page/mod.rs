@@ -38,7 +38,6 @@ pub enum MenuSection {
     GettingStarted,
     Overview,
     Checks,
-    Verifications,
     Callbacks,
     Live,
     Requests,
@@ -68,6 +67,8 @@ pub struct Layout {
     pub user: Option<LayoutUser>,
     pub workspace: Option<LayoutWorkspace>,
     pub project: Option<LayoutProject>,
+    /// Project whose pages are in the menu of a page that belongs to the workspace.
+    pub menu_project: Option<LayoutProject>,
     /// Projects of the workspace, for the project switcher.
     pub switcher: Vec<SwitcherProject>,
 }
@@ -105,6 +106,17 @@ pub struct LayoutProject {
     pub disabled: bool,
 }
 
+impl LayoutProject {
+    fn new(project: &Project) -> Self {
+        LayoutProject {
+            path: project_path(project),
+            name: project.name.to_string(),
+            is_sandbox: project.mode == Mode::Sandbox,
+            disabled: project.disabled,
+        }
+    }
+}
+
 impl Layout {
     /// Creates the layout of a page without a signed-in user.
     pub fn anonymous(title: &str) -> Self {
@@ -114,6 +126,7 @@ impl Layout {
             user: None,
             workspace: None,
             project: None,
+            menu_project: None,
             switcher: vec![],
         }
     }
@@ -140,12 +153,14 @@ impl Layout {
 
     #[must_use]
     pub fn in_project(mut self, project: &Project) -> Self {
-        self.project = Some(LayoutProject {
-            path: project_path(project),
-            name: project.name.to_string(),
-            is_sandbox: project.mode == Mode::Sandbox,
-            disabled: project.disabled,
-        });
+        self.project = Some(LayoutProject::new(project));
+        self
+    }
+
+    /// Adds the pages of a project to the menu of a page that belongs to the workspace.
+    #[must_use]
+    pub fn with_menu_of(mut self, project: Option<&Project>) -> Self {
+        self.menu_project = project.map(LayoutProject::new);
         self
     }
 

@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, Method, header, request::Parts, uri::PathAndQ
 use jiff::SignedDuration;
 use ringtrue_domain::{
     account::Permission,
-    tenancy::{Project, Workspace, WorkspaceId},
+    tenancy::{Project, ProjectId, Workspace, WorkspaceId},
 };
 use ringtrue_engine::{
     accounts::{AccessDenied, ClientInfo, ConsoleUser, RequestCause, SESSION_MAX_AGE, SessionToken},
@@ -23,7 +23,10 @@ use ringtrue_web::{
     request_context::{HandlerState, RequestContext},
 };
 
-use crate::page::{self, Layout, LayoutUser, MenuSection, error::ConsoleError};
+use crate::{
+    page::{self, Layout, LayoutUser, MenuSection, error::ConsoleError},
+    session::place::RequestPlace,
+};
 
 const SECOND_FACTOR_SETUP_PATH: &str = "/console/account/second-factor";
 /// Header with which a page's script marks requests that it sends without an action of the user.
@@ -41,6 +44,7 @@ pub struct ConsoleSession {
     pub request_id: String,
     /// Rate limit that the request counts against. `None`: the limit for pages.
     pub rate_limit_class: Option<RateLimitClass>,
+    place: RequestPlace,
 }
 
 /// A session that is also accepted while its user still has to set up a required second factor.
@@ -66,12 +70,15 @@ pub struct WorkspaceAccess {
     pub workspace: Workspace,
     /// The first projects by name, for the project switcher.
     pub projects: Vec<Arc<Project>>,
+    /// The workspace's project that the user has seen last. Its pages stay in the menu.
+    last_project: Option<Arc<Project>>,
 }
 
 impl WorkspaceAccess {
     pub fn layout(&self, title: &str, section: MenuSection) -> Layout {
         let role = self.session.user.role_in(self.workspace.id);
-        self.session.layout(title).in_workspace(&self.workspace, role, section).with_switcher(&self.projects)
+        let layout = self.session.layout(title).in_workspace(&self.workspace, role, section);
+        layout.with_menu_of(self.last_project.as_deref()).with_switcher(&self.projects)
     }
 }
 
@@ -113,6 +120,8 @@ pub enum Cookie {
     SecondFactor,
     /// Holds the state of a sign-in that waits for the OpenID provider.
     OpenIdConnect,
+    /// Holds the id of the project that the user has seen last.
+    LastProject,
 }
 
 impl Cookie {
@@ -132,6 +141,8 @@ impl Cookie {
             (Cookie::SecondFactor, false) => "ringtrue-second-factor",
             (Cookie::OpenIdConnect, true) => "__Host-ringtrue-openid-connect",
             (Cookie::OpenIdConnect, false) => "ringtrue-openid-connect",
+            (Cookie::LastProject, true) => "__Host-ringtrue-last-project",
+            (Cookie::LastProject, false) => "ringtrue-last-project",
         }
     }
 
@@ -222,7 +233,8 @@ impl ConsoleSession {
         let Some(user) = user else { return Ok(None) };
         let csrf_token = app.engine.accounts.csrf_token(token.reveal())?;
         let request_id = context.request_id.as_str().to_owned();
-        Ok(Some(ConsoleSession { user, token, csrf_token, request_id, rate_limit_class: None }))
+        let place = RequestPlace::default();
+        Ok(Some(ConsoleSession { user, token, csrf_token, request_id, rate_limit_class: None, place }))
     }
 
     pub fn layout(&self, title: &str) -> Layout {
@@ -251,7 +263,9 @@ impl ConsoleSession {
         limit_workspace(app, id, class.unwrap_or(RateLimitClass::ConsolePage))?;
         let workspace = app.engine.management.workspace(&actor, id).await?;
         let projects = app.engine.control_plane().projects_of(workspace.id, MAX_SWITCHER_PROJECTS);
-        Ok(WorkspaceAccess { session: self, actor, workspace, projects })
+        let access = WorkspaceAccess { session: self, actor, workspace, projects, last_project: None };
+        access.session.place.enter(access.layout("", MenuSection::Home));
+        Ok(access)
     }
 
     /// Checks the user's permission in the project that the path names.
@@ -262,14 +276,16 @@ impl ConsoleSession {
         permission: Permission,
     ) -> Result<ProjectAccess, ConsoleError> {
         let access = self.authorize_workspace(app, ids, permission).await?;
-        let WorkspaceAccess { session, actor, workspace, projects } = access;
+        let WorkspaceAccess { session, actor, workspace, projects, .. } = access;
         let project = app.engine.management.project(&actor, workspace.id, ids.project()?).await;
         let project = project.map_err(|error| match error {
             // The error must not reveal that the project exists in another workspace.
             ManagementError::OtherOwner(_) => ManagementError::ProjectNotFound,
             other => other,
         })?;
-        Ok(ProjectAccess { session, actor, workspace, project, projects })
+        let access = ProjectAccess { session, actor, workspace, project, projects };
+        access.session.place.enter(access.layout("", MenuSection::Home));
+        Ok(access)
     }
 }
 
@@ -304,7 +320,12 @@ impl FromRequestParts<HandlerState> for ConsoleSession {
     ) -> Result<Self, ConsoleError> {
         let next = path_to_open_again(parts);
         let session = ConsoleSession::authenticate(app, &parts.headers, context, next).await?;
-        session.ok_or_else(|| redirect_to_sign_in(next))
+        let mut session = session.ok_or_else(|| redirect_to_sign_in(next))?;
+        if let Some(place) = parts.extensions.get::<RequestPlace>() {
+            session.place = place.clone();
+            place.enter(session.layout(""));
+        }
+        Ok(session)
     }
 }
 
@@ -326,7 +347,11 @@ impl FromRequestParts<HandlerState> for WorkspaceAccess {
     async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<Self, ConsoleError> {
         let session = ConsoleSession::from_request_parts(parts, state).await?;
         let Ok(ids) = PathParameters::from_request_parts(parts, state).await;
-        session.authorize_workspace(&state.app, &ids, Permission::View).await
+        let mut access = session.authorize_workspace(&state.app, &ids, Permission::View).await?;
+        let last = Cookie::LastProject.read(&state.app, &parts.headers).and_then(|id| id.parse().ok());
+        let last = last.and_then(|id| state.app.engine.control_plane().project(ProjectId(id)));
+        access.last_project = last.filter(|project| project.workspace == access.workspace.id);
+        Ok(access)
     }
 }
 
@@ -336,7 +361,12 @@ impl FromRequestParts<HandlerState> for ProjectAccess {
     async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<Self, ConsoleError> {
         let session = ConsoleSession::from_request_parts(parts, state).await?;
         let Ok(ids) = PathParameters::from_request_parts(parts, state).await;
-        session.authorize_project(&state.app, &ids, Permission::View).await
+        let access = session.authorize_project(&state.app, &ids, Permission::View).await?;
+        let id = access.project.id.to_string();
+        if Cookie::LastProject.read(&state.app, &parts.headers) != Some(&id) {
+            access.session.place.set_cookie(Cookie::LastProject.set(&state.app, &id));
+        }
+        Ok(access)
     }
 }
 

@@ -2,10 +2,12 @@
 //! session.
 
 mod account;
+mod browser_name;
 pub mod console_session;
 pub mod flash;
 pub mod forms;
 mod openid_connect;
+pub mod place;
 mod second_factor;
 mod sign_in;
 mod visitor;

@@ -64,7 +64,7 @@ async fn create(State(app): State<App>, ids: PathParameters, form: SessionForm) 
     };
     match app.engine.management.create_project(&access.actor, access.workspace.id, new, None).await {
         Ok(CreatedProject { project, credential }) => {
-            let WorkspaceAccess { session, actor, workspace, projects } = access;
+            let WorkspaceAccess { session, actor, workspace, projects, .. } = access;
             let access = ProjectAccess { session, actor, workspace, project, projects };
             show_new_credential(&app, access, &credential)
         }

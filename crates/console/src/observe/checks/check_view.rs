@@ -1,7 +1,8 @@
 //! View model of a check, for lists and for the page of the check.
 
+use jiff::SignedDuration;
 use ringtrue_domain::{
-    lifecycle::{AnyCheck, AnyVerdict, Reference, Verdict},
+    lifecycle::{AnyCheck, AnyVerdict, Lifecycle, Reference, Verdict},
     product::Product,
     reverse_sms::SEARCH_FIELDS,
     search::Field,
@@ -10,7 +11,7 @@ use ringtrue_domain::{
 };
 use ringtrue_web::parameters::PathParameters;
 
-use crate::page::{Badge, MenuSection, UtcTime, error::ConsoleError};
+use crate::page::{Badge, UtcTime, error::ConsoleError};
 
 #[derive(Debug)]
 pub struct CheckRow {
@@ -21,6 +22,10 @@ pub struct CheckRow {
     pub number: String,
     pub reference: String,
     pub network: String,
+    /// Method that verified the number. Empty: the check is no verification, or has no result.
+    pub method: &'static str,
+    /// Time from the creation to the end. Empty: the check is open.
+    pub duration: String,
     pub created_at: UtcTime,
     pub changed_at: UtcTime,
 }
@@ -35,6 +40,8 @@ impl CheckRow {
             number: masked_number(check),
             reference: check.reference.as_ref().map(Reference::as_str).unwrap_or_default().to_owned(),
             network: check.network.as_ref().map(ToString::to_string).unwrap_or_default(),
+            method: method(check),
+            duration: duration(check).map(format_duration).unwrap_or_default(),
             created_at: UtcTime(check.created_at),
             changed_at: UtcTime(check.updated_at().unwrap_or(check.created_at)),
         }
@@ -81,6 +88,32 @@ pub fn describe_sim_swap(swap: &SimSwapVerdict) -> String {
     format!("{change} in the last {}{last_change}", format_minutes(swap.covered_minutes))
 }
 
+/// Returns the title of the method with which a verification ended. Empty: none did.
+fn method(check: &AnyCheck) -> &'static str {
+    match check.verdict() {
+        Some(AnyVerdict::Verification(verdict)) => verdict.method.product().title(),
+        _ => "",
+    }
+}
+
+/// Returns the time from the creation of a check to its end. `None`: it is open.
+pub fn duration(check: &AnyCheck) -> Option<SignedDuration> {
+    match check.state {
+        Lifecycle::Open(_) => None,
+        Lifecycle::Concluded { at, .. } => Some(at.duration_since(check.created_at)),
+    }
+}
+
+/// Formats a duration with about two digits.
+pub fn format_duration(duration: SignedDuration) -> String {
+    match duration.as_millis() {
+        millis @ ..1_000 => format!("{} ms", millis.max(0)),
+        millis @ 1_000..10_000 => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
+        millis @ 10_000..120_000 => format!("{} s", millis / 1_000),
+        millis => format!("{} min", millis / 60_000),
+    }
+}
+
 /// Formats a number of minutes as days, hours or minutes: the largest unit that gives a whole number.
 fn format_minutes(minutes: u32) -> String {
     let units = [(1_440, "day"), (60, "hour"), (1, "minute")];
@@ -104,11 +137,6 @@ pub fn search_fields(product: Product) -> &'static [Field] {
         // The fields that all checks have.
         _ => &SEARCH_FIELDS,
     }
-}
-
-/// Returns the menu entry to which a product's checks belong.
-pub fn menu_section(product: Product) -> MenuSection {
-    if product == Product::Verification { MenuSection::Verifications } else { MenuSection::Checks }
 }
 
 #[cfg(test)]

@@ -23,12 +23,12 @@ use crate::{
     observe::{
         callbacks::resend_error,
         checks::{
-            check_view::{describe_sim_swap, masked_number, menu_section, parse_product, result_label},
+            check_view::{describe_sim_swap, masked_number, parse_product, result_label},
             timeline::{TimelineEvent, build_timeline},
         },
     },
     page::{
-        self, Badge, BadgeKind, Layout, ShortId, UtcTime,
+        self, Badge, BadgeKind, Layout, MenuSection, ShortId, UtcTime,
         error::ConsoleError,
         masking::{NumberMask, redact_query},
     },
@@ -130,7 +130,7 @@ async fn detail(
     let history = app.engine.checks.check_history(project, product, id).await?;
     let log = app.engine.callbacks.callback_log(project, id).await?;
     let is_verification = product == Product::Verification;
-    let layout = access.layout(if is_verification { "Verification" } else { "Check" }, menu_section(product));
+    let layout = access.layout(if is_verification { "Verification" } else { "Check" }, MenuSection::Checks);
     let list_path = format!("{}/checks/{product}", layout.project_path());
     let mut facts = vec![
         ("Number", masked_number(&check)),

@@ -1,5 +1,7 @@
 //! Page that lists a product's checks, with filters, search and CSV export.
 
+use std::iter;
+
 use askama::Template;
 use axum::{
     extract::{RawQuery, State},
@@ -22,11 +24,11 @@ use ringtrue_web::{
 
 use crate::{
     observe::checks::{
-        check_view::{CheckRow, masked_number, menu_section, parse_product, result_label, search_fields},
+        check_view::{CheckRow, duration, masked_number, parse_product, result_label, search_fields},
         filters::CheckFilters,
     },
     page::{
-        self, Layout, Pagination, Tab,
+        self, Layout, MenuSection, Pagination, Tab,
         csv::CsvFile,
         error::{ConsoleError, to_sentence},
     },
@@ -49,9 +51,13 @@ struct ChecksPage {
     tabs: Vec<Tab>,
     product: &'static str,
     is_verification: bool,
+    /// Title of the column that says how the number was checked.
+    by: &'static str,
     path: String,
     search: String,
     search_error: Option<SearchErrorView>,
+    /// Whether the filters cannot represent the search expression, so that the page must show it.
+    is_advanced: bool,
     chip_groups: Vec<ChipGroup>,
     from: String,
     to: String,
@@ -143,7 +149,7 @@ async fn list(
     let request = query.page_with_default_size(page::PAGE_SIZE)?;
     let search = query.get("search").unwrap_or_default().trim().to_owned();
     let is_verification = product == Product::Verification;
-    let layout = access.layout(if is_verification { "Verifications" } else { "Checks" }, menu_section(product));
+    let layout = access.layout(if is_verification { "Verifications" } else { "Checks" }, MenuSection::Checks);
     let here = format!("{}/checks/{product}", layout.project_path());
     let filters = CheckFilters::parse(&search);
     if query.get("from").or(query.get("to")).is_some() {
@@ -168,10 +174,12 @@ async fn list(
     let checks = found.items.iter().map(|check| CheckRow::new(layout.project_path(), check)).collect();
     let tab = |other: Product| Tab {
         path: format!("{}/checks/{other}", layout.project_path()),
-        title: other.title(),
+        title: if other == Product::Verification { "Verifications" } else { other.title() },
         is_current: other == product,
     };
-    let tabs = Product::WITH_CHECKS.iter().copied().map(tab).collect();
+    let checks_alone = Product::WITH_CHECKS.iter().copied().filter(|product| *product != Product::Verification);
+    let tabs = iter::once(Product::Verification).chain(checks_alone).map(tab).collect();
+    let is_advanced = filters.is_none();
     let filters = filters.unwrap_or_default();
     let today = app.engine.clock().now().to_zoned(TimeZone::UTC).date();
     let date = |date: Option<Date>| date.map(|date| date.to_string()).unwrap_or_default();
@@ -181,6 +189,7 @@ async fn list(
             tabs,
             product: product.title(),
             is_verification,
+            by: if is_verification { "Method" } else { "Network" },
             chip_groups: chip_groups(&here, &filters, product, today),
             from: date(filters.from),
             to: date(filters.to),
@@ -189,6 +198,7 @@ async fn list(
             path: here,
             search,
             search_error,
+            is_advanced,
             checks,
             pagination,
             layout,
@@ -209,8 +219,18 @@ async fn export(
     let filter = filter.map_err(|error| {
         ConsoleError::new(StatusCode::BAD_REQUEST, "Invalid search", to_sentence(&error.to_string()))
     })?;
-    let header =
-        ["check_id", "product", "status", "result", "number", "reference_id", "network_id", "created_at", "updated_at"];
+    let header = [
+        "check_id",
+        "product",
+        "status",
+        "result",
+        "number",
+        "reference_id",
+        "network_id",
+        "created_at",
+        "updated_at",
+        "duration_ms",
+    ];
     let mut file = CsvFile::new(&header);
     let mut exported = 0;
     for number in 1.. {
@@ -227,7 +247,7 @@ async fn export(
     Ok(file.into_response(&format!("{product}-checks")))
 }
 
-fn csv_row(check: &AnyCheck) -> [String; 9] {
+fn csv_row(check: &AnyCheck) -> [String; 10] {
     [
         check.id.to_string(),
         check.product.to_string(),
@@ -238,5 +258,6 @@ fn csv_row(check: &AnyCheck) -> [String; 9] {
         check.network.as_ref().map(ToString::to_string).unwrap_or_default(),
         timestamp::format(check.created_at),
         check.updated_at().map(timestamp::format).unwrap_or_default(),
+        duration(check).map(|duration| duration.as_millis().to_string()).unwrap_or_default(),
     ]
 }

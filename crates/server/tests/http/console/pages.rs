@@ -173,7 +173,7 @@ async fn menu_is_grouped_by_purpose() {
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let settings = |id: &str| format!("{workspace}/projects/{id}/settings");
     let text = owner.get(&settings(&sandbox.project_id)).await.assert(200).text();
-    let observe = ["Overview", "Live", "Checks", "Verifications", "Callbacks", "Requests"];
+    let observe = ["Overview", "Live", "Checks", "Callbacks", "Requests"];
     assert_eq!(titles(&text, "Observe"), observe);
     assert_eq!(titles(&text, "Build"), ["Getting started", "Handset", "Eligibility", "Signatures"]);
     assert_eq!(titles(&text, "Configure"), ["Settings", "Allowed networks", "Credentials"]);
