@@ -29,6 +29,8 @@ use crate::{
 /// Longer than the server's own request timeout, so that the server reports its timeouts.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(40);
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// The server leaves successful reads with this header out of the project's request log.
+const BACKGROUND_HEADER: HeaderName = HeaderName::from_static("x-background-request");
 pub(crate) const MAX_PAGE_SIZE: u32 = 100;
 const RATE_LIMIT_WINDOW: Duration = Duration::from_secs(1);
 
@@ -40,6 +42,8 @@ pub(crate) struct ApiSession {
     pub printer: Printer,
     /// Whether a request that exceeds the rate limit is repeated in the next second instead of failing.
     pub waits_for_rate_limit: bool,
+    /// Whether the command repeats its reads by itself.
+    is_background: bool,
     /// Name of the profile, shown in hints.
     name: Option<ProfileName>,
     tokens: TokenCache,
@@ -76,9 +80,16 @@ impl ApiSession {
             http,
             printer: context.printer,
             waits_for_rate_limit: false,
+            is_background: false,
             name: None,
             tokens: TokenCache::default(),
         })
+    }
+
+    /// Keeps the reads of a command that repeats them from filling the project's request log.
+    #[must_use]
+    pub(crate) fn in_background(self) -> Self {
+        ApiSession { is_background: true, ..self }
     }
 
     pub(crate) fn base_url(&self) -> &Url {
@@ -250,6 +261,9 @@ impl ApiSession {
             let key = HeaderValue::try_from(key)
                 .map_err(|_| CommandError::usage("invalid --idempotency-key", "Use printable ASCII characters."))?;
             headers.insert(IDEMPOTENCY_KEY, key);
+        }
+        if self.is_background && method == Method::GET {
+            headers.insert(BACKGROUND_HEADER, HeaderValue::from_static("true"));
         }
         let body = body.unwrap_or_default();
         let Some(scope) = scope else { return self.send(method, url, headers, body).await };

@@ -27,6 +27,10 @@ use crate::{
     problem::{Problem, ProblemAudience},
 };
 
+/// Header that marks requests which a program repeats without an action of its user, such as `ringtrue tail`. Successful
+/// ones are not in the request log, where they would hide the others.
+pub const BACKGROUND_HEADER: HeaderName = HeaderName::from_static("x-background-request");
+
 /// axum state that is passed to handlers and extractors.
 #[derive(Clone, Debug)]
 pub struct HandlerState {
@@ -125,7 +129,8 @@ impl RequestContext {
         }
         if route.policy.is_logged && app.engine.request_log.is_enabled() {
             let target = uri.query().and(uri.path_and_query()).cloned();
-            let _ = self.log_draft.set(RequestLogDraft { target, ..RequestLogDraft::default() });
+            let is_background = headers.contains_key(BACKGROUND_HEADER);
+            let _ = self.log_draft.set(RequestLogDraft { target, is_background, ..RequestLogDraft::default() });
         }
     }
 
@@ -173,7 +178,10 @@ impl RequestContext {
     /// Writes the entry to the request log if its project is known and the log's sampler, which selects a few requests
     /// per second, admits it.
     pub fn submit_log_entry(&self, app: &App, method: &Method, response: &Response, elapsed: Duration) {
-        let Some(RequestLogDraft { client, body, check, target }) = self.log_draft.get() else { return };
+        let Some(RequestLogDraft { client, body, check, target, is_background }) = self.log_draft.get() else { return };
+        if *is_background && *method == Method::GET && response.status().is_success() {
+            return;
+        }
         let Some(LoggedClient { credential, authenticated }) = client.get() else { return };
         let Some(project) = credential.owner.project() else { return };
         let (at, status, log) = (self.received_at, response.status().as_u16(), &app.engine.request_log);
@@ -214,6 +222,7 @@ struct RequestLogDraft {
     check: OnceLock<CheckId>,
     /// Path and query of the request. The log records only the redacted query. `None` if the request has no query.
     target: Option<PathAndQuery>,
+    is_background: bool,
 }
 
 struct LoggedClient {

@@ -63,7 +63,7 @@ pub async fn listen(context: &ClientContext, arguments: ListenArguments) -> Resu
     let printer = context.printer;
     let (keys, session, journal) = match &arguments.profile {
         Some(profile) => {
-            let session = ApiSession::open(context, &ProfileOption { profile: Some(profile.clone()) })?;
+            let session = ApiSession::open(context, &ProfileOption { profile: Some(profile.clone()) })?.in_background();
             // Uses the session's HTTP client, because the server of a profile may need extra CA certificates.
             let keys = KeySet::new(session.profile.jwks_url().map_err(CommandError::other)?, session.http.clone());
             (keys, Some(session), Some(Arc::new(ListenJournal::open(context, profile, now())?)))
@@ -114,7 +114,7 @@ async fn listen_to_project(
 ) -> Result<(), CommandError> {
     let printer = context.printer;
     let profile_option = ProfileOption { profile: arguments.profile.clone() };
-    let session = ApiSession::open(context, &profile_option)?;
+    let session = ApiSession::open(context, &profile_option)?.in_background();
     let project = resolve_project(&session, project).await?;
     let profile = resolve_profile(context, &profile_option)?;
     let journal = Arc::new(ListenJournal::open_for_project(context, &profile, &project, now())?);

@@ -20,7 +20,7 @@ use ringtrue_web::{
     error_catalog::ProblemCode,
     parameters::PathParameters,
     problem::Problem,
-    request_context::{HandlerState, RequestContext},
+    request_context::{BACKGROUND_HEADER, HandlerState, RequestContext},
 };
 
 use crate::{
@@ -29,8 +29,6 @@ use crate::{
 };
 
 const SECOND_FACTOR_SETUP_PATH: &str = "/console/account/second-factor";
-/// Header with which a page's script marks requests that it sends without an action of the user.
-const BACKGROUND_HEADER: &str = "x-background-request";
 /// Maximum number of projects in the project switcher. The workspace's page lists all.
 const MAX_SWITCHER_PROJECTS: usize = 15;
 
@@ -44,6 +42,8 @@ pub struct ConsoleSession {
     pub request_id: String,
     /// Rate limit that the request counts against. `None`: the limit for pages.
     pub rate_limit_class: Option<RateLimitClass>,
+    /// The project that the browser has opened last. The user may have lost the access to it.
+    last_project: Option<ProjectId>,
     place: RequestPlace,
 }
 
@@ -233,8 +233,15 @@ impl ConsoleSession {
         let Some(user) = user else { return Ok(None) };
         let csrf_token = app.engine.accounts.csrf_token(token.reveal())?;
         let request_id = context.request_id.as_str().to_owned();
-        let place = RequestPlace::default();
-        Ok(Some(ConsoleSession { user, token, csrf_token, request_id, rate_limit_class: None, place }))
+        Ok(Some(ConsoleSession {
+            user,
+            token,
+            csrf_token,
+            request_id,
+            rate_limit_class: None,
+            last_project: Cookie::LastProject.read(app, headers).and_then(|id| id.parse().ok()).map(ProjectId),
+            place: RequestPlace::default(),
+        }))
     }
 
     pub fn layout(&self, title: &str) -> Layout {
@@ -263,7 +270,9 @@ impl ConsoleSession {
         limit_workspace(app, id, class.unwrap_or(RateLimitClass::ConsolePage))?;
         let workspace = app.engine.management.workspace(&actor, id).await?;
         let projects = app.engine.control_plane().projects_of(workspace.id, MAX_SWITCHER_PROJECTS);
-        let access = WorkspaceAccess { session: self, actor, workspace, projects, last_project: None };
+        let last_project = self.last_project.and_then(|id| app.engine.control_plane().project(id));
+        let last_project = last_project.filter(|project| project.workspace == workspace.id);
+        let access = WorkspaceAccess { session: self, actor, workspace, projects, last_project };
         access.session.place.enter(access.layout("", MenuSection::Home));
         Ok(access)
     }
@@ -347,11 +356,7 @@ impl FromRequestParts<HandlerState> for WorkspaceAccess {
     async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<Self, ConsoleError> {
         let session = ConsoleSession::from_request_parts(parts, state).await?;
         let Ok(ids) = PathParameters::from_request_parts(parts, state).await;
-        let mut access = session.authorize_workspace(&state.app, &ids, Permission::View).await?;
-        let last = Cookie::LastProject.read(&state.app, &parts.headers).and_then(|id| id.parse().ok());
-        let last = last.and_then(|id| state.app.engine.control_plane().project(ProjectId(id)));
-        access.last_project = last.filter(|project| project.workspace == access.workspace.id);
-        Ok(access)
+        session.authorize_workspace(&state.app, &ids, Permission::View).await
     }
 }
 
@@ -362,9 +367,8 @@ impl FromRequestParts<HandlerState> for ProjectAccess {
         let session = ConsoleSession::from_request_parts(parts, state).await?;
         let Ok(ids) = PathParameters::from_request_parts(parts, state).await;
         let access = session.authorize_project(&state.app, &ids, Permission::View).await?;
-        let id = access.project.id.to_string();
-        if Cookie::LastProject.read(&state.app, &parts.headers) != Some(&id) {
-            access.session.place.set_cookie(Cookie::LastProject.set(&state.app, &id));
+        if access.session.last_project != Some(access.project.id) {
+            access.session.place.set_cookie(Cookie::LastProject.set(&state.app, &access.project.id.to_string()));
         }
         Ok(access)
     }

@@ -3,7 +3,10 @@ use ringtrue_engine::actor::Administrator;
 use ringtrue_web::routes::Route;
 
 use super::{browser::Browser, console_routes};
-use crate::{client::HttpResponse, world::World};
+use crate::{
+    client::{HttpResponse, Request},
+    world::World,
+};
 
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; script-src 'self'; connect-src 'self'; \
                       frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -69,7 +72,7 @@ async fn all_pages_require_a_session() {
             continue;
         }
         let path = fill_path(path, &world.acme.workspace_id);
-        let request = crate::client::Request::new(method, &path);
+        let request = Request::new(method, &path);
         let request = if *method == "POST" { request.form(&[("form_token", "x")]) } else { request };
         let response = crate::client::send(world.node.address, &request).await;
         assert_eq!(response.status, 303, "{method} {path}: {}", response.text());
@@ -190,6 +193,64 @@ async fn menu_is_grouped_by_purpose() {
     let text = admin.get("/console/deployment/keys").await.assert(200).text();
     assert_eq!(titles(&text, "Deployment"), ["Networks", "Eligibility", "Accounts", "Keys", "Audit log"]);
     assert!(!text.contains("role=\"search\" aria-label=\"Project\""), "{text}");
+}
+
+#[tokio::test]
+async fn pages_of_the_workspace_keep_the_menu_of_the_project() {
+    let world = World::sqlite().await;
+    let shop = world.project("Shop", serde_json::json!({})).await;
+    let other = world.another_tenant().await;
+    let theirs = world.project_of(&other, "Theirs", serde_json::json!({})).await;
+    let workspace = format!("/console/workspaces/{}", world.acme.workspace_id);
+    let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
+    let menu = "<ul aria-label=\"Observe\">";
+    let text = owner.get(&format!("{workspace}/members")).await.assert(200).text();
+    assert!(!text.contains(menu), "no project was opened: {text}");
+    owner.get(&format!("{workspace}/projects/{}/overview", shop.project_id)).await.assert(200);
+    for page in ["", "/members", "/credentials", "/audit", "/usage"] {
+        let text = owner.get(&format!("{workspace}{page}")).await.assert(200).text();
+        assert!(text.contains(menu), "{page}: {text}");
+        assert!(
+            text.contains(&format!("href=\"{workspace}/projects/{}/overview\"", shop.project_id)),
+            "{page}: {text}"
+        );
+    }
+    // A project of another workspace is not shown, whatever the cookie says.
+    let cookie = owner.cookies.iter_mut().find(|(name, _)| name.ends_with("last-project")).unwrap();
+    *cookie.1 = theirs.project_id.clone();
+    let text = owner.get(&format!("{workspace}/members")).await.assert(200).text();
+    assert!(!text.contains(menu) && !text.contains("Theirs"), "{text}");
+}
+
+#[tokio::test]
+async fn error_pages_have_the_menu() {
+    let world = World::sqlite().await;
+    let shop = world.project("Shop", serde_json::json!({})).await;
+    let other = world.another_tenant().await;
+    let workspace = format!("/console/workspaces/{}", world.acme.workspace_id);
+    let project = format!("{workspace}/projects/{}", shop.project_id);
+    let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
+    let email = "Account: ";
+    for (path, status, areas) in [
+        (format!("{project}/checks/reverse_sms/unknown"), 400, &["Project", "Workspace"][..]),
+        (format!("{project}/checks/unknown"), 404, &["Project", "Workspace"]),
+        (format!("{project}/requests?page=x"), 400, &["Project", "Workspace"]),
+        (format!("{workspace}/projects/01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b/overview"), 404, &["Workspace"]),
+        (format!("/console/workspaces/{}/members", other.workspace_id), 403, &[]),
+        ("/console/unknown".to_owned(), 404, &[]),
+    ] {
+        let page = viewer.get(&path).await;
+        assert_eq!(page.status, status, "{path}");
+        let text = page.text();
+        assert_well_formed(&path, &page);
+        assert!(text.contains(email), "{path}: the user is signed in: {text}");
+        for area in ["Project", "Workspace"] {
+            let is_shown = text.contains(&format!("<div role=\"group\" aria-label=\"{area}\">"));
+            assert_eq!(is_shown, areas.contains(&area), "{path}: {area}: {text}");
+        }
+    }
+    let text = world.send(Request::get("/console/link?token=x")).await.text();
+    assert!(!text.contains(email) && !text.contains("role=\"group\""), "{text}");
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use crate::{
 
 on_both_stores!(
     rejected_request_is_found_by_its_id,
+    successful_polls_are_not_logged,
     invalid_requests_are_logged_without_secrets,
     unauthenticated_requests_do_not_flood_the_log,
 );
@@ -26,6 +27,23 @@ fn id_of(response: &HttpResponse) -> String {
 
 async fn flush_log(world: &World) {
     world.node.engine.request_log.write_queued_requests().await.unwrap();
+}
+
+async fn successful_polls_are_not_logged(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let project = &backend.project;
+    let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
+    let poll = |path: &str| Request::get(path).bearer(&token).header("x-background-request", "true");
+    let succeeded = world.send(poll(CHECKS)).await.assert(200);
+    let rejected = world.send(poll(&format!("{CHECKS}?size=0"))).await.assert(400);
+    let read = world.send(Request::get(CHECKS).bearer(&token)).await.assert(200);
+    flush_log(&world).await;
+
+    let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
+    let list = viewer.get(&path_of(&world, project)).await.assert(200).text();
+    for (response, is_logged) in [(&succeeded, false), (&rejected, true), (&read, true)] {
+        assert_eq!(list.contains(&id_of(response)), is_logged, "{list}");
+    }
 }
 
 async fn rejected_request_is_found_by_its_id(world: World) {
