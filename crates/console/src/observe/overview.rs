@@ -370,13 +370,32 @@ fn outcome_counts(counts: &ActivityCounts) -> [(&'static str, BadgeKind, i64); 5
 }
 
 pub fn outcomes(counts: &ActivityCounts) -> Vec<Outcome> {
-    let outcome = |(name, kind, count): (&'static str, BadgeKind, i64)| Outcome {
+    let outcomes = outcome_counts(counts);
+    let percentages = percentages(outcomes.map(|(.., count)| count));
+    let outcome = |((name, kind, count), percent): ((&'static str, BadgeKind, i64), Option<i64>)| Outcome {
         name,
         css_class: kind.css_class(),
         count: Unit::Count.format(count),
-        percent: format_percent(count, counts.created),
+        percent: percent.map_or_else(|| "–".to_owned(), |percent| format!("{percent} %")),
     };
-    outcome_counts(counts).map(outcome).into()
+    outcomes.into_iter().zip(percentages).map(outcome).collect()
+}
+
+/// Returns the counts as whole percentages that add up to 100. The largest remainders are rounded up. `None`: all
+/// counts are zero.
+fn percentages<const N: usize>(counts: [i64; N]) -> [Option<i64>; N] {
+    let total: i64 = counts.iter().sum();
+    if total <= 0 {
+        return [None; N];
+    }
+    let mut percentages = counts.map(|count| count * 100 / total);
+    let mut by_remainder: [usize; N] = std::array::from_fn(|index| index);
+    by_remainder.sort_by_key(|index| std::cmp::Reverse(counts[*index] * 100 % total));
+    let missing = 100 - percentages.iter().sum::<i64>();
+    for index in by_remainder.into_iter().take(usize::try_from(missing).unwrap_or_default()) {
+        percentages[index] += 1;
+    }
+    percentages.map(Some)
 }
 
 /// Draws the outcomes as parts of one bar.
@@ -515,6 +534,19 @@ mod tests {
         ];
         assert_eq!(shown, expected.map(|(name, count, percent)| (name, count.to_owned(), percent.to_owned())));
         assert_eq!(breakdown_row(String::new(), &total).success, "66 %", "of the 18 that are not open");
+    }
+
+    #[test]
+    fn percentages_add_up() {
+        for (counts, expected) in [
+            ([1, 1, 1, 0], [34, 33, 33, 0]),
+            ([2, 1, 0, 0], [67, 33, 0, 0]),
+            ([999, 1, 0, 0], [100, 0, 0, 0]),
+            ([1, 2, 3, 4], [10, 20, 30, 40]),
+        ] {
+            assert_eq!(percentages(counts), expected.map(Some));
+        }
+        assert_eq!(percentages([0, 0]), [None, None]);
     }
 
     #[test]

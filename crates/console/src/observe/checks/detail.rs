@@ -191,6 +191,14 @@ async fn resend(State(app): State<App>, ids: PathParameters, form: SessionForm) 
     Ok(page::see_other(&format!("{}/checks/{product}/{id}?resent", access.path())))
 }
 
+/// Formats JSON with one member on each line. Returns other text unchanged.
+fn indent_json(text: &str) -> String {
+    let mut formatted = Vec::new();
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let written = serde_transcode::transcode(&mut reader, &mut serde_json::Serializer::pretty(&mut formatted));
+    written.and_then(|()| reader.end()).ok().and_then(|()| String::from_utf8(formatted).ok()).unwrap_or(text.to_owned())
+}
+
 /// Builds the view of a callback. Only developers see bodies, headers and the URL's query, because they may contain the
 /// receiver's secrets.
 fn callback_view(log: CallbackLog, may_develop: bool) -> CallbackView {
@@ -204,7 +212,7 @@ fn callback_view(log: CallbackLog, may_develop: bool) -> CallbackView {
     CallbackView {
         url: url.unwrap_or_else(|| "erased".to_owned()),
         may_resend: next_attempt.is_none() && log.body.is_some(),
-        body: log.body.filter(|_| may_develop).map(|body| mask.apply(&body)),
+        body: log.body.filter(|_| may_develop).map(|body| indent_json(&mask.apply(&body))),
         badge: Badge::new(kind, state),
         next_attempt,
     }
@@ -228,4 +236,21 @@ fn curl_commands(base_url: &str, check: &AnyCheck) -> Vec<(&'static str, String)
         _ => ("Retrieve this check", "Create a similar check"),
     };
     vec![(retrieve_title, format!("{curl}/{}", check.id)), (create_title, create)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_indented_in_its_own_order() {
+        for (text, expected) in [
+            (r#"{"b":1,"a":[true,{}]}"#, "{\n  \"b\": 1,\n  \"a\": [\n    true,\n    {}\n  ]\n}"),
+            ("{}", "{}"),
+            ("not JSON", "not JSON"),
+            ("{} {}", "{} {}"),
+        ] {
+            assert_eq!(indent_json(text), expected);
+        }
+    }
 }
