@@ -165,6 +165,8 @@ type Brand struct {
 	Name string `json:"name,omitempty"`
 	// The logo on the hosted page, an absolute `https` URL.
 	LogoURL string `json:"logo_url,omitempty"`
+	// Where users get help, an absolute `https` URL. The hosted page links to it.
+	SupportURL string `json:"support_url,omitempty"`
 	// The hosted page's accent colour.
 	Colour string `json:"colour,omitempty"`
 }
@@ -302,6 +304,8 @@ type BrandPatch struct {
 	Name *Nullable[string] `json:"name,omitempty"`
 	// The logo on the hosted page, an absolute `https` URL.
 	LogoURL *Nullable[string] `json:"logo_url,omitempty"`
+	// Where users get help, an absolute `https` URL. The hosted page links to it.
+	SupportURL *Nullable[string] `json:"support_url,omitempty"`
 	// The hosted page's accent colour.
 	Colour *Nullable[string] `json:"colour,omitempty"`
 }

@@ -69,6 +69,9 @@ project names.
 LogoUrl = str
 """The logo on the hosted page, an absolute `https` URL."""
 
+SupportUrl = str
+"""Where users get help, an absolute `https` URL. The hosted page links to it."""
+
 Colour = str
 """The hosted page's accent colour."""
 
@@ -684,6 +687,8 @@ class Brand(TypedDict):
     """
     logo_url: NotRequired[LogoUrl]
     """The logo on the hosted page, an absolute `https` URL."""
+    support_url: NotRequired[SupportUrl]
+    """Where users get help, an absolute `https` URL. The hosted page links to it."""
     colour: NotRequired[Colour]
     """The hosted page's accent colour."""
 
@@ -819,6 +824,7 @@ class BrandPatch(TypedDict):
 
     name: NotRequired[Union[BrandName, None]]
     logo_url: NotRequired[Union[LogoUrl, None]]
+    support_url: NotRequired[Union[SupportUrl, None]]
     colour: NotRequired[Union[Colour, None]]
 
 
@@ -1953,6 +1959,7 @@ __all__ = [
     "SimSwapCheckPage",
     "SimSwapErrorCode",
     "StepErrorCode",
+    "SupportUrl",
     "Timestamp",
     "Ttl",
     "UpdatedProject",
