@@ -20,8 +20,8 @@ use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     lifecycle::CheckId,
     reverse_sms::Platform,
-    tenancy::{Mode, Name, Project},
-    verification::{Brand, BrandName, BrandUrl, Locale, Method, UserEnd},
+    tenancy::{Mode, Project},
+    verification::{Locale, Method, UserEnd},
     web_url::{RESULT_PARAMETERS, WebOrigin},
 };
 use ringtrue_engine::{
@@ -695,22 +695,12 @@ fn starts_by_itself(view: &PageView) -> bool {
 
 /// Returns the brand to show: the configured one, with the project's name as the default. `None` without any name.
 fn brand(view: &PageView) -> Option<page::Brand<'_>> {
-    render_brand(&view.brand, view.project_name.as_ref())
+    page::Brand::from_settings(&view.brand, view.project_name.as_ref())
 }
 
 /// Returns the brand that pages for end-users show for a project.
 pub fn brand_of(project: &Project) -> Option<page::Brand<'_>> {
-    render_brand(&project.configuration.verification.brand, Some(&project.name))
-}
-
-fn render_brand<'a>(brand: &'a Brand, project_name: Option<&'a Name>) -> Option<page::Brand<'a>> {
-    let Brand { name, logo_url, support_url, colour } = brand;
-    Some(page::Brand {
-        name: name.as_ref().map(BrandName::as_str).or_else(|| project_name.map(Name::as_str))?,
-        logo_url: logo_url.as_ref().map(BrandUrl::as_str),
-        support_url: support_url.as_ref().map(BrandUrl::as_str),
-        colour: colour.as_ref().and_then(|colour| page::Colour::parse(colour.as_str())),
-    })
+    page::Brand::from_settings(&project.configuration.verification.brand, Some(&project.name))
 }
 
 fn seconds_until(end: Timestamp, now: Timestamp) -> u32 {

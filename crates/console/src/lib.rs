@@ -28,7 +28,7 @@ use page::error::ConsoleError;
 use session::{console_session::ConsoleSession, place::finish_response};
 
 /// Static files of the console, in addition to those of all pages.
-const ASSETS: [Asset; 4] = [
+const ASSETS: [Asset; 5] = [
     Asset {
         path: "/console/assets/console.css",
         content_type: "text/css; charset=utf-8",
@@ -48,6 +48,11 @@ const ASSETS: [Asset; 4] = [
         path: "/console/assets/live.js",
         content_type: "text/javascript; charset=utf-8",
         body: include_str!("../assets/live.js"),
+    },
+    Asset {
+        path: "/console/assets/preview.js",
+        content_type: "text/javascript; charset=utf-8",
+        body: include_str!("../assets/preview.js"),
     },
 ];
 

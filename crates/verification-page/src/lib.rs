@@ -8,6 +8,7 @@ mod colour;
 mod device;
 mod language;
 mod policy;
+mod preview;
 mod qr;
 
 use askama::Template;
@@ -15,7 +16,8 @@ use fluent_bundle::FluentArgs;
 use ringtrue_domain::{
     phone::Msisdn,
     reverse_sms::{Platform, sms_link},
-    verification::Method,
+    tenancy::Name,
+    verification::{self, BrandName, BrandUrl, Method},
 };
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 use url::form_urlencoded;
@@ -23,6 +25,7 @@ use url::form_urlencoded;
 pub use colour::Colour;
 pub use device::{DevicePage, DeviceState};
 pub use language::Language;
+pub use preview::{Preview, SampleState};
 pub use qr::QrSvg;
 
 use language::Message;
@@ -111,6 +114,19 @@ pub struct Brand<'a> {
     /// Page on which the company helps its users.
     pub support_url: Option<&'a str>,
     pub colour: Option<Colour>,
+}
+
+impl<'a> Brand<'a> {
+    /// Creates the brand from a project's settings. `None`: neither the settings nor the project have a name.
+    pub fn from_settings(settings: &'a verification::Brand, project_name: Option<&'a Name>) -> Option<Self> {
+        let verification::Brand { name, logo_url, support_url, colour } = settings;
+        Some(Brand {
+            name: name.as_ref().map(BrandName::as_str).or_else(|| project_name.map(Name::as_str))?,
+            logo_url: logo_url.as_ref().map(BrandUrl::as_str),
+            support_url: support_url.as_ref().map(BrandUrl::as_str),
+            colour: colour.as_ref().and_then(|colour| Colour::parse(colour.as_str())),
+        })
+    }
 }
 
 /// How the verification has ended, as a picture beside the title.
@@ -392,6 +408,11 @@ impl SmsToSend<'_> {
 
 impl Page<'_> {
     pub fn render(&self) -> RenderedPage {
+        self.render_with(|_| {})
+    }
+
+    /// Renders the page after a change of the template's values.
+    fn render_with(&self, change: impl FnOnce(&mut PageTemplate<'_>)) -> RenderedPage {
         let mut arguments = FluentArgs::new();
         arguments.set("brand", self.brand.map_or("", |brand| brand.name));
         arguments.set("tail", self.number_ending.unwrap_or_default());
@@ -408,7 +429,7 @@ impl Page<'_> {
             State::Start { own_url: Some(url) } => QrSvg::encode(url, &text(Message::StartScanLabel)),
             _ => None,
         };
-        let template = PageTemplate {
+        let mut template = PageTemplate {
             page: self,
             title: text(self.state.title()),
             brand_style: &brand_style,
@@ -430,14 +451,21 @@ impl Page<'_> {
             state_url: self.url("/state"),
             time_left: self.time_left(),
             end_text: self.state.end_text().map(text),
+            forward_to: self.forward_to(),
+            sms_link: match &self.state {
+                State::SendSms(sms) => sms.link(),
+                _ => String::new(),
+            },
             qr,
+            script: Some(SCRIPT),
             arguments: &arguments,
         };
+        change(&mut template);
         RenderedPage {
             html: template.render().unwrap_or_default(),
             content_security_policy: policy::content_security_policy(
                 &[STYLE, &brand_style],
-                Some(SCRIPT),
+                template.script,
                 logo.as_ref().map(|(_, source)| source.as_str()),
                 self.frame_origins,
             ),
@@ -596,7 +624,12 @@ struct PageTemplate<'a> {
     time_left: Option<(u32, String)>,
     /// Text that the page shows when the verification has ended.
     end_text: Option<String>,
+    /// The company's URL to which the browser goes by itself.
+    forward_to: Option<&'a str>,
+    /// Opens the messaging app. Empty if the page asks for no SMS.
+    sms_link: String,
     qr: Option<QrSvg>,
+    script: Option<&'static str>,
     arguments: &'a FluentArgs<'a>,
 }
 

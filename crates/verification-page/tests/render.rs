@@ -7,7 +7,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use ringtrue_domain::{phone::Msisdn, reverse_sms::Platform, tenancy::Mode, verification::Method};
 use ringtrue_verification_page::{
     Brand, Colour, Confirming, DevicePage, DeviceState, DisplayMode, EndMessage, Failure, Language, Notice, Page,
-    QrSvg, Question, QuestionSubject, RenderedPage, SmsToSend, State, detect_platform,
+    Preview, QrSvg, Question, QuestionSubject, RenderedPage, SampleState, SmsToSend, State, detect_platform,
 };
 use strum::VariantArray;
 
@@ -567,4 +567,54 @@ fn accent_colour_is_readable_in_both_schemes() {
     let style = contents(&html, "style")[1];
     assert!(style.starts_with(":root{--accent:#ffd500;--on-accent:#000000;--link:#"), "{style}");
     assert!(!style.contains("--link:#ffd500}}@media") && style.ends_with("{:root{--link:#ffd500}}"), "{style}");
+}
+
+fn preview(state: SampleState, language: Language, platform: Platform) -> RenderedPage {
+    let brand = Some(brand(HOSTILE));
+    Preview { state, language, brand, platform, is_sandbox: true, seconds_left: None }.render()
+}
+
+/// Returns the values of all attributes with this name.
+fn attributes<'h>(html: &'h str, name: &str) -> Vec<&'h str> {
+    let mark = format!(" {name}=\"");
+    html.split(&mark).skip(1).map(|rest| rest.split('"').next().unwrap()).collect()
+}
+
+#[test]
+fn preview_does_nothing_and_leads_nowhere() {
+    for language in Language::VARIANTS {
+        for state in SampleState::VARIANTS {
+            for platform in [Platform::Unknown, Platform::Android] {
+                let RenderedPage { html, content_security_policy } = preview(*state, *language, platform);
+                let context = format!("{language:?} {state:?}: {html}");
+                assert_eq!(contents(&html, "h1").len(), 1, "{context}");
+                for part in ["<script", "refresh", "data-return-to", "data-events", "data-poll", "/help"] {
+                    assert!(!html.contains(part), "{part} in {context}");
+                }
+                let targets = [attributes(&html, "action"), attributes(&html, "href")].concat();
+                for target in targets.into_iter().filter(|target| *target != "/assets/icon.svg") {
+                    assert!(target.starts_with('#'), "{target} in {context}");
+                }
+                let controls = ["<a", "<button"]
+                    .map(|tag| html.matches(&format!("{tag} ")).count() + html.matches(&format!("{tag}>")).count());
+                let removed = html.matches(" tabindex=\"-1\"").count();
+                assert_eq!(removed, controls.iter().sum::<usize>(), "{context}");
+                assert!(content_security_policy.contains("script-src 'none';"), "{content_security_policy}");
+                let end = "frame-ancestors 'self'; sandbox";
+                assert!(content_security_policy.ends_with(end), "{content_security_policy}");
+            }
+        }
+    }
+}
+
+#[test]
+fn preview_shows_the_page_of_a_phone() {
+    for state in [SampleState::Start, SampleState::SendSms, SampleState::SmsReceived] {
+        let html = preview(state, Language::English, Platform::Android).html;
+        assert!(!html.contains("class=\"qr\"") && !html.contains("computer\""), "{html}");
+        assert!(preview(state, Language::English, Platform::Unknown).html.contains("class=\"qr\""));
+    }
+    let sms = preview(SampleState::SendSms, Language::English, Platform::Android).html;
+    // On phones, the script shows these buttons.
+    assert!(sms.contains(" class=\"copy\" data-copy=\"body\">"), "{sms}");
 }

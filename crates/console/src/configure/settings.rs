@@ -21,6 +21,7 @@ use ringtrue_web::{
 use strum::VariantArray as _;
 
 use crate::{
+    configure::brand_preview,
     page::{
         self, Layout, MenuSection, SelectOption,
         error::{ConsoleError, to_sentence},
@@ -49,6 +50,8 @@ struct SettingsPage {
     disabled: bool,
     products: Vec<ProductCheckbox>,
     form: SettingsForm,
+    preview_states: Vec<SelectOption>,
+    preview_languages: Vec<SelectOption>,
     error: Option<String>,
     was_saved: bool,
 }
@@ -201,6 +204,8 @@ fn settings_page(access: &ProjectAccess, status: StatusCode, error: Option<Strin
         disabled: project.disabled,
         products: Product::VARIANTS.iter().copied().map(checkbox).collect(),
         form,
+        preview_states: brand_preview::state_options(),
+        preview_languages: brand_preview::language_options(),
         error,
         was_saved,
     };

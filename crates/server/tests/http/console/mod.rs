@@ -2,6 +2,7 @@
 
 mod accounts;
 mod allowed_networks;
+mod brand_preview;
 pub mod browser;
 mod callbacks;
 mod checks;

@@ -149,7 +149,7 @@ async fn pages_are_well_formed() {
     for path in ["/console", "/console/nothing", "/console/account", &workspace, &members, &invitations, &invitation] {
         assert_well_formed(path, &admin.get(path).await);
     }
-    for script in ["console", "live", "refresh"] {
+    for script in ["console", "live", "preview", "refresh"] {
         let script = visitor.get(&format!("/console/assets/{script}.js")).await.assert(200);
         assert_eq!(script.header("content-type"), Some("text/javascript; charset=utf-8"));
     }

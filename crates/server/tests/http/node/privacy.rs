@@ -8,12 +8,14 @@ use std::{
 use aws_lc_rs::digest;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use parking_lot::{Mutex, MutexGuard};
+use ringtrue_domain::account::Role;
 use ringtrue_server::config::LoggedRequests;
 use serde_json::json;
 use tracing_subscriber::{filter::LevelFilter, fmt, layer::SubscriberExt, registry};
 
 use crate::{
     client::{self, Request, basic_auth, token_request},
+    console::browser::Browser,
     database::Database,
     products::{
         reverse_sms::{CHECKS, ReverseSmsClient},
@@ -58,6 +60,7 @@ async fn no_secret_is_logged_or_stored(database: Database) {
     secrets.everywhere.extend(send_device_requests(&world).await);
     secrets.everywhere.extend(visit_verification_page(&world).await);
     secrets.everywhere.extend(send_subscriber_requests(&world).await);
+    secrets.everywhere.extend(preview_brand(&world).await);
     let metrics = client::send(world.node.metrics_address.unwrap(), &Request::get("/metrics")).await.text();
     let dump = world.database.dump();
     let log = String::from_utf8(lines().clone()).unwrap();
@@ -246,6 +249,20 @@ async fn visit_verification_page(world: &World) -> Vec<String> {
         assert!(open(&target).await.status >= 400);
     }
     vec![path.strip_prefix("/v/").unwrap().to_owned(), state.clone(), key.to_owned(), code, VERIFIED.to_owned()]
+}
+
+/// Previews a brand in the console, with valid and invalid requests. Returns the values of the brand.
+async fn preview_brand(world: &World) -> Vec<String> {
+    let project = world.project("Previews a brand", json!({})).await;
+    let mut viewer = Browser::member(world, &world.acme, Role::Viewer).await;
+    let workspace = &world.acme.workspace_id;
+    let path = format!("/console/workspaces/{workspace}/projects/{}/settings/preview", project.project_id);
+    let (name, host) = ("Brand-before-launch", "logo-before-launch.example");
+    let query = format!("name={name}&logo_url=https://{host}/logo.svg");
+    assert!(viewer.get(&format!("{path}?{query}")).await.assert(200).text().contains(host));
+    viewer.get(&format!("{path}?{query}&unknown={name}")).await.assert(400);
+    Browser::new(world).get(&format!("{path}?{query}")).await.assert(303);
+    vec![name.to_owned(), host.to_owned()]
 }
 
 /// Sends valid and invalid SIM Swap and eligibility requests. Returns their numbers and addresses.
