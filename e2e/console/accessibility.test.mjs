@@ -48,7 +48,7 @@ consoleTest('the whole menu is visible in a window of 1280 by 720', async (visit
   await visitor.enterDemo();
   await page.setViewportSize({ width: 1280, height: 720 });
   const menu = page.locator('.menu.sidebar');
-  assert.ok((await menu.getByRole('link').count()) >= 18);
+  assert.ok((await menu.getByRole('link').count()) >= 17);
   const { height, content } = await menu.evaluate((nav) => ({ height: nav.clientHeight, content: nav.scrollHeight }));
   assert.ok(content <= height, `${content} px of menu in ${height} px`);
   assert.ok(await menu.getByRole('link').last().isVisible());

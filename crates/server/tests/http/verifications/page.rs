@@ -1045,7 +1045,8 @@ async fn page_speaks_the_language_of_the_browser() {
     let (_, path) = shop.create(request(EVEN, &[])).await;
     for (accepted, query, lang, dir) in [
         ("fr-CA,fr;q=0.9,en;q=0.8", "", "fr", "ltr"),
-        ("ja", "", "en", "ltr"),
+        ("ko", "", "en", "ltr"),
+        ("ja", "", "ja", "ltr"),
         ("en;q=0.1,de;q=0.9", "", "de", "ltr"),
         ("fr", "?lang=pl", "pl", "ltr"),
         ("fr", "?lang=ar-XB", "ar", "rtl"),
