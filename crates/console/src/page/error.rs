@@ -46,9 +46,9 @@ struct ErrorPage<'a> {
 }
 
 impl ErrorContent {
-    pub fn render(&self, mut layout: Layout) -> Response {
+    pub fn render(&self, layout: Layout) -> Response {
         let ErrorContent { status, title, .. } = *self;
-        layout.title = title.to_owned();
+        let layout = Layout { title: title.to_owned(), ..layout };
         let text = to_sentence(&self.text);
         let page = ErrorPage { layout, status: status.as_u16(), title, text: &text, command: self.command.as_deref() };
         let mut response = page::render(status, &page);

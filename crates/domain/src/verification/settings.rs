@@ -202,7 +202,7 @@ mod tests {
             assert_eq!(name.parse::<BrandName>().is_ok(), is_valid, "{name}");
         }
         for (url, is_valid) in [("https://example.com/logo.svg", true), ("http://example.com/logo.svg", false)] {
-            assert_eq!(url.parse::<LogoUrl>().is_ok(), is_valid, "{url}");
+            assert_eq!(url.parse::<BrandUrl>().is_ok(), is_valid, "{url}");
         }
         for (colour, is_valid) in
             [("#1A73e8", true), ("1a73e8", false), ("#1a73e", false), ("#1a73eg", false), ("#ü3e83", false)]
