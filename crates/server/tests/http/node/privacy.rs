@@ -7,6 +7,7 @@ use std::{
 
 use aws_lc_rs::digest;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use memchr::memmem;
 use parking_lot::{Mutex, MutexGuard};
 use ringtrue_domain::account::Role;
 use ringtrue_server::config::LoggedRequests;
@@ -315,7 +316,7 @@ fn encodings(secret: &str) -> Vec<Vec<u8>> {
 }
 
 fn contains(haystack: &[u8], needle: &[u8]) -> bool {
-    haystack.windows(needle.len()).any(|window| window == needle)
+    memmem::find(haystack, needle).is_some()
 }
 
 /// All log output at the most verbose level since recording started.
