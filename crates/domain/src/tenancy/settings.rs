@@ -496,7 +496,7 @@ mod tests {
     #[test]
     fn sections_contain_their_settings() {
         assert_eq!(paths(Setting::in_section("discovery")), ["discovery.callback_url", "discovery.redirect_url"]);
-        assert_eq!(Setting::in_section("verification.brand").count(), 3);
+        assert_eq!(Setting::in_section("verification.brand").count(), 4);
         assert_eq!(Setting::in_section("disc").count(), 0);
         assert_eq!(Setting::in_section("reverse_sms.ttl").count(), 0);
     }

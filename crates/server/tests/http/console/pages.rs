@@ -235,7 +235,7 @@ async fn error_pages_have_the_menu() {
         (format!("{project}/checks/reverse_sms/unknown"), 400, &["Project", "Workspace"][..]),
         (format!("{project}/checks/unknown"), 404, &["Project", "Workspace"]),
         (format!("{project}/requests?page=x"), 400, &["Project", "Workspace"]),
-        (format!("{workspace}/projects/01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b/overview"), 404, &["Workspace"]),
+        (format!("{workspace}/projects/01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b/overview"), 404, &["Project", "Workspace"]),
         (format!("/console/workspaces/{}/members", other.workspace_id), 403, &[]),
         ("/console/unknown".to_owned(), 404, &[]),
     ] {
