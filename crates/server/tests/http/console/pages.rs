@@ -249,7 +249,7 @@ async fn error_pages_have_the_menu() {
             assert_eq!(is_shown, areas.contains(&area), "{path}: {area}: {text}");
         }
     }
-    let text = world.send(Request::get("/console/link?token=x")).await.text();
+    let text = Browser::new(&world).get("/console/link?token=x").await.text();
     assert!(!text.contains(email) && !text.contains("role=\"group\""), "{text}");
 }
 
