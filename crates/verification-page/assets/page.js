@@ -8,6 +8,7 @@ const UNHANDLED_AFTER_MS = 3000;
 // The server sends the first event at once. A proxy that buffers responses holds it back.
 const BUFFERED_AFTER_MS = 5000;
 const POLL_INTERVAL_MS = 5000;
+const POLL_TIMEOUT_MS = 10000;
 const COUNTDOWN_SECONDS = 120;
 const { state, events, poll: stateUrl, operator, returnTo, page, origins, event: endEvent, result } = document.body.dataset;
 // The company's page, if its library (sdks/web) opened and named this window or frame.
@@ -83,9 +84,11 @@ function follow() {
   };
   async function poll() {
     source.close();
-    const response = await fetch(stateUrl).catch(() => null);
-    if (timer === null) return;
-    if (response?.ok) compare(await response.text());
+    // Without a timeout, a response that never comes would be the last one. Old browsers have none.
+    const signal = AbortSignal.timeout?.(POLL_TIMEOUT_MS);
+    const read = (response) => (response.ok ? response.text() : state);
+    const current = await fetch(stateUrl, { signal }).then(read).catch(() => state);
+    if (timer !== null) compare(current);
     if (timer !== null) timer = setTimeout(poll, POLL_INTERVAL_MS);
   }
   // A reload on the event that a form causes would cancel the form's navigation.

@@ -53,7 +53,7 @@ pub struct Page<'a> {
     /// The last digits of the number to verify. `None`: the page shows no number.
     pub number_ending: Option<&'a str>,
     pub is_sandbox: bool,
-    /// Time until the verification expires. `None`: it has ended, or could not be read.
+    /// Time until the verification expires. `None`: it could not be read.
     pub seconds_left: Option<u32>,
     /// Path of the page, with its token.
     pub path: &'a str,

@@ -33,7 +33,8 @@ impl RequestPlace {
 pub fn finish_response(place: &RequestPlace, mut response: Response) -> Response {
     let Place { layout, cookie } = std::mem::take(&mut *place.0.lock());
     if let Some((error, layout)) = response.extensions_mut().remove::<ErrorContent>().zip(layout) {
-        response = error.render(layout);
+        // The headers stay as they are: the handler may have added some.
+        *response.body_mut() = error.render(layout).into_body();
     }
     if let Some(cookie) = cookie {
         response.headers_mut().append(header::SET_COOKIE, cookie);
