@@ -17,6 +17,8 @@ OMITTED_OPERATIONS = {
     "listErrors",
     "returnFromHeaderEnrichment",
     "returnFromOperator",
+    # Its body is a file of the user.
+    "uploadLogo",
 }
 
 # Values from an earlier response or from the environment. Other values are the examples of the document.

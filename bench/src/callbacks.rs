@@ -26,6 +26,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     Engine, EngineDependencies, EngineSettings, RetentionSettings,
+    accounts::PasswordCosts,
     actor::ManagementActor,
     checks::reverse_sms::CreateReverseSms,
     courier,
@@ -174,6 +175,7 @@ pub async fn start_engine(store: &Arc<dyn Store>, courier: courier::CourierLimit
         number_lookup_cache_capacity: 1_000,
         max_members: 500,
         require_second_factor: false,
+        password_costs: PasswordCosts::default(),
     };
     Ok(Engine::start(parts, settings).await?)
 }

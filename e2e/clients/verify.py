@@ -12,7 +12,7 @@ def client(scope, prefix=""):
     """Returns a client with a token."""
     credentials = {"username": os.environ[f"{prefix}CLIENT_ID"], "password": os.environ[f"{prefix}CLIENT_SECRET"]}
     login = api.ApiClient(api.Configuration(host=os.environ["BASE_URL"], **credentials))
-    token = api.OAuthApi(login).create_token("client_credentials", scope)
+    token = api.OAuthApi(login).create_token("client_credentials", scope=scope)
     return api.ApiClient(api.Configuration(host=os.environ["BASE_URL"], access_token=token.access_token))
 
 

@@ -18,7 +18,9 @@ async fn authorize(scope: &str, prefix: &str) -> Outcome<Configuration> {
     let credentials = (var(format!("{prefix}CLIENT_ID"))?, Some(var(format!("{prefix}CLIENT_SECRET"))?));
     let base_path = var("BASE_URL")?;
     let login = Configuration { base_path: base_path.clone(), basic_auth: Some(credentials), ..Configuration::default() };
-    let token = o_auth_api::create_token(&login, "client_credentials", scope, None, None).await?;
+    // After the grant come all optional parameters, by name; the scope is the last one.
+    let token =
+        o_auth_api::create_token(&login, "client_credentials", None, None, None, None, None, None, None, Some(scope)).await?;
     Ok(Configuration { base_path, oauth_access_token: Some(token.access_token), ..Configuration::default() })
 }
 

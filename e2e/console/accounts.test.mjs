@@ -51,7 +51,7 @@ consoleTest('owner creates a project, and a viewer reads it', async (owner) => {
   await owner.choose('Project', 'Settings');
   await owner.inspect('settings');
   await page.getByLabel('Prefix of the message').fill('SHOP');
-  await page.getByRole('button', { name: 'Save', exact: true }).click();
+  await page.getByRole('button', { name: 'Save product settings' }).click();
   await page.getByText('Saved.').waitFor();
 
   await owner.choose('Workspace', 'Members');

@@ -65,6 +65,62 @@ consoleTest('preview follows the form, and saves nothing', async (visitor) => {
   assert.equal(await accent(frame), '#0f6b63');
 });
 
+// A PNG image of 4 × 2 pixels.
+const LOGO = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAAAQAAAACCAIAAADwyuo0AAAAEElEQVR4nGPgT86GIwZkDgBXAgbpD3BjZgAAAABJRU5ErkJggg==',
+  'base64',
+);
+/** Waits until the logo is shown, and returns its URL. An image that is not loaded has no size. */
+async function shownLogo(frame) {
+  const image = frame.locator('header img');
+  await image.waitFor({ state: 'visible' });
+  return image.getAttribute('src');
+}
+
+consoleTest('logo file is previewed, saved and removed', async (visitor) => {
+  const { page } = visitor;
+  const frame = await openSettings(visitor);
+  await brand(frame, 'First project');
+  const part = page.getByRole('region', { name: 'Hosted page' });
+  const [file, url] = [part.getByLabel('Logo file'), part.getByLabel('Logo URL')];
+  const save = part.getByRole('button', { name: 'Save hosted page settings' });
+  const entries = await page.evaluate(() => history.length);
+
+  await file.setInputFiles({ name: 'logo.png', mimeType: 'image/png', buffer: LOGO });
+  assert.match(await shownLogo(frame), /^data:image\/png;base64,/);
+  await part.getByLabel('Name on the page').fill('Nordwind');
+  await brand(frame, 'Nordwind');
+  assert.match(await shownLogo(frame), /^data:/, 'the file is still chosen');
+  await visitor.inspect('settings-logo');
+  await page.getByLabel('State', { exact: true }).selectOption({ label: 'Confirmed' });
+  await heading(frame, 'Number confirmed');
+  assert.equal(await page.evaluate(() => history.length), entries, 'no entries in the history');
+
+  await save.click();
+  await part.getByText('Saved.').waitFor();
+  assert.match(await url.inputValue(), /^http:\/\/.*\/logos\/.*\.png$/);
+  await frame.locator('header img[src^="/logos/"]').waitFor();
+  assert.equal(await url.inputValue(), new URL(await shownLogo(frame), page.url()).href);
+  await page.reload();
+  await shownLogo(frame);
+
+  visitor.expectStatus(400);
+  await file.setInputFiles({ name: 'logo.svg', mimeType: 'image/png', buffer: Buffer.from('<svg/>') });
+  await save.click();
+  await part.getByText('SVG images may contain scripts').waitFor();
+  await visitor.inspect('settings-logo-invalid');
+
+  await url.fill('');
+  await frame.locator('header:not(:has(img))').waitFor();
+  await part.getByLabel('Name on the page').fill('');
+  await file.setInputFiles([]);
+  await save.click();
+  await part.getByText('Saved.').waitFor();
+  await page.reload();
+  await brand(frame, 'First project');
+  assert.equal(await frame.locator('header img').count(), 0);
+});
+
 consoleTest('preview is scrolled by keyboard', async (visitor) => {
   const { page } = visitor;
   const frame = await openSettings(visitor);
@@ -74,7 +130,8 @@ consoleTest('preview is scrolled by keyboard', async (visitor) => {
   await page.keyboard.press('Tab');
   await frame.locator('summary:focus-visible').waitFor();
   await page.keyboard.press('Tab');
-  assert.equal(await page.evaluate(() => document.activeElement.id), 'callbacks.retry_for', 'one stop in the frame');
+  const part = await page.evaluate(() => document.activeElement.closest('section').id);
+  assert.equal(part, 'sign-in', 'one stop in the frame');
 });
 
 consoleTest('preview shows the saved brand without JavaScript', async (visitor) => {
@@ -84,8 +141,10 @@ consoleTest('preview shows the saved brand without JavaScript', async (visitor) 
   assert.equal(await page.getByLabel('State', { exact: true }).isVisible(), false);
   await page.getByLabel('Name on the page').fill('Nordwind');
   await page.getByLabel('Accent colour').fill('#d64a1f');
-  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByLabel('Logo file').setInputFiles({ name: 'logo.png', mimeType: 'image/png', buffer: LOGO });
+  await page.getByRole('button', { name: 'Save hosted page settings' }).click();
   await page.getByText('Saved.').waitFor();
   await brand(frame, 'Nordwind');
+  await shownLogo(frame);
   assert.equal(await accent(frame), '#d64a1f');
 }, { javaScriptEnabled: false });

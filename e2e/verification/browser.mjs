@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import axe from 'axe-core';
 import { launchChromium } from '../chromium.mjs';
+import { COLOR_RULES } from '../console/inspect_page.mjs';
 import { startRingtrue } from '../ringtrue.mjs';
 import { startShop } from './shop.mjs';
 
@@ -112,12 +113,12 @@ export async function inspect(page) {
   const viewport = page.viewportSize();
   await page.setViewportSize(NARROW);
   await page.evaluate(axe.source);
-  for (const colorScheme of ['dark', 'light']) {
+  for (const [colorScheme, runOnly] of [['dark', COLOR_RULES], ['light', undefined]]) {
     await page.emulateMedia({ colorScheme });
-    const violations = await page.evaluate(async () => {
-      const found = await window.axe.run(document, { resultTypes: ['violations'] });
+    const violations = await page.evaluate(async (runOnly) => {
+      const found = await window.axe.run(document, { runOnly, resultTypes: ['violations'] });
       return found.violations.map(({ id, nodes }) => `${id} at ${nodes.map(({ target }) => target.join(' '))}`);
-    });
+    }, runOnly);
     assert.deepEqual(violations, [], `axe-core, ${colorScheme}`);
     const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
     assert.equal(overflow, 0, 'fits the screen');

@@ -21,6 +21,10 @@ const (
 	ErrorCodeInvalidRequest              ErrorCode = "invalid_request"
 	ErrorCodeInvalidScope                ErrorCode = "invalid_scope"
 	ErrorCodeUnsupportedGrantType        ErrorCode = "unsupported_grant_type"
+	ErrorCodeInvalidGrant                ErrorCode = "invalid_grant"
+	ErrorCodeUnauthorizedClient          ErrorCode = "unauthorized_client"
+	ErrorCodeInvalidRequestObject        ErrorCode = "invalid_request_object"
+	ErrorCodeUnsupportedResponseType     ErrorCode = "unsupported_response_type"
 	ErrorCodeUnauthorized                ErrorCode = "unauthorized"
 	ErrorCodeInvalidClient               ErrorCode = "invalid_client"
 	ErrorCodeForbidden                   ErrorCode = "forbidden"
@@ -63,19 +67,97 @@ const (
 	ErrorCodeServiceUnavailable          ErrorCode = "service_unavailable"
 )
 
-// Scope: A set of codes.
+// Scope: The scope of a token for the API, or the scopes of a sign-in.
 type Scope = string
 
 // Values of Scope.
 const (
-	ScopeManagement   Scope = "management"
-	ScopeReverseSms   Scope = "reverse_sms"
-	ScopeSecureSna    Scope = "secure_sna"
-	ScopeDiscovery    Scope = "discovery"
-	ScopeSimSwap      Scope = "sim_swap"
-	ScopeEligibility  Scope = "eligibility"
-	ScopeVerification Scope = "verification"
+	ScopeManagement         Scope = "management"
+	ScopeReverseSms         Scope = "reverse_sms"
+	ScopeSecureSna          Scope = "secure_sna"
+	ScopeDiscovery          Scope = "discovery"
+	ScopeSimSwap            Scope = "sim_swap"
+	ScopeEligibility        Scope = "eligibility"
+	ScopeVerification       Scope = "verification"
+	ScopeOpenid             Scope = "openid"
+	ScopeOpenidPhone        Scope = "openid phone"
+	ScopeOpenidSimSwap      Scope = "openid sim_swap"
+	ScopeOpenidPhoneSimSwap Scope = "openid phone sim_swap"
 )
+
+// PushedAuthorization is an object of the API.
+type PushedAuthorization struct {
+	// Send it with `client_id` to the authorization endpoint, once.
+	RequestUri string `json:"request_uri"`
+	// Seconds until it expires.
+	ExpiresIn int `json:"expires_in"`
+}
+
+// UserInfo: Claims about the user who signed in.
+type UserInfo struct {
+	// Identifies the number in this project. Other projects get another value.
+	Sub string `json:"sub"`
+	// The number in E.164 form. Only with the scope `phone`.
+	PhoneNumber string `json:"phone_number,omitempty"`
+	// Always `True`.
+	PhoneNumberVerified *bool `json:"phone_number_verified,omitempty"`
+	// Whether the SIM was changed within the project's period. Only with the scope `sim_swap`, and if the operator
+	// answered.
+	SimChange *bool `json:"sim_change,omitempty"`
+}
+
+// ClientKeys: The client's public keys as a JSON Web Key Set, for `private_key_jwt` and signed requests.
+type ClientKeys struct {
+	Keys []ClientKey `json:"keys"`
+}
+
+// ClientKey: A public key (RFC 7517) of RSA, P-256 or Ed25519. Other members are kept.
+type ClientKey struct {
+	Kty string `json:"kty"`
+	Kid string `json:"kid,omitempty"`
+	Use string `json:"use,omitempty"`
+	Alg string `json:"alg,omitempty"`
+	Crv string `json:"crv,omitempty"`
+	X   string `json:"x,omitempty"`
+	Y   string `json:"y,omitempty"`
+	N   string `json:"n,omitempty"`
+	E   string `json:"e,omitempty"`
+}
+
+// SignInConfiguration: Settings of the project as an OpenID Connect client. Its credentials are the client's.
+type SignInConfiguration struct {
+	// Redirect URIs of the client. Authorization requests must repeat one exactly.
+	RedirectUris []string `json:"redirect_uris,omitempty"`
+	// Minutes within which a SIM change is reported. Defaults to a week.
+	SimSwapPeriod int `json:"sim_swap_period,omitempty"`
+	// Seconds for which a browser stays signed in to this project. Defaults to 0: every sign-in needs a new proof.
+	Session *int `json:"session,omitempty"`
+	// How the client authenticates. Defaults to its secret, by HTTP Basic or in the form. Known values:
+	// `client_secret_basic`, `client_secret_post`, `private_key_jwt`, `none`.
+	TokenEndpointAuthMethod string `json:"token_endpoint_auth_method,omitempty"`
+	// The client's public keys as a JSON Web Key Set, for `private_key_jwt` and signed requests.
+	Jwks *ClientKeys `json:"jwks,omitempty"`
+	// URL of the client's public keys. `jwks` takes precedence.
+	JwksUri string `json:"jwks_uri,omitempty"`
+	// Defaults to RS256. Known values: `RS256`, `ES256`.
+	IDTokenSignedResponseAlg string `json:"id_token_signed_response_alg,omitempty"`
+}
+
+// SignInConfigurationPatch is an object of the API.
+type SignInConfigurationPatch struct {
+	// Redirect URIs of the client. Authorization requests must repeat one exactly.
+	RedirectUris  *Nullable[[]string] `json:"redirect_uris,omitempty"`
+	SimSwapPeriod *Nullable[int]      `json:"sim_swap_period,omitempty"`
+	Session       *Nullable[int]      `json:"session,omitempty"`
+	// Known values: `client_secret_basic`, `client_secret_post`, `private_key_jwt`, `none`.
+	TokenEndpointAuthMethod *Nullable[string] `json:"token_endpoint_auth_method,omitempty"`
+	// The client's public keys as a JSON Web Key Set, for `private_key_jwt` and signed requests.
+	Jwks *Nullable[ClientKeys] `json:"jwks,omitempty"`
+	// An absolute `https` URL (in a sandbox project also `http`) without user name, password or fragment.
+	JwksUri *Nullable[string] `json:"jwks_uri,omitempty"`
+	// Known values: `RS256`, `ES256`.
+	IDTokenSignedResponseAlg *Nullable[string] `json:"id_token_signed_response_alg,omitempty"`
+}
 
 // PageInfo: Position of this page in the list.
 type PageInfo struct {
@@ -127,11 +209,12 @@ const (
 	ProductScopeSimSwap      ProductScope = "sim_swap"
 	ProductScopeEligibility  ProductScope = "eligibility"
 	ProductScopeVerification ProductScope = "verification"
+	ProductScopeSignIn       ProductScope = "sign_in"
 )
 
 // ReverseSmsConfiguration is an object of the API.
 type ReverseSmsConfiguration struct {
-	// Receives callbacks for checks without their own `callback_url`. If unset, those checks have no callback.
+	// Receives callbacks for checks without their own `callback_url`. Overrides `callbacks.url` for this product.
 	CallbackURL string `json:"callback_url,omitempty"`
 	// Seconds until a check expires. Defaults to 300.
 	TTL int `json:"ttl,omitempty"`
@@ -143,7 +226,7 @@ type ReverseSmsConfiguration struct {
 
 // RedirectConfiguration is an object of the API.
 type RedirectConfiguration struct {
-	// Receives callbacks for checks without their own `callback_url`. If unset, those checks have no callback.
+	// Receives callbacks for checks without their own `callback_url`. Overrides `callbacks.url` for this product.
 	CallbackURL string `json:"callback_url,omitempty"`
 	// Final redirect target of devices for checks without their own `redirect_url`.
 	RedirectURL string `json:"redirect_url,omitempty"`
@@ -163,7 +246,8 @@ type Brand struct {
 	// The name on the hosted page. Defaults to the project's name. At most 60 characters, with the same rules as project
 	// names.
 	Name string `json:"name,omitempty"`
-	// The logo on the hosted page, an absolute `https` URL.
+	// The logo on the hosted page, an absolute `https` URL. If the logo was uploaded, its URL at this deployment; sending
+	// that URL back keeps the logo.
 	LogoURL string `json:"logo_url,omitempty"`
 	// Where users get help, an absolute `https` URL. The hosted page links to it.
 	SupportURL string `json:"support_url,omitempty"`
@@ -178,7 +262,7 @@ type VerificationConfiguration struct {
 	// Whether to try the next method after a Secure SNA mismatch. If none is left, the verification ends with
 	// `methods_exhausted`.
 	FallBackOnMismatch *bool `json:"fall_back_on_mismatch,omitempty"`
-	// Receives callbacks for checks without their own `callback_url`. If unset, those checks have no callback.
+	// Receives callbacks for checks without their own `callback_url`. Overrides `callbacks.url` for this product.
 	CallbackURL string `json:"callback_url,omitempty"`
 	// Final redirect target of the hosted page for verifications without their own `redirect_url`.
 	RedirectURL string `json:"redirect_url,omitempty"`
@@ -199,7 +283,7 @@ type VerificationConfigurationInput struct {
 	// Whether to try the next method after a Secure SNA mismatch. If none is left, the verification ends with
 	// `methods_exhausted`.
 	FallBackOnMismatch *bool `json:"fall_back_on_mismatch,omitempty"`
-	// Receives callbacks for checks without their own `callback_url`. If unset, those checks have no callback.
+	// Receives callbacks for checks without their own `callback_url`. Overrides `callbacks.url` for this product.
 	CallbackURL string `json:"callback_url,omitempty"`
 	// Final redirect target of the hosted page for verifications without their own `redirect_url`.
 	RedirectURL string `json:"redirect_url,omitempty"`
@@ -215,6 +299,9 @@ type VerificationConfigurationInput struct {
 
 // CallbackConfiguration: Settings for the callbacks of all products.
 type CallbackConfiguration struct {
+	// Receives callbacks for checks of all products without their own `callback_url`, unless the product has one. If none
+	// is set, those checks have no callback.
+	URL string `json:"url,omitempty"`
 	// Seconds after the end of a check for which its callback is retried, up to three days. Defaults to 0, which means
 	// the six regular retries. After those, the delays double from 2 minutes to 1 hour.
 	RetryFor *int `json:"retry_for,omitempty"`
@@ -222,6 +309,8 @@ type CallbackConfiguration struct {
 
 // CallbackConfigurationPatch is an object of the API.
 type CallbackConfigurationPatch struct {
+	// An absolute `https` URL (in a sandbox project also `http`) without user name, password or fragment.
+	URL *Nullable[string] `json:"url,omitempty"`
 	// Seconds after the end of a check for which its callback is retried, up to three days. Defaults to 0, which means
 	// the six regular retries. After those, the delays double from 2 minutes to 1 hour.
 	RetryFor *Nullable[int] `json:"retry_for,omitempty"`
@@ -233,6 +322,8 @@ type ProjectConfiguration struct {
 	SecureSna    RedirectConfiguration     `json:"secure_sna"`
 	Discovery    RedirectConfiguration     `json:"discovery"`
 	Verification VerificationConfiguration `json:"verification"`
+	// Settings of the project as an OpenID Connect client. Its credentials are the client's.
+	SignIn SignInConfiguration `json:"sign_in"`
 	// Settings for the callbacks of all products.
 	Callbacks CallbackConfiguration `json:"callbacks"`
 }
@@ -243,6 +334,8 @@ type ProjectConfigurationInput struct {
 	SecureSna    *RedirectConfiguration          `json:"secure_sna,omitempty"`
 	Discovery    *RedirectConfiguration          `json:"discovery,omitempty"`
 	Verification *VerificationConfigurationInput `json:"verification,omitempty"`
+	// Settings of the project as an OpenID Connect client. Its credentials are the client's.
+	SignIn *SignInConfiguration `json:"sign_in,omitempty"`
 	// Settings for the callbacks of all products.
 	Callbacks *CallbackConfiguration `json:"callbacks,omitempty"`
 }
@@ -253,6 +346,7 @@ type ProjectConfigurationPatch struct {
 	SecureSna    *Nullable[RedirectConfigurationPatch]     `json:"secure_sna,omitempty"`
 	Discovery    *Nullable[RedirectConfigurationPatch]     `json:"discovery,omitempty"`
 	Verification *Nullable[VerificationConfigurationPatch] `json:"verification,omitempty"`
+	SignIn       *Nullable[SignInConfigurationPatch]       `json:"sign_in,omitempty"`
 	Callbacks    *Nullable[CallbackConfigurationPatch]     `json:"callbacks,omitempty"`
 }
 
@@ -302,7 +396,8 @@ type BrandPatch struct {
 	// The name on the hosted page. Defaults to the project's name. At most 60 characters, with the same rules as project
 	// names.
 	Name *Nullable[string] `json:"name,omitempty"`
-	// The logo on the hosted page, an absolute `https` URL.
+	// The logo on the hosted page, an absolute `https` URL. If the logo was uploaded, its URL at this deployment; sending
+	// that URL back keeps the logo.
 	LogoURL *Nullable[string] `json:"logo_url,omitempty"`
 	// Where users get help, an absolute `https` URL. The hosted page links to it.
 	SupportURL *Nullable[string] `json:"support_url,omitempty"`
@@ -548,10 +643,10 @@ type AuditEvent struct {
 	Actor AuditActor `json:"actor"`
 	// Known values: `workspace.created`, `workspace.updated`, `project.created`, `project.updated`,
 	// `project.allowed_networks_replaced`, `credential.created`, `credential.deleted`, `key.created`, `key.rotated`,
-	// `key.resealed`, `number.erased`, `number.searched`, `account.created`, `account.made_admin`, `account.signed_in`,
-	// `account.sign_in_failed`, `account.signed_out`, `account.password_set`, `account.admin_removed`,
-	// `account.disabled`, `account.enabled`, `account.reset`, `account.link_created`, `account.session_ended`,
-	// `account.identity_linked`, `account.identity_unlinked`, `account.second_factor_enabled`,
+	// `key.resealed`, `number.erased`, `number.searched`, `sign_in.tested`, `account.created`, `account.made_admin`,
+	// `account.signed_in`, `account.sign_in_failed`, `account.signed_out`, `account.password_set`,
+	// `account.admin_removed`, `account.disabled`, `account.enabled`, `account.reset`, `account.link_created`,
+	// `account.session_ended`, `account.identity_linked`, `account.identity_unlinked`, `account.second_factor_enabled`,
 	// `account.second_factor_disabled`, `account.recovery_code_used`, `invitation.created`, `invitation.withdrawn`,
 	// `membership.granted`, `membership.changed`, `membership.withdrawn`, `callback.resent`, `database.restored`.
 	Action string `json:"action"`
@@ -559,8 +654,9 @@ type AuditEvent struct {
 	Target AuditTarget `json:"target"`
 	// Names of the changed members, never their values. For `number.erased`, the pending erasure: `open_checks=` with the
 	// number of open checks, and `open_until=` with the latest time at which the last of them expires. They are erased
-	// after they have concluded. For `number.searched`, the last two digits of the number. For `account.sign_in_failed`,
-	// what was rejected: `password`, `second_factor` or `openid_connect`.
+	// after they have concluded. For `number.searched`, the last two digits of the number. For `sign_in.tested`,
+	// `client=` with the client id. For `account.sign_in_failed`, what was rejected: `password`, `second_factor` or
+	// `openid_connect`.
 	Changes []string `json:"changes"`
 	// The request's `X-Request-Id`.
 	RequestID string `json:"request_id,omitempty"`

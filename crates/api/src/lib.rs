@@ -10,11 +10,13 @@ mod eligibility;
 mod health;
 mod idempotency;
 mod landing;
+mod logos;
 mod management;
 mod oauth;
 mod pages;
 mod redirect_response;
 mod sandbox;
+mod sign_in_page;
 mod silent;
 mod sms_webhooks;
 mod verification_page;
@@ -34,7 +36,9 @@ pub fn routes() -> Routes {
     documented_routes(&docs)
         .merge(docs_pages::script_routes(&docs))
         .merge(landing::routes())
+        .merge(logos::routes())
         .merge(verification_page::routes())
+        .merge(sign_in_page::routes())
 }
 
 /// Public routes of the API. A test compares them with the OpenAPI document.

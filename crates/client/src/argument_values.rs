@@ -29,7 +29,12 @@ pub(crate) fn product_parser(products: &[Product]) -> impl TypedValueParser<Valu
     PossibleValuesParser::new(names).try_map(|text| text.replace('-', "_").parse::<Product>())
 }
 
-/// Returns a parser for scopes. Error messages and shell completion list all scopes.
+/// Returns a parser for the scopes of access tokens. Error messages and shell completion list all of them.
+pub(crate) fn token_scope_parser() -> impl TypedValueParser<Value = Scope> {
+    PossibleValuesParser::new(Scope::of_access_tokens().map(Scope::into_str)).try_map(|text| text.parse::<Scope>())
+}
+
+/// Returns a parser for the scopes of credentials. Error messages and shell completion list all scopes.
 pub(crate) fn scope_parser() -> impl TypedValueParser<Value = Scope> {
     PossibleValuesParser::new(Scope::all().map(Scope::into_str)).try_map(|text| text.parse::<Scope>())
 }

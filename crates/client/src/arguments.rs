@@ -15,7 +15,7 @@ use strum::VariantArray as _;
 
 use crate::argument_values::{
     FinalStatus, PrivateArgument, ProfileName, SecureUrl, Since, SmsFault, http_method_parser, method_parser,
-    parse_final_http_status, parse_timestamp, product_parser, scope_parser,
+    parse_final_http_status, parse_timestamp, product_parser, scope_parser, token_scope_parser,
 };
 
 /// Commands that call the HTTP API of a server with a credential.
@@ -37,7 +37,7 @@ pub enum ClientCommand {
         #[command(flatten)]
         profile_option: ProfileOption,
         /// The token's scope
-        #[arg(long, value_name = "SCOPE", value_parser = scope_parser())]
+        #[arg(long, value_name = "SCOPE", value_parser = token_scope_parser())]
         scope: Scope,
     },
     /// Verify a number from start to end, with a simulated phone in the sandbox
@@ -618,7 +618,7 @@ pub struct ApiArguments {
     #[arg(long, short, value_name = "JSON")]
     pub data: Option<PrivateArgument>,
     /// Scope of the access token [default: the scope that the path requires]
-    #[arg(long, value_name = "SCOPE", value_parser = scope_parser())]
+    #[arg(long, value_name = "SCOPE", value_parser = token_scope_parser())]
     pub scope: Option<Scope>,
     /// Repeating a key within a day returns the first response
     #[arg(long, value_name = "TEXT")]

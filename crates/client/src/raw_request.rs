@@ -9,7 +9,6 @@ use bytes::Bytes;
 use http::StatusCode;
 use ringtrue_domain::product::{Product, Scope};
 use serde_json::Value;
-use strum::VariantArray as _;
 use url::Url;
 
 use crate::{
@@ -81,11 +80,12 @@ fn scope_of_path(path: &str) -> Result<Option<Scope>, CommandError> {
     if is_below(&["v1", "sandbox"]) {
         return Ok(Some(Scope::Product(Product::ReverseSms)));
     }
-    if let Some(product) = Product::VARIANTS.iter().copied().find(|product| is_below(checks_path(*product))) {
-        return Ok(Some(Scope::Product(product)));
+    let is_of_path = |scope: &Scope| matches!(scope, Scope::Product(product) if is_below(checks_path(*product)));
+    if let Some(scope) = Scope::of_access_tokens().find(is_of_path) {
+        return Ok(Some(scope));
     }
     if is_below(&["v1"]) {
-        let scopes: Vec<&str> = Scope::all().map(Scope::into_str).collect();
+        let scopes: Vec<&str> = Scope::of_access_tokens().map(Scope::into_str).collect();
         return Err(CommandError::usage(
             "the path does not determine the token's scope",
             format!("Check the path, or set --scope to one of: {}.", scopes.join(", ")),
@@ -127,6 +127,7 @@ mod tests {
             ("/v1/eligibility/device-ips/192.0.2.1", product(Product::Eligibility)),
             ("/v1/sandbox/inbound-sms", product(Product::ReverseSms)),
             ("/openapi.json", None),
+            ("/oauth2/authorize", None),
             ("/.well-known/jwks.json", None),
         ] {
             assert_eq!(scope_of_path(path).unwrap(), scope, "{path}");

@@ -5,7 +5,6 @@ use std::{io, path::Path, time::Duration};
 use http::{HeaderMap, Method};
 use ringtrue_domain::product::{Product, Scope};
 use serde_json::{Value, json};
-use strum::VariantArray as _;
 use tokio::time::{sleep, timeout};
 
 use crate::{
@@ -138,8 +137,8 @@ async fn ready(session: &ApiSession) -> CaseResult {
 }
 
 async fn tokens(session: &ApiSession) -> CaseResult {
-    for &product in Product::VARIANTS {
-        session.token(Scope::Product(product)).await?;
+    for scope in Scope::of_access_tokens().filter(|scope| *scope != Scope::Management) {
+        session.token(scope).await?;
     }
     Ok(String::new())
 }

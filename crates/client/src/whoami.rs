@@ -35,7 +35,7 @@ pub(crate) async fn whoami(context: &ClientContext, profile_option: &ProfileOpti
     let session = ApiSession::open(context, profile_option)?;
     let (workspace_name, project_name) = fetch_names(&session).await?;
     let mut scopes = vec![];
-    for scope in Scope::all().filter(|scope| session.profile.credential(*scope).is_some()) {
+    for scope in Scope::of_access_tokens().filter(|scope| session.profile.credential(*scope).is_some()) {
         match session.token(scope).await {
             Ok(_) => scopes.push(scope),
             Err(CommandError::Api(problem)) if problem.error_code == "invalid_scope" => {}

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use ringtrue_engine::ports::connectors::ConnectorStatus;
+use ringtrue_engine::ports::{certificates::CertificateStatus, connectors::ConnectorStatus};
 
 use crate::identity_provider::IdentityProvider;
 
@@ -12,6 +12,7 @@ pub struct ConsoleDependencies {
     /// OpenID provider for sign-in. `None`: sign-in by OpenID Connect is off.
     pub identity_provider: Option<Arc<IdentityProvider>>,
     pub connectors: Arc<dyn ConnectorStatuses>,
+    pub certificates: Arc<dyn CertificateStatuses>,
     /// Path templates of the routes whose requests are recorded in the request log, sorted.
     pub logged_routes: Arc<[&'static str]>,
 }
@@ -20,4 +21,10 @@ pub struct ConsoleDependencies {
 pub trait ConnectorStatuses: fmt::Debug + Send + Sync {
     /// Returns the current status of each connector.
     fn statuses(&self) -> Vec<ConnectorStatus>;
+}
+
+/// Source of the expiry of this node's certificates.
+pub trait CertificateStatuses: fmt::Debug + Send + Sync {
+    /// Returns each certificate that this node presents to clients or operators.
+    fn certificates(&self) -> Vec<CertificateStatus>;
 }

@@ -22,13 +22,16 @@ use std::sync::Arc;
 use axum::extract::State;
 use ringtrue_web::{app::App, assets::Asset, routes::Routes};
 
-pub use dependencies::{ConnectorStatuses, ConsoleDependencies};
+pub use dependencies::{CertificateStatuses, ConnectorStatuses, ConsoleDependencies};
 pub use identity_provider::{IdentityProvider, IdentityProviderSettings};
 use page::error::ConsoleError;
-use session::{console_session::ConsoleSession, place::finish_response};
+use session::{
+    console_session::{ConsoleSession, ProjectAccess, WorkspaceAccess},
+    place::finish_response,
+};
 
 /// Static files of the console, in addition to those of all pages.
-const ASSETS: [Asset; 5] = [
+const ASSETS: [Asset; 6] = [
     Asset {
         path: "/console/assets/console.css",
         content_type: "text/css; charset=utf-8",
@@ -54,6 +57,11 @@ const ASSETS: [Asset; 5] = [
         content_type: "text/javascript; charset=utf-8",
         body: include_str!("../assets/preview.js"),
     },
+    Asset {
+        path: "/console/assets/settings.js",
+        content_type: "text/javascript; charset=utf-8",
+        body: include_str!("../assets/settings.js"),
+    },
 ];
 
 pub fn routes(dependencies: ConsoleDependencies) -> Routes {
@@ -65,6 +73,8 @@ pub fn routes(dependencies: ConsoleDependencies) -> Routes {
         .merge(workspace::routes())
         .merge(deployment::routes())
         .get("/console/{*rest}", not_found)
+        .get("/console/workspaces/{workspace_id}/{*rest}", not_found_in_workspace)
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/{*rest}", not_found_in_project)
         .with_extension(Arc::new(dependencies))
         .finish_with(finish_response);
     ASSETS.into_iter().fold(routes, |routes, file| routes.get(file.path, move || async move { file }))
@@ -72,5 +82,15 @@ pub fn routes(dependencies: ConsoleDependencies) -> Routes {
 
 /// Responds to unknown paths. Visitors without a session are sent to the sign-in page instead.
 async fn not_found(State(_): State<App>, _: ConsoleSession) -> ConsoleError {
+    ConsoleError::not_found()
+}
+
+/// Like [`not_found`], with the menu of the workspace.
+async fn not_found_in_workspace(State(_): State<App>, _: WorkspaceAccess) -> ConsoleError {
+    ConsoleError::not_found()
+}
+
+/// Like [`not_found`], with the menu of the project.
+async fn not_found_in_project(State(_): State<App>, _: ProjectAccess) -> ConsoleError {
     ConsoleError::not_found()
 }

@@ -50,6 +50,8 @@ pub enum Action {
     NumberErased,
     #[strum(serialize = "number.searched")]
     NumberSearched,
+    #[strum(serialize = "sign_in.tested")]
+    SignInTested,
     #[strum(serialize = "account.created")]
     AccountCreated,
     #[strum(serialize = "account.made_admin")]
@@ -112,7 +114,8 @@ impl Action {
             Action::ProjectCreated
             | Action::ProjectUpdated
             | Action::AllowedNetworksReplaced
-            | Action::NumberSearched => "project",
+            | Action::NumberSearched
+            | Action::SignInTested => "project",
             Action::CredentialCreated | Action::CredentialDeleted => "credential",
             Action::KeyCreated | Action::KeyRotated | Action::KeysResealed => "key",
             Action::NumberErased => "number",
@@ -154,7 +157,8 @@ pub struct AuditEvent {
     pub action: Action,
     pub target: String,
     /// Names of the changed fields, never their values, which may contain secrets. For an erased number: how many of
-    /// its checks are still open, and their latest deadline. For a searched number: its last digits. For a failed
+    /// its checks are still open, and their latest deadline. For a searched number: its last digits. For a tested
+    /// sign-in: the client. For a failed
     /// sign-in: what was rejected.
     pub changes: Vec<String>,
     pub request_id: Option<String>,

@@ -22,6 +22,7 @@ pub mod product;
 pub mod region;
 pub mod reverse_sms;
 pub mod search;
+pub mod sign_in;
 pub mod silent;
 pub mod sim_swap;
 pub mod tenancy;

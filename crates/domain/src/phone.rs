@@ -65,14 +65,16 @@ impl Msisdn {
         }
     }
 
-    /// Parses a number as people write it: with separators, and in national form if the country is known.
+    /// Parses a number as people write it, paste it or type it on their keyboards: with separators, in the digits of other
+    /// scripts, with `00` for `+`, and in national form if the country is known.
     pub fn parse_written(text: &str, country: Option<Country>, mode: Mode) -> Result<Self, InvalidPhoneNumber> {
         if text.len() > MAX_WRITTEN_BYTES {
             return Err(InvalidPhoneNumber::WrittenShape);
         }
+        let text: String = text.chars().filter(|character| !is_invisible(*character)).map(to_ascii).collect();
         let is_international = text.trim_start_matches(is_separator).starts_with('+');
         // In `+44 (0)7700 900123`, the digit in parentheses is only dialled within the country.
-        let text = if is_international { text.replacen("(0)", "", 1) } else { text.to_owned() };
+        let text = if is_international { text.replacen("(0)", "", 1) } else { text };
         let compact: String = text.chars().filter(|character| !is_separator(*character)).collect();
         if is_international {
             return Msisdn::parse(&compact, mode).map_err(|error| match error {
@@ -83,9 +85,14 @@ impl Msisdn {
         if compact.is_empty() || !compact.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(InvalidPhoneNumber::WrittenShape);
         }
-        let country = Some(country.ok_or(InvalidPhoneNumber::CountryMissing)?);
-        let address = SmsAddress { text: &compact, kind: AddressKind::National, country };
-        address.to_msisdn().ok_or(InvalidPhoneNumber::National)
+        let national = match country {
+            Some(_) => SmsAddress { text: &compact, kind: AddressKind::National, country }.to_msisdn(),
+            None => None,
+        };
+        // `00` stands for `+` in most countries, and people write it in the others, too.
+        let international = || Msisdn::parse(&format!("+{}", compact.strip_prefix("00")?), mode).ok();
+        let problem = country.map_or(InvalidPhoneNumber::CountryMissing, |_| InvalidPhoneNumber::National);
+        national.or_else(international).ok_or(problem)
     }
 
     /// The number with the `+`.
@@ -179,6 +186,18 @@ impl FromStr for NumberTail {
 pub struct Country(Region);
 
 impl Country {
+    /// All countries, in no particular order.
+    pub fn all() -> impl Iterator<Item = Self> {
+        PHONE_NUMBER_UTIL.get_supported_regions().filter(|region| *region != Region::World).map(Country)
+    }
+
+    /// Returns the country of a dialling code, given without the `+`. If several countries share it, returns the main
+    /// country.
+    pub fn of_dialing_code(code: i32) -> Option<Self> {
+        let region = PHONE_NUMBER_UTIL.get_region_for_country_code(code)?;
+        (region != Region::World).then_some(Country(region))
+    }
+
     /// Returns the dialling code without the `+`.
     pub fn dialing_code(self) -> Option<i32> {
         PHONE_NUMBER_UTIL.get_country_code_for_region(self.0)
@@ -270,6 +289,30 @@ fn is_separator(character: char) -> bool {
     character.is_whitespace() || matches!(character, '-' | '.' | '/' | '(' | ')' | '\u{2010}'..='\u{2015}')
 }
 
+/// Whether a character only controls how text is displayed. Address books put such characters around numbers.
+fn is_invisible(character: char) -> bool {
+    matches!(
+        character,
+        '\u{ad}' | '\u{feff}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}'
+    )
+}
+
+/// Returns the ASCII form of digits and signs that keyboards of other scripts write.
+fn to_ascii(character: char) -> char {
+    /// The digits zero of the Arabic (two forms), Devanagari and full-width digits.
+    const ZEROS: [char; 4] = ['\u{660}', '\u{6f0}', '\u{966}', '\u{ff10}'];
+    let code = u32::from(character);
+    let digit = ZEROS.iter().find_map(|zero| code.checked_sub(u32::from(*zero)).filter(|value| *value < 10));
+    match (digit.and_then(|value| char::from_digit(value, 10)), character) {
+        (Some(digit), _) => digit,
+        (None, '\u{ff0b}') => '+',
+        (None, '\u{ff08}') => '(',
+        (None, '\u{ff09}') => ')',
+        (None, '\u{ff0d}' | '\u{30fc}' | '\u{2212}') => '-',
+        (None, other) => other,
+    }
+}
+
 /// Chooses between the international and the national reading of the same digits. If both are valid and differ, the one
 /// that is a mobile number wins. `None`: neither is valid, or they differ and both or neither are mobile numbers.
 fn pick_unambiguous(international: Option<Msisdn>, national: Option<Msisdn>) -> Option<Msisdn> {
@@ -333,6 +376,16 @@ mod tests {
             ("07700 900123", Some("GB"), Ok("+447700900123")),
             ("(201) 555-0123", Some("US"), Ok("+12015550123")),
             ("00 44 7700 900123", Some("DE"), Ok("+447700900123")),
+            ("00 44 7700 900123", Some("US"), Ok("+447700900123")),
+            ("0044 7700 900123", None, Ok("+447700900123")),
+            ("00990 123 456 700", None, Ok("+990123456700")),
+            ("00 44 77", None, Err(InvalidPhoneNumber::CountryMissing)),
+            ("\u{202a}+44 7700\u{a0}900123\u{202c}", None, Ok("+447700900123")),
+            ("\u{2066}\u{200e}07700 900123\u{2069}", Some("GB"), Ok("+447700900123")),
+            ("＋４４（０）７７００ー９００１２３", None, Ok("+447700900123")),
+            ("٠٧٧٠٠ ٩٠٠١٢٣", Some("GB"), Ok("+447700900123")),
+            ("+۴۴۷۷۰۰۹۰۰۱۲۳", None, Ok("+447700900123")),
+            ("०७७०० ९००१२३", Some("GB"), Ok("+447700900123")),
             ("07700 900123", None, Err(InvalidPhoneNumber::CountryMissing)),
             ("12", Some("GB"), Err(InvalidPhoneNumber::National)),
             ("", Some("GB"), Err(InvalidPhoneNumber::WrittenShape)),
@@ -373,6 +426,19 @@ mod tests {
             assert_eq!(bad.parse::<Country>(), Err(InvalidCountry), "{bad}");
         }
         assert_eq!("GB".parse::<Country>().unwrap().dialing_code(), Some(44));
+    }
+
+    #[test]
+    fn all_countries_have_a_dialing_code() {
+        let all: Vec<_> = Country::all().collect();
+        assert!(all.len() > 240, "{}", all.len());
+        for country in all {
+            assert_eq!(country.to_string().parse(), Ok(country));
+        }
+        for (code, main) in [(44, Some("GB")), (1, Some("US")), (7, Some("RU")), (870, None), (990, None)] {
+            let country = Country::of_dialing_code(code).map(|country| country.to_string());
+            assert_eq!(country.as_deref(), main, "{code}");
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub enum Product {
     SimSwap,
     Eligibility,
     Verification,
+    SignIn,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, thiserror::Error)]
@@ -171,9 +172,24 @@ const VERIFICATION: ProductFacts = ProductFacts {
     ],
 };
 
+const SIGN_IN: ProductFacts = ProductFacts {
+    title: "Sign-in",
+    command: "sign-in",
+    api_path: &["oauth2", "authorize"],
+    has_checks: false,
+    sends_callbacks: false,
+    has_redirect_url: false,
+    is_silent: false,
+    requires_operator: false,
+    takes_number: false,
+    verdict: VerdictKind::None,
+    columns: &[],
+};
+
 /// All products, in the order of lists and menus.
 const MENU: [Product; Product::VARIANTS.len()] = [
     Product::Verification,
+    Product::SignIn,
     Product::ReverseSms,
     Product::SecureSna,
     Product::Discovery,
@@ -223,6 +239,7 @@ impl Product {
             Product::SimSwap => &SIM_SWAP,
             Product::Eligibility => &ELIGIBILITY,
             Product::Verification => &VERIFICATION,
+            Product::SignIn => &SIGN_IN,
         }
     }
 
@@ -257,6 +274,11 @@ impl Scope {
 
     pub fn all() -> impl Iterator<Item = Scope> {
         Product::VARIANTS.iter().copied().map(Scope::Product).chain([Scope::Management])
+    }
+
+    /// Scopes of access tokens. `sign_in` is none: users sign in at the authorization endpoint.
+    pub fn of_access_tokens() -> impl Iterator<Item = Scope> {
+        Scope::all().filter(|scope| *scope != Scope::Product(Product::SignIn))
     }
 }
 
@@ -307,8 +329,8 @@ mod tests {
 
     #[test]
     fn unknown_product_message_lists_all_products() {
-        let expected = "unknown product; use `reverse_sms`, `secure_sna`, `discovery`, `sim_swap`, `eligibility` or \
-                        `verification`";
+        let expected = "unknown product; use `reverse_sms`, `secure_sna`, `discovery`, `sim_swap`, `eligibility`, \
+                        `verification` or `sign_in`";
         assert_eq!(InvalidProduct.to_string(), expected);
     }
 

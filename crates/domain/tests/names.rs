@@ -52,8 +52,9 @@ fn names_are_stable() {
     );
     assert_parsed_names(
         Product::VARIANTS,
-        &["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "verification"],
-        "unknown product; use `reverse_sms`, `secure_sna`, `discovery`, `sim_swap`, `eligibility` or `verification`",
+        &["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "verification", "sign_in"],
+        "unknown product; use `reverse_sms`, `secure_sna`, `discovery`, `sim_swap`, `eligibility`, \
+         `verification` or `sign_in`",
     );
     assert_parsed_names(
         Method::VARIANTS,
@@ -114,6 +115,7 @@ fn audit_actions_are_stable() {
         "key.resealed",
         "number.erased",
         "number.searched",
+        "sign_in.tested",
         "account.created",
         "account.made_admin",
         "account.signed_in",

@@ -14,6 +14,7 @@ mod context;
 pub mod control_plane;
 pub mod courier;
 pub mod idempotency;
+pub mod jwt;
 pub mod keys;
 pub mod live;
 pub mod lookups;
@@ -21,10 +22,13 @@ pub mod node;
 pub mod ports;
 pub mod rate_limits;
 pub mod request_log;
+pub mod sign_in;
+pub mod signing_pool;
 pub mod silent;
 pub mod simulated_sims;
 pub mod tenants;
 pub mod tokens;
+pub mod troubles;
 pub mod verifications;
 
 use std::sync::Arc;
@@ -38,7 +42,7 @@ use ringtrue_domain::{
 };
 
 use crate::{
-    accounts::Accounts,
+    accounts::{Accounts, PasswordCosts},
     activity::{Activity, ActivityRecorder},
     callbacks::{BulkResendBudget, Callbacks, RunningTests},
     checks::{Checks, PendingCodeCache, reassembly::SmsReassembly},
@@ -57,10 +61,13 @@ use crate::{
     ports::{clock::Clock, combined::Store, entropy::Entropy, node::NodeId, store::StoreError, transport::Transport},
     rate_limits::{DefaultRateLimits, RateLimiter},
     request_log::RequestLog,
+    sign_in::{ClientKeySets, SignIns},
+    signing_pool::SigningPool,
     silent::SilentFlow,
     simulated_sims::SimulatedSims,
     tenants::{Management, TenantLimits},
     tokens::Tokens,
+    troubles::Troubles,
     verifications::{Steps, Verifications},
 };
 
@@ -84,6 +91,8 @@ pub struct EngineSettings {
     pub max_members: u32,
     /// Whether accounts that sign in to the console by password must have a second factor.
     pub require_second_factor: bool,
+    /// Costs of hashing the passwords of console accounts.
+    pub password_costs: PasswordCosts,
 }
 
 /// How long a deployment keeps its data.
@@ -131,9 +140,11 @@ pub struct Engine {
     pub reassembly: Arc<SmsReassembly>,
     pub silent: Arc<SilentFlow>,
     pub verifications: Arc<Verifications>,
+    pub sign_ins: Arc<SignIns>,
     pub callbacks: Arc<Callbacks>,
     pub tokens: Arc<Tokens>,
     pub management: Arc<Management>,
+    pub troubles: Arc<Troubles>,
     pub accounts: Arc<Accounts>,
     pub idempotency: Arc<Idempotency>,
     pub activity: Arc<Activity>,
@@ -198,9 +209,11 @@ impl Engine {
         let operators = Arc::new(Operators { live, sandbox });
         let rate_limiter = Arc::new(RateLimiter::new(settings.rate_limits));
         let recorder = Arc::<ActivityRecorder>::default();
+        let signing_pool = SigningPool::default();
         let courier = Courier::new(CourierDependencies {
             store: store.clone(),
-            transport,
+            signing_pool: signing_pool.clone(),
+            transport: transport.clone(),
             keys: context.control_plane.clone(),
             projects: context.control_plane.clone(),
             clock: context.clock.clone(),
@@ -240,7 +253,7 @@ impl Engine {
             store: store.clone(),
             checks: checks.clone(),
             idempotency: idempotency.clone(),
-            operators,
+            operators: operators.clone(),
             rate_limiter: rate_limiter.clone(),
             activity: recorder,
             step_sessions: Arc::new(steps.clone()),
@@ -254,28 +267,47 @@ impl Engine {
             idempotency: idempotency.clone(),
             followers: Arc::default(),
         });
+        let sign_ins = Arc::new(SignIns {
+            context: context.clone(),
+            store: store.clone(),
+            verifications: verifications.clone(),
+            silent: silent.clone(),
+            tokens: tokens.clone(),
+            operators,
+            signing_pool,
+            key_sets: ClientKeySets::new(transport),
+        });
+        let callbacks = Arc::new(Callbacks {
+            context: context.clone(),
+            store: store.clone(),
+            checks: checks.clone(),
+            idempotency: idempotency.clone(),
+            courier: courier.clone(),
+            verifications: verifications.clone(),
+            running_tests: RunningTests::default(),
+            bulk_resends: BulkResendBudget::default(),
+            streams: Arc::default(),
+        });
+        let management = Arc::new(Management {
+            context: context.clone(),
+            store: store.clone(),
+            idempotency: idempotency.clone(),
+            networks: networks.clone(),
+        });
         Engine {
+            troubles: Arc::new(Troubles {
+                context: context.clone(),
+                callbacks: callbacks.clone(),
+                management: management.clone(),
+                networks: networks.clone(),
+            }),
             reassembly: Arc::new(SmsReassembly { context: context.clone(), store: store.clone() }),
             simulated_sims: Arc::new(SimulatedSims::new(context.clone(), store.clone())),
             silent,
-            callbacks: Arc::new(Callbacks {
-                context: context.clone(),
-                store: store.clone(),
-                checks: checks.clone(),
-                idempotency: idempotency.clone(),
-                courier: courier.clone(),
-                verifications: verifications.clone(),
-                running_tests: RunningTests::default(),
-                bulk_resends: BulkResendBudget::default(),
-                streams: Arc::default(),
-            }),
+            callbacks,
             verifications,
-            management: Arc::new(Management {
-                context: context.clone(),
-                store: store.clone(),
-                idempotency: idempotency.clone(),
-                networks: networks.clone(),
-            }),
+            sign_ins,
+            management,
             live: Arc::new(LiveFeeds {
                 context: context.clone(),
                 sessions: store.clone(),

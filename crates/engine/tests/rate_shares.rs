@@ -538,6 +538,10 @@ struct NoTransport;
 
 #[async_trait]
 impl Transport for NoTransport {
+    async fn get(&self, _: &ringtrue_domain::web_url::CallbackUrl) -> Result<OutboundResponse, TransportError> {
+        Err(TransportError::Connection)
+    }
+
     async fn post(&self, _: OutboundRequest) -> Result<OutboundResponse, TransportError> {
         Err(TransportError::Connection)
     }

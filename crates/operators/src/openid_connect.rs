@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, Method, header::AUTHORIZATION};
+use ringtrue_engine::jwt::{JwtError, KeySet};
 use ringtrue_engine::ports::{clock::Clock, entropy::Entropy};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -14,7 +15,6 @@ use url::{Url, form_urlencoded::Serializer};
 pub use crate::oauth::ClientSecret;
 use crate::{
     client::Client,
-    jwt::{JwtError, KeySet},
     oauth::{
         AuthenticationContext, CachedDocument, ClientAuthentication, Credentials, EndpointClient, Endpoints,
         ExpectedClaims, InvalidResponse, OAuthCause, OAuthError, PkceState, Stage, TokenResponse, append_query,

@@ -1,4 +1,4 @@
-//! The only HTTP client for URLs that API clients supply (callbacks).
+//! The only HTTP client for URLs that API clients supply: callbacks, and key sets of OpenID clients.
 //!
 //! The address guard checks every resolved address before each connect: a name that was public when it was stored may
 //! resolve into our network today. Pooled connections have passed this check.
@@ -13,11 +13,14 @@ use std::{error::Error, io, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, header::HOST};
+use http::{
+    HeaderValue, Request, Response,
+    header::{ACCEPT, HOST},
+};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::client::legacy;
-use ringtrue_domain::web_url::AddressPolicy;
+use ringtrue_domain::web_url::{AddressPolicy, CallbackUrl};
 use ringtrue_engine::ports::transport::{OutboundRequest, OutboundResponse, Transport, TransportError};
 use tokio::time::{Instant, timeout_at};
 
@@ -32,6 +35,8 @@ use crate::client::{
 const MAX_BODY_READ_BYTES: usize = 64 * 1_024;
 /// Maximum number of body bytes kept for the log.
 const MAX_BODY_KEPT_BYTES: usize = 4 * 1_024;
+/// Maximum size of a document that a client publishes.
+const MAX_DOCUMENT_BYTES: usize = 32 * 1_024;
 
 #[derive(Clone, Debug)]
 pub struct OutboundSettings {
@@ -78,30 +83,51 @@ impl Outbound {
         Ok(Outbound { pool: connection_pool(connector, MAX_IDLE_PER_ORIGIN), unpooled, total_timeout })
     }
 
-    async fn send(&self, request: &OutboundRequest) -> Result<Response<Incoming>, TransportError> {
-        let mut response = self.pool.request(build_request(request)?).await;
+    async fn send(
+        &self,
+        build: impl Fn() -> Result<Request<Full<Bytes>>, TransportError>,
+    ) -> Result<Response<Incoming>, TransportError> {
+        let mut response = self.pool.request(build()?).await;
         // The peer may close a pooled connection at any time. The request is then sent once more, on a new connection.
         if response.as_ref().is_err_and(is_stale_connection) {
-            response = self.unpooled.request(build_request(request)?).await;
+            response = self.unpooled.request(build()?).await;
         }
         response.map_err(|error| classify_error(&error))
+    }
+
+    /// Sends a request, and keeps at most `kept_bytes` of the body.
+    async fn exchange(
+        &self,
+        build: impl Fn() -> Result<Request<Full<Bytes>>, TransportError>,
+        kept_bytes: usize,
+    ) -> Result<OutboundResponse, TransportError> {
+        let deadline = Instant::now() + self.total_timeout;
+        let response = timeout_at(deadline, self.send(build)).await.unwrap_or(Err(TransportError::Timeout))?;
+        if let Some(usage) = response.extensions().get::<ConnectionUsage>() {
+            usage.mark_used();
+        }
+        let (head, body) = response.into_parts();
+        let mut kept = Vec::new();
+        let _ = timeout_at(deadline, read_body(body, &mut kept, kept_bytes)).await;
+        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let headers = head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+        Ok(OutboundResponse { status: head.status.as_u16(), headers, body: kept })
     }
 }
 
 #[async_trait]
 impl Transport for Outbound {
     async fn post(&self, request: OutboundRequest) -> Result<OutboundResponse, TransportError> {
-        let deadline = Instant::now() + self.total_timeout;
-        let response = timeout_at(deadline, self.send(&request)).await.unwrap_or(Err(TransportError::Timeout))?;
-        if let Some(usage) = response.extensions().get::<ConnectionUsage>() {
-            usage.mark_used();
-        }
-        let (head, body) = response.into_parts();
-        let mut kept = Vec::new();
-        let _ = timeout_at(deadline, read_body(body, &mut kept)).await;
-        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-        let headers = head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
-        Ok(OutboundResponse { status: head.status.as_u16(), headers, body: kept })
+        self.exchange(|| build_request(&request), MAX_BODY_KEPT_BYTES).await
+    }
+
+    async fn get(&self, url: &CallbackUrl) -> Result<OutboundResponse, TransportError> {
+        let build = || {
+            let host = HeaderValue::try_from(url.authority()).map_err(|_| TransportError::Protocol)?;
+            let request = Request::get(url.as_str()).header(HOST, host).header(ACCEPT, "application/json");
+            request.body(Full::default()).map_err(|_| TransportError::Protocol)
+        };
+        self.exchange(build, MAX_DOCUMENT_BYTES).await
     }
 }
 
@@ -119,15 +145,15 @@ fn build_request(outgoing: &OutboundRequest) -> Result<Request<Full<Bytes>>, Tra
     build().map_err(|_| TransportError::Protocol)
 }
 
-/// Reads a body up to the read limit, and keeps its beginning for the log.
-async fn read_body(mut body: Incoming, kept: &mut Vec<u8>) {
+/// Reads a body up to the read limit, and keeps its first `kept_bytes`.
+async fn read_body(mut body: Incoming, kept: &mut Vec<u8>, kept_bytes: usize) {
     let mut read = 0;
     while read <= MAX_BODY_READ_BYTES {
         match body.frame().await {
             Some(Ok(frame)) => {
                 let Ok(data) = frame.into_data() else { continue };
                 read += data.len();
-                kept.extend_from_slice(&data[..data.len().min(MAX_BODY_KEPT_BYTES - kept.len())]);
+                kept.extend_from_slice(&data[..data.len().min(kept_bytes - kept.len())]);
             }
             None => return yield_for_connection_return().await,
             Some(Err(_)) => return,

@@ -43,6 +43,7 @@ const AUTOMATIC_REPLY_DELAY: Duration = Duration::from_secs(2);
 
 /// Network of the simulated operator: the test network of ITU-T E.212.
 pub const NETWORK_ID: &str = "00101";
+pub const NETWORK_NAME: &str = "Simulated operator";
 /// Numbers of the simulated operator that receive SMS.
 pub const RECEIVERS: [&str; 2] = ["+99000000001", "+99000000002"];
 /// Number of the SIM in a simulated device, unless another one is chosen.
@@ -243,6 +244,15 @@ impl OperatorAccess for SandboxAccess {
         Ok(limit_to_project(products_of_address(address)?, project))
     }
 
+    /// The simulated operator knows the SIM in a device from the number to verify, or from the device itself. A test
+    /// address of a mobile network may be asked for the number, too.
+    fn may_recognise_device(&self, project: &Project, product: Product, address: IpAddr, sim: Option<&str>) -> bool {
+        let is_known = product == Product::SecureSna || sim.is_some();
+        is_known
+            || products_of_address(address)
+                .is_ok_and(|products| limit_to_project(products, project).products.contains(&product))
+    }
+
     async fn explain_eligibility(
         &self,
         project: Option<&Project>,
@@ -280,7 +290,7 @@ fn network() -> Arc<NetworkInfo> {
         Arc::new(NetworkInfo {
             #[expect(clippy::expect_used, reason = "the constant is a valid network id")]
             id: NETWORK_ID.parse().expect("a network id"),
-            name: "Simulated operator".to_owned(),
+            name: NETWORK_NAME.to_owned(),
             aliases: vec![],
             country: "ZZ".to_owned(),
             dialing_code: "990".to_owned(),

@@ -11,6 +11,7 @@ use std::{
 use anyhow::Context;
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use ringtrue_api::Webhooks;
 use ringtrue_console::ConnectorStatuses;
@@ -18,6 +19,7 @@ use ringtrue_engine::{
     Engine,
     lookups::networks::{SilentNetworkRoute, SimSwapNetworkRoute},
     ports::{
+        certificates::CertificateStatus,
         clock::Clock,
         connectors::{ConnectorStatus, MonitoredConnector},
         entropy::Entropy,
@@ -32,7 +34,10 @@ use ringtrue_operators::{
 };
 use url::Url;
 
-use crate::config::{CamaraSection, Config, Connector, ConnectorFingerprint, ConnectorSection};
+use crate::{
+    certificates,
+    config::{CamaraSection, Config, Connector, ConnectorFingerprint, ConnectorSection},
+};
 
 /// Builds connectors without using the network or the database.
 #[derive(Clone, derive_more::Debug)]
@@ -78,6 +83,8 @@ struct OperatorRoutes {
     devices: Option<SilentNetworkRoute>,
     sim_swaps: Option<SimSwapNetworkRoute>,
     reporter: Arc<dyn MonitoredConnector>,
+    /// When the certificate expires that we present to the operator. `None`: there is none.
+    certificate_expires_at: Option<Timestamp>,
 }
 
 enum PreparedConnector {
@@ -128,6 +135,19 @@ impl Connectors {
 
     pub fn bind_counts(&self) -> Vec<(Arc<str>, usize)> {
         self.counters.lock().iter().map(|(name, counters)| (Arc::clone(name), counters.binds_up())).collect()
+    }
+
+    /// Returns the certificates that connectors present to operators.
+    pub fn client_certificates(&self) -> Vec<CertificateStatus> {
+        let running = self.running.lock();
+        let certificate = |(name, running): (&Arc<str>, &RunningConnector)| match &running.kind {
+            ConnectorKind::OperatorApi(routes) => Some(CertificateStatus {
+                setting: format!("connectors.{name}.tls_certificate_file"),
+                expires_at: routes.certificate_expires_at?,
+            }),
+            ConnectorKind::Smpp(_) | ConnectorKind::Webhook(_) => None,
+        };
+        running.iter().filter_map(certificate).collect()
     }
 
     /// Starts new connectors, stops removed ones and replaces changed ones.
@@ -278,6 +298,8 @@ impl ConnectorFactory {
             config.redirect_uri = camara_redirect_uri(&self.base_url, &config.name)?;
         }
         let (name, networks) = (Arc::clone(&config.name), config.networks.clone());
+        let certificate = client.identity.as_ref().and_then(|identity| certificates::read_leaf(&identity.certificates));
+        let certificate_expires_at = certificate.and_then(|leaf| Some(certificates::validity(&leaf)?.1));
         let named = || format!("connectors.{name}");
         let client = Arc::new(self.client(client).with_context(named)?);
         let camara = Camara::new(config, client, Arc::clone(&self.clock), Arc::clone(&self.entropy));
@@ -286,7 +308,7 @@ impl ConnectorFactory {
             .supports_number_verification()
             .then(|| SilentNetworkRoute { networks: networks.clone(), connector: camara.clone() });
         let sim_swaps = camara.supports_sim_swap().then(|| SimSwapNetworkRoute { networks, connector: camara.clone() });
-        Ok(OperatorRoutes { devices, sim_swaps, reporter: camara })
+        Ok(OperatorRoutes { devices, sim_swaps, reporter: camara, certificate_expires_at })
     }
 
     fn prepare_header_enrichment(&self, config: HeaderEnrichmentConfig) -> anyhow::Result<OperatorRoutes> {
@@ -295,7 +317,7 @@ impl ConnectorFactory {
         let connector = HeaderEnrichment::new(HeaderEnrichmentConfig { base_url, ..config }).context(named)?;
         let connector = Arc::new(connector);
         let devices = Some(SilentNetworkRoute { networks, connector: connector.clone() });
-        Ok(OperatorRoutes { devices, sim_swaps: None, reporter: connector })
+        Ok(OperatorRoutes { devices, sim_swaps: None, reporter: connector, certificate_expires_at: None })
     }
 }
 

@@ -1,5 +1,6 @@
 //! The binary: configuration, commands, listeners, connectors, telemetry and wiring.
 
+mod certificates;
 pub mod cli;
 pub mod config;
 mod connectors;

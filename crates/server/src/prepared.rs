@@ -13,6 +13,7 @@ use ringtrue_console::IdentityProvider;
 use ringtrue_domain::{network::NetworkDirectory, web_url::Host};
 use ringtrue_engine::{
     Engine, EngineSettings,
+    accounts::PasswordCosts,
     lookups::number_lookup::LookupSources,
     ports::{
         clock::{Clock, SystemClock},
@@ -128,6 +129,7 @@ pub fn engine_settings(config: &Config, base_url: String, own: OwnEndpoints) -> 
         number_lookup_cache_capacity: 100_000,
         max_members: config.max_members,
         require_second_factor: config.require_second_factor,
+        password_costs: PasswordCosts::default(),
     }
 }
 

@@ -5,7 +5,8 @@ use std::{net::SocketAddr, sync::Arc};
 use anyhow::{Context, bail};
 use ringtrue_console::ConsoleDependencies;
 use ringtrue_engine::{
-    Engine, EngineDependencies,
+    Engine, EngineDependencies, EngineSettings,
+    accounts::PasswordCosts,
     keys::MasterKey,
     ports::{clock::Clock, combined::Store, entropy::Entropy},
 };
@@ -22,6 +23,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use crate::prepared::{OwnEndpoints, engine_settings};
 use crate::{
+    certificates::NodeCertificates,
     config::{Config, HttpSection},
     connectors::{ConnectorFactory, Connectors},
     listener::{self, Tls},
@@ -39,6 +41,8 @@ pub struct NodeDependencies {
     pub master: MasterKey,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
+    /// Costs of hashing passwords: the default, except in tests that sign in often.
+    pub password_costs: PasswordCosts,
     /// Information about a server that `ringtrue dev` starts. `None` for other servers.
     pub development: Option<Arc<Development>>,
     /// Whether the node sends a heartbeat every second. Tests with a manual clock turn this off and send heartbeats
@@ -74,7 +78,8 @@ const LISTEN_BACKLOG: u32 = 4096;
 
 /// Starts a node. It serves until `shutdown` is cancelled. [`RunningNode::wait_until_stopped`] waits for its end.
 pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) -> anyhow::Result<RunningNode> {
-    let NodeDependencies { config, store, master, clock, entropy, development, periodic_heartbeats } = dependencies;
+    let NodeDependencies { config, store, master, clock, entropy, password_costs, development, periodic_heartbeats } =
+        dependencies;
     let listener = bind(config.http.listen)?;
     let address = listener.local_addr()?;
     // The header enrichment listener is bound before the connectors are built, because they need its address.
@@ -83,12 +88,11 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
     let prepared =
         PreparedNode::prepare(&config, address, enrichment_address, (&clock, &entropy)).map_err(InvalidConfig)?;
     let PreparedNode { tls, ingress_tls, settings, transport, factory, identity_provider, routing } = prepared;
-    let base_url = settings.base_url.clone();
-    let transport = Arc::new(transport);
     let sandbox_access = Arc::new(SandboxAccess::default());
+    let transport = Arc::new(transport);
     let dependencies =
         EngineDependencies { store, clock, entropy, transport, master_key: master, sandbox: sandbox_access.clone() };
-    let engine = Engine::start(dependencies, settings).await?;
+    let engine = Engine::start(dependencies, EngineSettings { password_costs, ..settings }).await?;
     let state_file = StateFile::for_store(&config.store).map(Arc::new);
     engine.node.detect_rollback(state_file.as_ref().and_then(|file| file.read())).await?;
     let connectors = Arc::new(Connectors::new(&engine, factory));
@@ -137,6 +141,7 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
         serve(listener, None, section, &|app| HttpService::new(ringtrue_api::metrics_routes(), app));
     }
     let mut certificates: Vec<_> = tls.iter().cloned().collect();
+    let node_certificates = NodeCertificates::new(tls.as_ref(), ingress_tls.as_ref(), &connectors);
     let mut ingress_address = None;
     if let Some(ingress) = &config.ingress {
         let listener = bind(ingress.listen)?;
@@ -153,11 +158,12 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
     let console = ConsoleDependencies {
         identity_provider: identity_provider.map(Arc::new),
         connectors: connectors.clone(),
+        certificates: Arc::new(node_certificates),
         logged_routes: logged_routes().into(),
     };
     serve(listener, tls, config.http, &|app| public_service(app, console.clone()));
     Ok(RunningNode {
-        base_url,
+        base_url: engine.base_url().to_owned(),
         address,
         metrics_address,
         ingress_address,

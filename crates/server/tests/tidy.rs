@@ -244,6 +244,21 @@ fn every_file_has_module_documentation() {
     }
 }
 
+/// `make test` does not run examples in documentation: rustdoc would compile each crate once more to find none.
+#[test]
+fn documentation_has_no_code_that_is_not_tested() {
+    for path in rust_files() {
+        let text = fs::read_to_string(&path).unwrap();
+        let comments = text
+            .lines()
+            .map(str::trim_start)
+            .filter_map(|line| line.strip_prefix("///").or_else(|| line.strip_prefix("//!")).map(str::trim_start));
+        for block in comments.filter_map(|line| line.strip_prefix("```")).step_by(2) {
+            assert_eq!(block, "text", "{}: write a test instead of an example", relative(&path));
+        }
+    }
+}
+
 #[test]
 fn no_unfinished_markers() {
     // The words are split, so that this file does not match itself.
@@ -273,6 +288,7 @@ fn public_json_is_defined_in_its_modules_only() {
             "crates/store/src/",
             "crates/engine/src/tokens",
             "crates/engine/src/courier/",
+            "crates/engine/src/sign_in/sealed",
             "crates/engine/src/silent/secrets",
             "crates/engine/src/verifications/input",
             "crates/operators/src/",

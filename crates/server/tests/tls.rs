@@ -6,6 +6,7 @@ use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use ringtrue_engine::{
+    accounts::PasswordCosts,
     keys::MasterKey,
     ports::{clock::SystemClock, entropy::SystemEntropy},
 };
@@ -47,6 +48,7 @@ async fn start(database: &Database, folder: &Path, shutdown: &CancellationToken)
         master: MasterKey::from_base64(&MasterKey::generate(&entropy)).unwrap(),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(entropy),
+        password_costs: PasswordCosts::default(),
         development: None,
         periodic_heartbeats: true,
     };

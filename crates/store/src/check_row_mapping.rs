@@ -17,7 +17,7 @@ use ringtrue_engine::ports::{
     hashes::{BrowserHash, TokenHash},
     silent::{BegunRedirect, RedirectSession, RedirectSessionRecord, SealedVerdict},
     store::StoreError,
-    verifications::{ListedProgress, VerificationRecord},
+    verifications::{ListedProgress, PageOpening, VerificationRecord},
 };
 use serde::{Deserialize, Serialize};
 
@@ -259,7 +259,7 @@ pub(crate) fn attempt_from_row(row: Row) -> Result<(u32, AttemptLog), StoreError
 macro_rules! verification_columns {
     () => {
         "verifications.step_id, verifications.progress, verifications.input, verifications.code_redeemed_at, \
-         verifications.code_hash, verifications.locale"
+         verifications.code_hash, verifications.locale, verifications.opened_at, verifications.opened_on"
     };
 }
 pub(crate) use verification_columns;
@@ -275,6 +275,10 @@ pub(crate) fn verification_from_row(row: Row) -> Result<VerificationRecord, Stor
         code_redeemed_at: row.instant_or_null("code_redeemed_at")?,
         code_hash: row.digest_or_null("code_hash")?.map(TokenHash),
         locale: row.parsed_or_null("locale")?,
+        opening: match (row.instant_or_null("opened_at")?, row.parsed_or_null("opened_on")?) {
+            (Some(at), Some(platform)) => Some(PageOpening { at, platform }),
+            _ => None,
+        },
     })
 }
 

@@ -105,9 +105,8 @@ fn credential_from_reader(row: &mut RowReader) -> Result<Credential, StoreError>
         label: row.parsed_or_null("label")?,
         created_at: row.instant("created_at")?,
         created_by: {
-            let text = row.text_or_null("creator")?;
-            let creator = text.as_deref().map(|text| parse_creator(text).ok_or(text));
-            creator.transpose().map_err(|_| row.corrupt("creator", "not an actor"))?
+            let creator = parse_creator(&row.text("creator")?);
+            creator.ok_or_else(|| row.corrupt("creator", "not an actor"))?
         },
         expires_at: row.instant_or_null("expires_at")?,
         retires_at: row.instant_or_null("retires_at")?,

@@ -127,6 +127,16 @@ impl Database {
         assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
+    /// Runs a query on PostgreSQL, and returns a line for each row, with `|` between columns.
+    pub fn query(&self, sql: &str) -> String {
+        let output = Command::new("psql")
+            .args([&self.address, "--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--command", sql])
+            .output()
+            .expect("psql runs");
+        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    }
+
     /// Returns the URL of the database, to pass to another process.
     pub fn address(&self) -> &str {
         &self.address

@@ -7,7 +7,8 @@ use ringtrue_domain::{
     web_url::{AddressPolicy, UrlPolicy},
 };
 use ringtrue_engine::{
-    EngineSettings, RetentionSettings, courier::CourierLimits, rate_limits::DefaultRateLimits, tenants::TenantLimits,
+    EngineSettings, RetentionSettings, accounts::PasswordCosts, courier::CourierLimits, rate_limits::DefaultRateLimits,
+    tenants::TenantLimits,
 };
 
 /// Returns settings with default limits, except for the limit of checks per number, which is higher than tests reach.
@@ -30,5 +31,6 @@ pub fn engine_settings() -> EngineSettings {
         number_lookup_cache_capacity: 100,
         max_members: 500,
         require_second_factor: false,
+        password_costs: PasswordCosts::default(),
     }
 }

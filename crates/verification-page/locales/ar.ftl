@@ -112,3 +112,33 @@ other-browser-title = بدأت العملية في متصفح آخر
 other-browser-text = لم يتم تأكيد أي شيء. إذا بدأت العملية بنفسك، فيُرجى العودة إلى المتصفح الذي بدأتها فيه. وإلا فيمكنك إغلاق هذه الصفحة.
 start-again-text = يُرجى العودة إلى التطبيق أو الموقع الذي وجّهك إلى هنا للبدء من جديد.
 other-browser-cookies = إذا كان هذا هو المتصفح نفسه، فيُرجى السماح بملفات تعريف الارتباط والبدء من جديد.
+
+## Sign-in page, on which the user enters the phone number to sign in with
+
+sign-in-title = تسجيل الدخول إلى { $brand }
+sign-in-text = يُرجى إدخال رقم هاتفك المحمول. بعد ذلك سنتحقق من أنه رقمك.
+sign-in-country = البلد أو المنطقة
+sign-in-choose-country = اختيار…
+sign-in-number = رقم الهاتف المحمول
+sign-in-hint = مع رمز البلد أو بدونه
+sign-in-sandbox-hint = يُرجى استخدام رقم تجريبي، مثل { $example }
+sign-in-privacy = نستخدم رقمك فقط لتسجيل دخولك إلى { $brand }.
+sign-in-discover = استخدام رقم هذا الهاتف
+sign-in-cancel = إلغاء
+sign-in-enter-number = إدخال الرقم بدلًا من ذلك
+sign-in-stalled-text = لم تُجب شركة الاتصالات. يُرجى إعادة المحاولة أو إدخال رقمك.
+sign-in-invalid = لا يبدو هذا رقم هاتف. يُرجى التحقق منه ثم إعادة المحاولة.
+sign-in-not-supported = لا يمكننا تأكيد هذا الرقم. يُرجى تجربة رقم هاتف محمول آخر.
+sign-in-too-many-attempts = محاولات كثيرة بهذا الرقم. يُرجى إعادة المحاولة لاحقًا أو استخدام رقم آخر.
+sign-in-try-later = لا يمكننا التحقق من الأرقام الآن. يُرجى إعادة المحاولة بعد دقيقة.
+sign-in-missing-country = يُرجى اختيار بلدك، أو بدء الرقم بعلامة + ورمز البلد.
+sign-in-ended-title = المتابعة من حيث بدأت
+sign-in-ended-text = لم يبق شيء لفعله هنا. يُرجى العودة إلى المتصفح الذي بدأت فيه تسجيل الدخول.
+sign-in-cancelled-title = تم إلغاء تسجيل الدخول
+sign-in-cancelled-text = لم يتم تسجيل دخولك. يُرجى العودة إلى { $brand } لإعادة المحاولة.
+sign-in-expired-title = استغرق هذا وقتًا طويلًا
+sign-in-expired-text = حفاظًا على أمانك، يجب البدء من جديد. يُرجى العودة إلى { $brand }.
+sign-in-failed-text = لم نتمكن من تسجيل دخولك. يُرجى العودة إلى { $brand } لإعادة المحاولة.
+sign-in-refused-title = لا يمكننا تسجيل دخولك
+sign-in-refused-text = أرسل التطبيق أو الموقع الذي وجّهك إلى هنا طلبًا غير صالح. يُرجى العودة وإعادة المحاولة، أو طلب المساعدة من الدعم لديه.
+sign-in-detail = تفاصيل للمطوّرين

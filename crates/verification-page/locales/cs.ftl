@@ -112,3 +112,33 @@ other-browser-title = Zahájeno v jiném prohlížeči
 other-browser-text = Nic nebylo ověřeno. Pokud jste ověření zahájili vy, vraťte se do prohlížeče, ve kterém jste začali. Jinak můžete tuto stránku zavřít.
 start-again-text = Vraťte se do aplikace nebo na web, odkud jste sem přišli, a začněte znovu.
 other-browser-cookies = Pokud jste stále ve stejném prohlížeči, povolte soubory cookie a začněte znovu.
+
+## Sign-in page, on which the user enters the phone number to sign in with
+
+sign-in-title = Přihlášení do služby { $brand }
+sign-in-text = Zadejte číslo mobilního telefonu. Potom ověříme, že je vaše.
+sign-in-country = Země nebo oblast
+sign-in-choose-country = Vyberte…
+sign-in-number = Číslo mobilního telefonu
+sign-in-hint = S předvolbou země nebo bez ní
+sign-in-sandbox-hint = Použijte simulované číslo, například { $example }
+sign-in-privacy = Vaše číslo použijeme jen k přihlášení do služby { $brand }.
+sign-in-discover = Použít tento telefon
+sign-in-cancel = Zrušit
+sign-in-enter-number = Raději zadat číslo
+sign-in-stalled-text = Váš operátor neodpověděl. Zkuste to znovu, nebo zadejte své číslo.
+sign-in-invalid = Tohle nevypadá jako telefonní číslo. Zkontrolujte ho a zkuste to znovu.
+sign-in-not-supported = Toto číslo nemůžeme potvrdit. Zkuste jiné mobilní číslo.
+sign-in-too-many-attempts = Příliš mnoho pokusů s tímto číslem. Zkuste to později, nebo použijte jiné číslo.
+sign-in-try-later = Čísla teď nemůžeme ověřovat. Zkuste to znovu za minutu.
+sign-in-missing-country = Vyberte zemi, nebo začněte číslo znakem + a předvolbou země.
+sign-in-ended-title = Pokračujte tam, kde jste začali
+sign-in-ended-text = Tady už není co dělat. Vraťte se do prohlížeče, ve kterém jste se začali přihlašovat.
+sign-in-cancelled-title = Přihlášení zrušeno
+sign-in-cancelled-text = Nejste přihlášeni. Vraťte se do služby { $brand } a zkuste to znovu.
+sign-in-expired-title = Trvalo to příliš dlouho
+sign-in-expired-text = Kvůli vaší bezpečnosti je třeba začít znovu. Vraťte se do služby { $brand }.
+sign-in-failed-text = Přihlášení se nezdařilo. Vraťte se do služby { $brand } a zkuste to znovu.
+sign-in-refused-title = Nemůžeme vás přihlásit
+sign-in-refused-text = Aplikace nebo web, odkud přicházíte, odeslaly neplatný požadavek. Vraťte se a zkuste to znovu, nebo požádejte o pomoc jejich podporu.
+sign-in-detail = Podrobnosti pro vývojáře

@@ -112,3 +112,33 @@ other-browser-title = Startet i en anden browser
 other-browser-text = Intet er blevet bekræftet. Hvis du selv har sat bekræftelsen i gang, så gå tilbage til den browser, du startede i. Ellers kan du lukke denne side.
 start-again-text = Gå tilbage til den app eller hjemmeside, der sendte dig hertil, for at starte forfra.
 other-browser-cookies = Hvis du stadig er i den browser, så tillad cookies, og start forfra.
+
+## Sign-in page, on which the user enters the phone number to sign in with
+
+sign-in-title = Log ind på { $brand }
+sign-in-text = Indtast dit mobilnummer. Derefter kontrollerer vi, at det er dit.
+sign-in-country = Land eller område
+sign-in-choose-country = Vælg …
+sign-in-number = Mobilnummer
+sign-in-hint = Med eller uden landekode
+sign-in-sandbox-hint = Brug et simuleret nummer, for eksempel { $example }
+sign-in-privacy = Vi bruger kun dit nummer til at logge dig ind på { $brand }.
+sign-in-discover = Brug denne telefons nummer
+sign-in-cancel = Annuller
+sign-in-enter-number = Indtast dit nummer i stedet
+sign-in-stalled-text = Dit mobilselskab har ikke svaret. Prøv igen, eller indtast dit nummer.
+sign-in-invalid = Det ligner ikke et telefonnummer. Kontrollér det, og prøv igen.
+sign-in-not-supported = Vi kan ikke bekræfte dette nummer. Prøv et andet mobilnummer.
+sign-in-too-many-attempts = For mange forsøg med dette nummer. Prøv igen senere, eller brug et andet nummer.
+sign-in-try-later = Vi kan ikke kontrollere numre lige nu. Prøv igen om et minut.
+sign-in-missing-country = Vælg dit land, eller begynd nummeret med + og landekoden.
+sign-in-ended-title = Fortsæt, hvor du begyndte
+sign-in-ended-text = Du skal ikke gøre mere her. Gå tilbage til den browser, hvor du begyndte at logge ind.
+sign-in-cancelled-title = Login annulleret
+sign-in-cancelled-text = Du er ikke logget ind. Gå tilbage til { $brand } for at prøve igen.
+sign-in-expired-title = Det tog for lang tid
+sign-in-expired-text = Af hensyn til din sikkerhed skal du begynde forfra. Gå tilbage til { $brand }.
+sign-in-failed-text = Vi kunne ikke logge dig ind. Gå tilbage til { $brand } for at prøve igen.
+sign-in-refused-title = Vi kan ikke logge dig ind
+sign-in-refused-text = Den app eller side, du kom fra, sendte en ugyldig anmodning. Gå tilbage og prøv igen, eller bed dens support om hjælp.
+sign-in-detail = Oplysninger til udviklere

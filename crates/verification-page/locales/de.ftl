@@ -112,3 +112,33 @@ other-browser-title = In einem anderen Browser begonnen
 other-browser-text = Es wurde nichts bestätigt. Haben Sie dies selbst begonnen, gehen Sie zurück in den Browser, in dem Sie begonnen haben. Sonst können Sie diese Seite schließen.
 start-again-text = Kehren Sie zur App oder Website zurück, von der Sie kommen, um neu zu beginnen.
 other-browser-cookies = Ist es noch derselbe Browser, erlauben Sie Cookies und beginnen Sie neu.
+
+## Sign-in page, on which the user enters the phone number to sign in with
+
+sign-in-title = Bei { $brand } anmelden
+sign-in-text = Geben Sie Ihre Mobilnummer ein. Danach prüfen wir, ob sie Ihnen gehört.
+sign-in-country = Land oder Region
+sign-in-choose-country = Bitte wählen …
+sign-in-number = Mobilnummer
+sign-in-hint = Mit oder ohne Landesvorwahl
+sign-in-sandbox-hint = Verwenden Sie eine simulierte Nummer, zum Beispiel { $example }
+sign-in-privacy = Wir verwenden Ihre Nummer nur, um Sie bei { $brand } anzumelden.
+sign-in-discover = Dieses Telefon verwenden
+sign-in-cancel = Abbrechen
+sign-in-enter-number = Stattdessen Nummer eingeben
+sign-in-stalled-text = Ihr Mobilfunkanbieter hat nicht geantwortet. Versuchen Sie es noch einmal oder geben Sie Ihre Nummer ein.
+sign-in-invalid = Das sieht nicht wie eine Telefonnummer aus. Prüfen Sie sie und versuchen Sie es noch einmal.
+sign-in-not-supported = Diese Nummer können wir nicht bestätigen. Versuchen Sie es mit einer anderen Mobilnummer.
+sign-in-too-many-attempts = Zu viele Versuche mit dieser Nummer. Versuchen Sie es später noch einmal oder mit einer anderen Nummer.
+sign-in-try-later = Wir können gerade keine Nummern prüfen. Versuchen Sie es in einer Minute erneut.
+sign-in-missing-country = Wählen Sie Ihr Land oder beginnen Sie die Nummer mit + und der Landesvorwahl.
+sign-in-ended-title = Weiter, wo Sie begonnen haben
+sign-in-ended-text = Hier gibt es nichts mehr zu tun. Gehen Sie zurück in den Browser, in dem Sie die Anmeldung begonnen haben.
+sign-in-cancelled-title = Anmeldung abgebrochen
+sign-in-cancelled-text = Sie sind nicht angemeldet. Gehen Sie zurück zu { $brand }, um es noch einmal zu versuchen.
+sign-in-expired-title = Das hat zu lange gedauert
+sign-in-expired-text = Zu Ihrer Sicherheit müssen Sie neu beginnen. Gehen Sie zurück zu { $brand }.
+sign-in-failed-text = Wir konnten Sie nicht anmelden. Gehen Sie zurück zu { $brand }, um es noch einmal zu versuchen.
+sign-in-refused-title = Wir können Sie nicht anmelden
+sign-in-refused-text = Die App oder Website, von der Sie kommen, hat eine ungültige Anfrage gestellt. Gehen Sie zurück und versuchen Sie es erneut oder fragen Sie deren Support.
+sign-in-detail = Details für Entwickler

@@ -1,7 +1,8 @@
-# Messages of the hosted verification page, and of the page of a single check.
+# Messages of the hosted verification page, of the page of a single check, and of the sign-in page.
 #
 # $brand is the name of the company that asks for the verification.
 # $tail is the last four digits of the user's phone number, and after the end the last two.
+# $example is a simulated phone number.
 
 number = Your number ending in { $tail }
 not-your-number = Not your number?
@@ -141,3 +142,45 @@ other-browser-text = Nothing was confirmed. If you started this yourself, go bac
 start-again-text = Go back to the app or site that sent you here to start again.
 # After other-browser-text: a browser that blocks cookies looks like another one.
 other-browser-cookies = If you are still in that browser, allow cookies and start again.
+
+## Sign-in page, on which the user enters the phone number to sign in with
+
+sign-in-title = Sign in to { $brand }
+sign-in-text = Enter your mobile number. Next, we’ll check that it’s yours.
+# Label of the list of countries.
+sign-in-country = Country or region
+# First entry of the list of countries, if we could not guess the country.
+sign-in-choose-country = Choose…
+sign-in-number = Mobile number
+# Below the number: both forms are accepted.
+sign-in-hint = With or without the country code
+# Instead of sign-in-hint, in test mode.
+sign-in-sandbox-hint = Use a simulated number, such as { $example }
+sign-in-privacy = We only use your number to sign you in to { $brand }.
+# Button: the mobile operator tells us the number of this phone.
+sign-in-discover = Use this phone’s number
+sign-in-cancel = Cancel
+# The browser went to the operator to find the number. Link to the page with the number entry.
+sign-in-enter-number = Enter your number instead
+# As stalled-text.
+sign-in-stalled-text = Your mobile operator hasn’t answered. Try again, or enter your number.
+# Problems with the number that the user entered.
+sign-in-invalid = This doesn’t look like a phone number. Check it, then try again.
+sign-in-not-supported = We can’t confirm this number. Try another mobile number.
+sign-in-too-many-attempts = Too many attempts with this number. Try again later, or use another number.
+sign-in-try-later = We can’t check numbers right now. Try again in a minute.
+sign-in-missing-country = Choose your country, or start the number with + and the country code.
+# For a browser that did not begin the sign-in, such as that of a phone that scanned the QR code. The step is complete.
+sign-in-ended-title = Continue where you started
+sign-in-ended-text = There is nothing more to do here. Go back to the browser in which you started to sign in.
+sign-in-cancelled-title = Sign-in cancelled
+sign-in-cancelled-text = You aren’t signed in. Go back to { $brand } to try again.
+sign-in-expired-title = This took too long
+sign-in-expired-text = For your security, you have to start again. Go back to { $brand }.
+# After unavailable-title.
+sign-in-failed-text = We couldn’t sign you in. Go back to { $brand } to try again.
+# The app made a request that we refuse. Only its developers can mend it.
+sign-in-refused-title = We can’t sign you in
+sign-in-refused-text = The app or site that sent you here made an invalid request. Go back and try again, or ask its support for help.
+# Heading of an English text for developers, hidden at first.
+sign-in-detail = Details for developers

@@ -112,3 +112,33 @@ other-browser-title = Se empezó en otro navegador
 other-browser-text = No se confirmó nada. Si lo empezó usted, vuelva al navegador en el que empezó. Si no, puede cerrar esta página.
 start-again-text = Vuelva a la aplicación o al sitio que le ha enviado aquí para empezar de nuevo.
 other-browser-cookies = Si sigue en ese navegador, permita las cookies y empiece de nuevo.
+
+## Sign-in page, on which the user enters the phone number to sign in with
+
+sign-in-title = Iniciar sesión en { $brand }
+sign-in-text = Escriba su número de móvil. Después comprobaremos que es suyo.
+sign-in-country = País o región
+sign-in-choose-country = Elija…
+sign-in-number = Número de móvil
+sign-in-hint = Con o sin el prefijo del país
+sign-in-sandbox-hint = Use un número simulado, por ejemplo { $example }
+sign-in-privacy = Solo usamos su número para iniciar su sesión en { $brand }.
+sign-in-discover = Usar el número de este móvil
+sign-in-cancel = Cancelar
+sign-in-enter-number = Escribir el número
+sign-in-stalled-text = Su operador móvil no ha respondido. Inténtelo de nuevo o escriba su número.
+sign-in-invalid = Esto no parece un número de teléfono. Revíselo e inténtelo de nuevo.
+sign-in-not-supported = No podemos confirmar este número. Pruebe con otro número de móvil.
+sign-in-too-many-attempts = Demasiados intentos con este número. Inténtelo más tarde o use otro número.
+sign-in-try-later = Ahora no podemos comprobar números. Inténtelo de nuevo en un minuto.
+sign-in-missing-country = Elija su país o empiece el número por + y el prefijo del país.
+sign-in-ended-title = Continúe donde empezó
+sign-in-ended-text = Aquí no hay nada más que hacer. Vuelva al navegador en el que empezó a iniciar sesión.
+sign-in-cancelled-title = Inicio de sesión cancelado
+sign-in-cancelled-text = No ha iniciado sesión. Vuelva a { $brand } para intentarlo de nuevo.
+sign-in-expired-title = Ha pasado demasiado tiempo
+sign-in-expired-text = Por su seguridad, tiene que empezar de nuevo. Vuelva a { $brand }.
+sign-in-failed-text = No hemos podido iniciar su sesión. Vuelva a { $brand } para intentarlo de nuevo.
+sign-in-refused-title = No podemos iniciar su sesión
+sign-in-refused-text = La aplicación o el sitio que le envió aquí hizo una solicitud no válida. Vuelva e inténtelo de nuevo, o consulte a su servicio de ayuda.
+sign-in-detail = Detalles para desarrolladores

@@ -112,3 +112,33 @@ other-browser-title = Aloitettu toisessa selaimessa
 other-browser-text = Mitään ei vahvistettu. Jos aloitit vahvistuksen itse, palaa selaimeen, jossa aloitit. Muussa tapauksessa voit sulkea tämän sivun.
 start-again-text = Palaa sovellukseen tai sivustolle, josta tulit, ja aloita alusta.
 other-browser-cookies = Jos olet edelleen siinä selaimessa, salli evästeet ja aloita alusta.
+
+## Sign-in page, on which the user enters the phone number to sign in with
+
+sign-in-title = Kirjaudu: { $brand }
+sign-in-text = Anna matkapuhelinnumerosi. Seuraavaksi tarkistamme, että se on sinun.
+sign-in-country = Maa tai alue
+sign-in-choose-country = Valitse…
+sign-in-number = Matkapuhelinnumero
+sign-in-hint = Maatunnuksella tai ilman
+sign-in-sandbox-hint = Käytä simuloitua numeroa, esimerkiksi { $example }
+sign-in-privacy = Käytämme numeroasi vain kirjautumiseen palveluun { $brand }.
+sign-in-discover = Käytä tätä puhelinta
+sign-in-cancel = Peruuta
+sign-in-enter-number = Anna numero itse
+sign-in-stalled-text = Operaattorisi ei ole vastannut. Yritä uudelleen tai anna numerosi.
+sign-in-invalid = Tämä ei näytä puhelinnumerolta. Tarkista se ja yritä uudelleen.
+sign-in-not-supported = Emme voi vahvistaa tätä numeroa. Kokeile toista matkapuhelinnumeroa.
+sign-in-too-many-attempts = Liian monta yritystä tällä numerolla. Yritä myöhemmin uudelleen tai käytä toista numeroa.
+sign-in-try-later = Emme voi juuri nyt tarkistaa numeroita. Yritä uudelleen minuutin kuluttua.
+sign-in-missing-country = Valitse maa tai aloita numero merkillä + ja maatunnuksella.
+sign-in-ended-title = Jatka siellä, missä aloitit
+sign-in-ended-text = Täällä ei ole enää tehtävää. Palaa selaimeen, jossa aloitit kirjautumisen.
+sign-in-cancelled-title = Kirjautuminen peruttu
+sign-in-cancelled-text = Et ole kirjautunut. Yritä uudelleen palaamalla palveluun { $brand }.
+sign-in-expired-title = Tämä kesti liian kauan
+sign-in-expired-text = Turvallisuutesi vuoksi sinun on aloitettava alusta. Palaa palveluun { $brand }.
+sign-in-failed-text = Kirjautuminen ei onnistunut. Yritä uudelleen palaamalla palveluun { $brand }.
+sign-in-refused-title = Kirjautuminen ei onnistu
+sign-in-refused-text = Sovellus tai sivusto, josta tulit, lähetti virheellisen pyynnön. Palaa takaisin ja yritä uudelleen, tai pyydä apua sen tuesta.
+sign-in-detail = Tietoja kehittäjille

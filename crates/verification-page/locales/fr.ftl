@@ -112,3 +112,33 @@ other-browser-title = Commencé dans un autre navigateur
 other-browser-text = Rien n’a été confirmé. Si vous avez commencé vous-même, revenez au navigateur utilisé. Sinon, vous pouvez fermer cette page.
 start-again-text = Retournez à l’application ou au site qui vous a envoyé ici pour recommencer.
 other-browser-cookies = Si c’est bien ce navigateur, autorisez les cookies et recommencez.
+
+## Sign-in page, on which the user enters the phone number to sign in with
+
+sign-in-title = Se connecter à { $brand }
+sign-in-text = Saisissez votre numéro de mobile. Nous vérifierons ensuite qu’il est bien à vous.
+sign-in-country = Pays ou région
+sign-in-choose-country = Choisissez…
+sign-in-number = Numéro de mobile
+sign-in-hint = Avec ou sans l’indicatif du pays
+sign-in-sandbox-hint = Utilisez un numéro simulé, par exemple { $example }
+sign-in-privacy = Votre numéro ne sert qu’à vous connecter à { $brand }.
+sign-in-discover = Utiliser ce téléphone
+sign-in-cancel = Annuler
+sign-in-enter-number = Saisir plutôt votre numéro
+sign-in-stalled-text = Votre opérateur mobile n’a pas répondu. Réessayez ou saisissez votre numéro.
+sign-in-invalid = Cela ne ressemble pas à un numéro de téléphone. Vérifiez-le, puis réessayez.
+sign-in-not-supported = Nous ne pouvons pas confirmer ce numéro. Essayez un autre numéro de mobile.
+sign-in-too-many-attempts = Trop de tentatives avec ce numéro. Réessayez plus tard ou utilisez un autre numéro.
+sign-in-try-later = Nous ne pouvons pas vérifier de numéro pour le moment. Réessayez dans une minute.
+sign-in-missing-country = Choisissez votre pays, ou commencez le numéro par + et l’indicatif du pays.
+sign-in-ended-title = Continuez là où vous avez commencé
+sign-in-ended-text = Il n’y a plus rien à faire ici. Revenez au navigateur dans lequel vous avez commencé à vous connecter.
+sign-in-cancelled-title = Connexion annulée
+sign-in-cancelled-text = Vous n’êtes pas connecté. Revenez à { $brand } pour réessayer.
+sign-in-expired-title = Le délai est dépassé
+sign-in-expired-text = Pour votre sécurité, vous devez recommencer. Revenez à { $brand }.
+sign-in-failed-text = Nous n’avons pas pu vous connecter. Revenez à { $brand } pour réessayer.
+sign-in-refused-title = Connexion impossible
+sign-in-refused-text = L’application ou le site qui vous a envoyé ici a fait une demande non valide. Revenez en arrière et réessayez, ou contactez son assistance.
+sign-in-detail = Détails pour les développeurs

@@ -112,3 +112,33 @@ other-browser-title = Dimulai di browser lain
 other-browser-text = Tidak ada nomor yang dikonfirmasi. Jika Anda sendiri yang memulai, kembali ke browser tempat Anda memulai. Jika bukan, Anda bisa menutup halaman ini.
 start-again-text = Kembali ke aplikasi atau situs yang mengarahkan Anda ke sini untuk memulai lagi.
 other-browser-cookies = Jika Anda masih di browser tersebut, izinkan cookie dan mulai lagi.
+
+## Sign-in page, on which the user enters the phone number to sign in with
+
+sign-in-title = Masuk ke { $brand }
+sign-in-text = Masukkan nomor ponsel Anda. Setelah itu kami akan memeriksa bahwa nomor itu milik Anda.
+sign-in-country = Negara atau wilayah
+sign-in-choose-country = Pilih…
+sign-in-number = Nomor ponsel
+sign-in-hint = Dengan atau tanpa kode negara
+sign-in-sandbox-hint = Gunakan nomor simulasi, misalnya { $example }
+sign-in-privacy = Kami hanya menggunakan nomor Anda agar Anda masuk ke { $brand }.
+sign-in-discover = Pakai nomor ponsel ini
+sign-in-cancel = Batal
+sign-in-enter-number = Masukkan nomor saja
+sign-in-stalled-text = Operator seluler Anda belum menjawab. Coba lagi, atau masukkan nomor Anda.
+sign-in-invalid = Ini tidak tampak seperti nomor telepon. Periksa, lalu coba lagi.
+sign-in-not-supported = Kami tidak dapat mengonfirmasi nomor ini. Coba nomor ponsel lain.
+sign-in-too-many-attempts = Terlalu banyak percobaan dengan nomor ini. Coba lagi nanti, atau gunakan nomor lain.
+sign-in-try-later = Kami sedang tidak dapat memeriksa nomor. Coba lagi sebentar lagi.
+sign-in-missing-country = Pilih negara Anda, atau awali nomor dengan + dan kode negara.
+sign-in-ended-title = Lanjutkan di tempat Anda memulai
+sign-in-ended-text = Tidak ada lagi yang perlu dilakukan di sini. Kembali ke browser tempat Anda mulai masuk.
+sign-in-cancelled-title = Proses masuk dibatalkan
+sign-in-cancelled-text = Anda belum masuk. Kembali ke { $brand } untuk mencoba lagi.
+sign-in-expired-title = Waktunya habis
+sign-in-expired-text = Demi keamanan Anda, Anda harus mulai lagi. Kembali ke { $brand }.
+sign-in-failed-text = Kami tidak dapat memasukkan Anda. Kembali ke { $brand } untuk mencoba lagi.
+sign-in-refused-title = Anda tidak dapat masuk
+sign-in-refused-text = Aplikasi atau situs yang mengirim Anda ke sini membuat permintaan yang tidak valid. Kembali dan coba lagi, atau minta bantuan dukungannya.
+sign-in-detail = Detail untuk pengembang

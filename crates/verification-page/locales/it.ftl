@@ -112,3 +112,33 @@ other-browser-title = Iniziato in un altro browser
 other-browser-text = Non è stato confermato nulla. Se ha iniziato lei, torni al browser in cui ha iniziato. Altrimenti può chiudere questa pagina.
 start-again-text = Torni all’app o al sito che l’ha portata qui per ricominciare.
 other-browser-cookies = Se è ancora in quel browser, consenta i cookie e ricominci.
+
+## Sign-in page, on which the user enters the phone number to sign in with
+
+sign-in-title = Accesso a { $brand }
+sign-in-text = Inserisca il suo numero di cellulare. Poi verificheremo che sia suo.
+sign-in-country = Paese o regione
+sign-in-choose-country = Scelga…
+sign-in-number = Numero di cellulare
+sign-in-hint = Con o senza il prefisso del paese
+sign-in-sandbox-hint = Usi un numero simulato, per esempio { $example }
+sign-in-privacy = Usiamo il suo numero solo per farla accedere a { $brand }.
+sign-in-discover = Usi questo telefono
+sign-in-cancel = Annulla
+sign-in-enter-number = Inserisca invece il suo numero
+sign-in-stalled-text = Il suo operatore mobile non ha risposto. Riprovi oppure inserisca il suo numero.
+sign-in-invalid = Non sembra un numero di telefono. Lo controlli e riprovi.
+sign-in-not-supported = Non possiamo confermare questo numero. Provi con un altro numero di cellulare.
+sign-in-too-many-attempts = Troppi tentativi con questo numero. Riprovi più tardi o usi un altro numero.
+sign-in-try-later = Al momento non possiamo verificare i numeri. Riprovi tra un minuto.
+sign-in-missing-country = Scelga il suo paese oppure inizi il numero con + e il prefisso del paese.
+sign-in-ended-title = Continui dove ha iniziato
+sign-in-ended-text = Qui non c’è altro da fare. Torni al browser in cui ha iniziato l’accesso.
+sign-in-cancelled-title = Accesso annullato
+sign-in-cancelled-text = Non ha effettuato l’accesso. Torni a { $brand } per riprovare.
+sign-in-expired-title = È passato troppo tempo
+sign-in-expired-text = Per la sua sicurezza deve ricominciare. Torni a { $brand }.
+sign-in-failed-text = Non siamo riusciti a farla accedere. Torni a { $brand } per riprovare.
+sign-in-refused-title = Non è possibile accedere
+sign-in-refused-text = L’app o il sito che l’ha portata qui ha inviato una richiesta non valida. Torni indietro e riprovi, oppure chieda aiuto alla sua assistenza.
+sign-in-detail = Dettagli per gli sviluppatori

@@ -112,3 +112,33 @@ other-browser-title = 別のブラウザで開始されています
 other-browser-text = 電話番号は確認されていません。ご自分で開始した場合は、開始したブラウザに戻ってください。それ以外の場合、このページは閉じていただいて構いません。
 start-again-text = 元のアプリまたはサイトに戻って、最初からやり直してください。
 other-browser-cookies = 開始したブラウザをお使いの場合は、Cookieを許可して、最初からやり直してください。
+
+## Sign-in page, on which the user enters the phone number to sign in with
+
+sign-in-title = { $brand }にログイン
+sign-in-text = 携帯電話番号を入力してください。次に、ご本人の番号であることを確認します。
+sign-in-country = 国または地域
+sign-in-choose-country = 選択してください
+sign-in-number = 携帯電話番号
+sign-in-hint = 国番号はあってもなくてもかまいません
+sign-in-sandbox-hint = シミュレーション用の番号を使ってください（例: { $example }）
+sign-in-privacy = 番号は{ $brand }へのログインにのみ使用します。
+sign-in-discover = この電話の番号を使う
+sign-in-cancel = キャンセル
+sign-in-enter-number = 番号を入力する
+sign-in-stalled-text = 携帯電話会社から応答がありません。もう一度試すか、番号を入力してください。
+sign-in-invalid = 電話番号ではないようです。確認して、もう一度お試しください。
+sign-in-not-supported = この番号は確認できません。別の携帯電話番号をお試しください。
+sign-in-too-many-attempts = この番号での試行回数が多すぎます。後でもう一度試すか、別の番号を使ってください。
+sign-in-try-later = 現在、番号を確認できません。1分後にもう一度お試しください。
+sign-in-missing-country = 国を選択するか、番号を + と国番号から始めてください。
+sign-in-ended-title = 元の画面で続けてください
+sign-in-ended-text = ここでの操作は終わりました。ログインを始めたブラウザに戻ってください。
+sign-in-cancelled-title = ログインをキャンセルしました
+sign-in-cancelled-text = ログインしていません。もう一度試すには{ $brand }に戻ってください。
+sign-in-expired-title = 時間がかかりすぎました
+sign-in-expired-text = 安全のため、最初からやり直す必要があります。{ $brand }に戻ってください。
+sign-in-failed-text = ログインできませんでした。もう一度試すには{ $brand }に戻ってください。
+sign-in-refused-title = ログインできません
+sign-in-refused-text = アクセス元のアプリまたはサイトのリクエストが無効です。戻ってもう一度試すか、そのサポートにお問い合わせください。
+sign-in-detail = 開発者向けの詳細

@@ -112,3 +112,33 @@ other-browser-title = In een andere browser begonnen
 other-browser-text = Er is niets bevestigd. Bent u dit zelf begonnen, ga dan terug naar de browser waarin u begon. Anders kunt u deze pagina sluiten.
 start-again-text = Ga terug naar de app of site die u hierheen heeft gestuurd om opnieuw te beginnen.
 other-browser-cookies = Zit u nog in die browser, sta dan cookies toe en begin opnieuw.
+
+## Sign-in page, on which the user enters the phone number to sign in with
+
+sign-in-title = Inloggen bij { $brand }
+sign-in-text = Voer uw mobiele nummer in. Daarna controleren we of het van u is.
+sign-in-country = Land of regio
+sign-in-choose-country = Kies…
+sign-in-number = Mobiel nummer
+sign-in-hint = Met of zonder landnummer
+sign-in-sandbox-hint = Gebruik een gesimuleerd nummer, bijvoorbeeld { $example }
+sign-in-privacy = We gebruiken uw nummer alleen om u in te loggen bij { $brand }.
+sign-in-discover = Deze telefoon gebruiken
+sign-in-cancel = Annuleren
+sign-in-enter-number = Zelf het nummer invoeren
+sign-in-stalled-text = Uw mobiele provider heeft niet geantwoord. Probeer het opnieuw of voer uw nummer in.
+sign-in-invalid = Dit lijkt geen telefoonnummer. Controleer het en probeer het opnieuw.
+sign-in-not-supported = We kunnen dit nummer niet bevestigen. Probeer een ander mobiel nummer.
+sign-in-too-many-attempts = Te veel pogingen met dit nummer. Probeer het later opnieuw of gebruik een ander nummer.
+sign-in-try-later = We kunnen nu geen nummers controleren. Probeer het over een minuut opnieuw.
+sign-in-missing-country = Kies uw land of begin het nummer met + en het landnummer.
+sign-in-ended-title = Ga verder waar u begon
+sign-in-ended-text = Hier hoeft u niets meer te doen. Ga terug naar de browser waarin u begon met inloggen.
+sign-in-cancelled-title = Inloggen geannuleerd
+sign-in-cancelled-text = U bent niet ingelogd. Ga terug naar { $brand } om het opnieuw te proberen.
+sign-in-expired-title = Dit duurde te lang
+sign-in-expired-text = Voor uw veiligheid moet u opnieuw beginnen. Ga terug naar { $brand }.
+sign-in-failed-text = We konden u niet inloggen. Ga terug naar { $brand } om het opnieuw te proberen.
+sign-in-refused-title = We kunnen u niet inloggen
+sign-in-refused-text = De app of site waar u vandaan komt, heeft een ongeldig verzoek gedaan. Ga terug en probeer het opnieuw, of vraag de klantenservice om hulp.
+sign-in-detail = Details voor ontwikkelaars

@@ -112,3 +112,33 @@ other-browser-title = Rozpoczęto w innej przeglądarce
 other-browser-text = Niczego nie potwierdzono. Jeśli to Ty zaczynasz, wróć do przeglądarki, w której zaczęto. W przeciwnym razie możesz zamknąć tę stronę.
 start-again-text = Wróć do aplikacji lub witryny, z której pochodzi link, aby zacząć od nowa.
 other-browser-cookies = Jeśli to wciąż ta sama przeglądarka, zezwól na pliki cookie i zacznij od nowa.
+
+## Sign-in page, on which the user enters the phone number to sign in with
+
+sign-in-title = Logowanie do { $brand }
+sign-in-text = Wpisz numer telefonu komórkowego. Następnie sprawdzimy, czy należy do Ciebie.
+sign-in-country = Kraj lub region
+sign-in-choose-country = Wybierz…
+sign-in-number = Numer telefonu komórkowego
+sign-in-hint = Z numerem kierunkowym kraju lub bez niego
+sign-in-sandbox-hint = Użyj symulowanego numeru, na przykład { $example }
+sign-in-privacy = Użyjemy Twojego numeru tylko do zalogowania Cię do { $brand }.
+sign-in-discover = Użyj numeru tego telefonu
+sign-in-cancel = Anuluj
+sign-in-enter-number = Wpisz numer samodzielnie
+sign-in-stalled-text = Twój operator nie odpowiedział. Spróbuj ponownie lub wpisz numer.
+sign-in-invalid = To nie wygląda na numer telefonu. Sprawdź go i spróbuj ponownie.
+sign-in-not-supported = Nie możemy potwierdzić tego numeru. Spróbuj podać inny numer komórkowy.
+sign-in-too-many-attempts = Zbyt wiele prób z tym numerem. Spróbuj później lub użyj innego numeru.
+sign-in-try-later = Nie możemy teraz sprawdzać numerów. Spróbuj ponownie za minutę.
+sign-in-missing-country = Wybierz kraj lub zacznij numer od + i numeru kierunkowego kraju.
+sign-in-ended-title = Wróć tam, gdzie zaczęto
+sign-in-ended-text = Tutaj to już wszystko. Wróć do przeglądarki, w której rozpoczęto logowanie.
+sign-in-cancelled-title = Anulowano logowanie
+sign-in-cancelled-text = Nie zalogowano. Wróć do { $brand }, aby spróbować ponownie.
+sign-in-expired-title = Trwało to zbyt długo
+sign-in-expired-text = Dla bezpieczeństwa trzeba zacząć od nowa. Wróć do { $brand }.
+sign-in-failed-text = Nie udało się zalogować. Wróć do { $brand }, aby spróbować ponownie.
+sign-in-refused-title = Nie można się zalogować
+sign-in-refused-text = Aplikacja lub strona, z której przychodzisz, wysłała nieprawidłowe żądanie. Wróć i spróbuj ponownie lub poproś o pomoc jej obsługę.
+sign-in-detail = Szczegóły dla programistów

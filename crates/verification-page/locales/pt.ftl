@@ -112,3 +112,33 @@ other-browser-title = Começou noutro navegador
 other-browser-text = Nada foi confirmado. Se foi você que começou, volte ao navegador onde começou. Caso contrário, pode fechar esta página.
 start-again-text = Volte à aplicação ou ao site que o trouxe até aqui para recomeçar.
 other-browser-cookies = Se ainda está nesse navegador, permita cookies e comece de novo.
+
+## Sign-in page, on which the user enters the phone number to sign in with
+
+sign-in-title = Iniciar sessão em { $brand }
+sign-in-text = Escreva o seu número de telemóvel. A seguir, verificamos que é seu.
+sign-in-country = País ou região
+sign-in-choose-country = Escolher…
+sign-in-number = Número de telemóvel
+sign-in-hint = Com ou sem o indicativo do país
+sign-in-sandbox-hint = Use um número simulado, por exemplo { $example }
+sign-in-privacy = Só usamos o seu número para iniciar a sua sessão em { $brand }.
+sign-in-discover = Usar número deste telemóvel
+sign-in-cancel = Cancelar
+sign-in-enter-number = Escrever o número
+sign-in-stalled-text = A sua operadora móvel não respondeu. Tente de novo ou escreva o seu número.
+sign-in-invalid = Isto não parece um número de telefone. Verifique-o e tente de novo.
+sign-in-not-supported = Não conseguimos confirmar este número. Tente outro número de telemóvel.
+sign-in-too-many-attempts = Demasiadas tentativas com este número. Tente mais tarde ou use outro número.
+sign-in-try-later = De momento não conseguimos verificar números. Tente de novo dentro de um minuto.
+sign-in-missing-country = Escolha o seu país ou comece o número com + e o indicativo do país.
+sign-in-ended-title = Continue onde começou
+sign-in-ended-text = Não há mais nada a fazer aqui. Volte ao navegador em que começou a iniciar sessão.
+sign-in-cancelled-title = Início de sessão cancelado
+sign-in-cancelled-text = Não iniciou sessão. Volte a { $brand } para tentar de novo.
+sign-in-expired-title = Demorou demasiado tempo
+sign-in-expired-text = Para sua segurança, tem de recomeçar. Volte a { $brand }.
+sign-in-failed-text = Não conseguimos iniciar a sua sessão. Volte a { $brand } para tentar de novo.
+sign-in-refused-title = Não é possível iniciar sessão
+sign-in-refused-text = A aplicação ou o site que o trouxe aqui fez um pedido inválido. Volte atrás e tente de novo, ou peça ajuda ao respetivo apoio.
+sign-in-detail = Detalhes para programadores

@@ -112,3 +112,33 @@ other-browser-title = Confirmare începută în alt browser
 other-browser-text = Nu s-a confirmat nimic. Dacă dvs. ați început confirmarea, reveniți la browserul în care ați început. Altfel, puteți închide această pagină.
 start-again-text = Reveniți la aplicația sau site-ul de unde ați ajuns aici pentru a începe din nou.
 other-browser-cookies = Dacă este același browser, permiteți cookie-urile și începeți din nou.
+
+## Sign-in page, on which the user enters the phone number to sign in with
+
+sign-in-title = Autentificare la { $brand }
+sign-in-text = Introduceți numărul de mobil. Apoi vom verifica dacă vă aparține.
+sign-in-country = Țară sau regiune
+sign-in-choose-country = Alegeți…
+sign-in-number = Număr de mobil
+sign-in-hint = Cu sau fără prefixul țării
+sign-in-sandbox-hint = Folosiți un număr simulat, de exemplu { $example }
+sign-in-privacy = Folosim numărul doar pentru a vă autentifica la { $brand }.
+sign-in-discover = Folosiți acest telefon
+sign-in-cancel = Anulare
+sign-in-enter-number = Introduceți numărul
+sign-in-stalled-text = Operatorul dvs. de telefonie nu a răspuns. Încercați din nou sau introduceți numărul.
+sign-in-invalid = Acesta nu pare un număr de telefon. Verificați-l și încercați din nou.
+sign-in-not-supported = Nu putem confirma acest număr. Încercați alt număr de mobil.
+sign-in-too-many-attempts = Prea multe încercări cu acest număr. Încercați mai târziu sau folosiți alt număr.
+sign-in-try-later = Nu putem verifica numere în acest moment. Încercați din nou peste un minut.
+sign-in-missing-country = Alegeți țara sau începeți numărul cu + și prefixul țării.
+sign-in-ended-title = Continuați unde ați început
+sign-in-ended-text = Aici nu mai este nimic de făcut. Reveniți la browserul în care ați început autentificarea.
+sign-in-cancelled-title = Autentificare anulată
+sign-in-cancelled-text = Nu sunteți autentificat. Reveniți la { $brand } pentru a încerca din nou.
+sign-in-expired-title = A durat prea mult
+sign-in-expired-text = Pentru siguranța dvs., trebuie să începeți din nou. Reveniți la { $brand }.
+sign-in-failed-text = Nu v-am putut autentifica. Reveniți la { $brand } pentru a încerca din nou.
+sign-in-refused-title = Nu vă putem autentifica
+sign-in-refused-text = Aplicația sau site-ul care v-a trimis aici a făcut o cerere nevalidă. Reveniți și încercați din nou sau cereți ajutorul serviciului de asistență.
+sign-in-detail = Detalii pentru dezvoltatori

@@ -112,3 +112,33 @@ other-browser-title = Startades i en annan webbläsare
 other-browser-text = Inget har bekräftats. Om du själv har startat det här går du tillbaka till webbläsaren där du började. Annars kan du stänga den här sidan.
 start-again-text = Gå tillbaka till appen eller webbplatsen som skickade dig hit och börja om.
 other-browser-cookies = Är du kvar i den webbläsaren? Tillåt cookies och börja om.
+
+## Sign-in page, on which the user enters the phone number to sign in with
+
+sign-in-title = Logga in på { $brand }
+sign-in-text = Ange ditt mobilnummer. Sedan kontrollerar vi att det är ditt.
+sign-in-country = Land eller region
+sign-in-choose-country = Välj…
+sign-in-number = Mobilnummer
+sign-in-hint = Med eller utan landsnummer
+sign-in-sandbox-hint = Använd ett simulerat nummer, till exempel { $example }
+sign-in-privacy = Vi använder bara ditt nummer för att logga in dig på { $brand }.
+sign-in-discover = Använd den här telefonen
+sign-in-cancel = Avbryt
+sign-in-enter-number = Ange ditt nummer i stället
+sign-in-stalled-text = Din mobiloperatör har inte svarat. Försök igen eller ange ditt nummer.
+sign-in-invalid = Det här ser inte ut som ett telefonnummer. Kontrollera det och försök igen.
+sign-in-not-supported = Vi kan inte bekräfta det här numret. Prova ett annat mobilnummer.
+sign-in-too-many-attempts = För många försök med det här numret. Försök igen senare eller använd ett annat nummer.
+sign-in-try-later = Vi kan inte kontrollera nummer just nu. Försök igen om en minut.
+sign-in-missing-country = Välj ditt land eller börja numret med + och landsnumret.
+sign-in-ended-title = Fortsätt där du började
+sign-in-ended-text = Du behöver inte göra något mer här. Gå tillbaka till webbläsaren där du började logga in.
+sign-in-cancelled-title = Inloggningen avbröts
+sign-in-cancelled-text = Du är inte inloggad. Gå tillbaka till { $brand } för att försöka igen.
+sign-in-expired-title = Det tog för lång tid
+sign-in-expired-text = För din säkerhet måste du börja om. Gå tillbaka till { $brand }.
+sign-in-failed-text = Vi kunde inte logga in dig. Gå tillbaka till { $brand } för att försöka igen.
+sign-in-refused-title = Vi kan inte logga in dig
+sign-in-refused-text = Appen eller webbplatsen du kom från skickade en ogiltig begäran. Gå tillbaka och försök igen, eller be dess support om hjälp.
+sign-in-detail = Information för utvecklare

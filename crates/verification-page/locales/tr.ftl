@@ -112,3 +112,33 @@ other-browser-title = Başka bir tarayıcıda başlatıldı
 other-browser-text = Herhangi bir doğrulama yapılmadı. İşlemi kendiniz başlattıysanız başlattığınız tarayıcıya dönün. Aksi hâlde bu sayfayı kapatabilirsiniz.
 start-again-text = Yeniden başlamak için sizi buraya yönlendiren uygulamaya veya siteye dönün.
 other-browser-cookies = Hâlâ o tarayıcıdaysanız çerezlere izin verip yeniden başlayın.
+
+## Sign-in page, on which the user enters the phone number to sign in with
+
+sign-in-title = { $brand } için oturum açın
+sign-in-text = Cep telefonu numaranızı girin. Ardından numaranın size ait olduğunu doğrulayacağız.
+sign-in-country = Ülke veya bölge
+sign-in-choose-country = Seçin…
+sign-in-number = Cep telefonu numarası
+sign-in-hint = Ülke kodu ile veya ülke kodu olmadan
+sign-in-sandbox-hint = Simüle edilmiş bir numara kullanın, örneğin { $example }
+sign-in-privacy = Numaranızı yalnızca { $brand } oturumunuzu açmak için kullanırız.
+sign-in-discover = Bu telefonu kullan
+sign-in-cancel = İptal
+sign-in-enter-number = Bunun yerine numarayı girin
+sign-in-stalled-text = Mobil operatörünüz yanıt vermedi. Tekrar deneyin veya numaranızı girin.
+sign-in-invalid = Bu bir telefon numarasına benzemiyor. Kontrol edip tekrar deneyin.
+sign-in-not-supported = Bu numarayı doğrulayamıyoruz. Başka bir cep telefonu numarası deneyin.
+sign-in-too-many-attempts = Bu numarayla çok fazla deneme yapıldı. Daha sonra tekrar deneyin veya başka bir numara kullanın.
+sign-in-try-later = Şu anda numaraları kontrol edemiyoruz. Bir dakika sonra tekrar deneyin.
+sign-in-missing-country = Ülkenizi seçin veya numaraya + ve ülke kodu ile başlayın.
+sign-in-ended-title = Başladığınız yerde devam edin
+sign-in-ended-text = Burada yapılacak başka bir şey yok. Oturum açmaya başladığınız tarayıcıya dönün.
+sign-in-cancelled-title = Oturum açma iptal edildi
+sign-in-cancelled-text = Oturum açmadınız. Tekrar denemek için { $brand } sayfasına dönün.
+sign-in-expired-title = Bu çok uzun sürdü
+sign-in-expired-text = Güvenliğiniz için yeniden başlamanız gerekiyor. { $brand } sayfasına dönün.
+sign-in-failed-text = Oturumunuzu açamadık. Tekrar denemek için { $brand } sayfasına dönün.
+sign-in-refused-title = Oturumunuzu açamıyoruz
+sign-in-refused-text = Geldiğiniz uygulama veya site geçersiz bir istekte bulundu. Geri dönüp tekrar deneyin veya destek ekibinden yardım isteyin.
+sign-in-detail = Geliştiriciler için ayrıntılar

@@ -308,6 +308,33 @@ pub(crate) enum Message {
     OtherBrowserText,
     OtherBrowserCookies,
     StartAgainText,
+    SignInTitle,
+    SignInText,
+    SignInCountry,
+    SignInChooseCountry,
+    SignInNumber,
+    SignInHint,
+    SignInSandboxHint,
+    SignInPrivacy,
+    SignInDiscover,
+    SignInCancel,
+    SignInEnterNumber,
+    SignInStalledText,
+    SignInInvalid,
+    SignInNotSupported,
+    SignInTooManyAttempts,
+    SignInTryLater,
+    SignInMissingCountry,
+    SignInEndedTitle,
+    SignInEndedText,
+    SignInCancelledTitle,
+    SignInCancelledText,
+    SignInExpiredTitle,
+    SignInExpiredText,
+    SignInFailedText,
+    SignInRefusedTitle,
+    SignInRefusedText,
+    SignInDetail,
 }
 
 #[cfg(test)]
@@ -362,7 +389,7 @@ mod tests {
         let english = variables(Language::English);
         let known: BTreeSet<String> = Message::VARIANTS.iter().map(|message| message.into_str().to_owned()).collect();
         assert_eq!(english.keys().cloned().collect::<BTreeSet<_>>(), known);
-        assert!(english.values().flatten().all(|name| name == "brand" || name == "tail"));
+        assert!(english.values().flatten().all(|name| ["brand", "tail", "example"].contains(&name.as_str())));
         for language in Language::VARIANTS {
             assert_eq!(variables(*language), english, "{language:?}");
         }
@@ -373,6 +400,7 @@ mod tests {
         let mut arguments = FluentArgs::new();
         arguments.set("brand", "Acme");
         arguments.set("tail", "42");
+        arguments.set("example", "42");
         for language in Language::VARIANTS.iter().filter(|language| **language != Language::English) {
             let same = Message::VARIANTS.iter().filter(|message| {
                 language.format(**message, &arguments) == Language::English.format(**message, &arguments)
@@ -395,6 +423,9 @@ mod tests {
             | Message::AskGiveUpYes
             | Message::AskWrongNumberYes
             | Message::AskNo
+            | Message::SignInDiscover
+            | Message::SignInCancel
+            | Message::SignInChooseCountry
             | Message::Retry => 28,
             Message::Number
             | Message::NotYourNumber
@@ -407,7 +438,12 @@ mod tests {
             | Message::ScanCamera
             | Message::StartOpen
             | Message::TextOpen
-            | Message::TextSend => 52,
+            | Message::TextSend
+            | Message::SignInCountry
+            | Message::SignInNumber
+            | Message::SignInHint
+            | Message::SignInEnterNumber
+            | Message::SignInDetail => 52,
             _ if message.into_str().ends_with("-title") => 48,
             _ => 175,
         }
@@ -418,6 +454,7 @@ mod tests {
         let mut arguments = FluentArgs::new();
         arguments.set("brand", "Nordwind");
         arguments.set("tail", "6742");
+        arguments.set("example", "+990 123 456 700");
         for language in Language::VARIANTS {
             for message in Message::VARIANTS {
                 let text = language.format(*message, &arguments);

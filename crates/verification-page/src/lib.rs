@@ -1,15 +1,17 @@
 //! Renders the hosted verification page: a pure function from a view model to HTML in the user's language.
-//! [`DevicePage`] is the page for a single check.
+//! [`DevicePage`] is the page for a single check, and [`SignInPage`] the page before a sign-in.
 //!
 //! Everything is in one response: no framework, and no request to another site except for the brand's logo. Without
 //! JavaScript, the page works by refreshing itself. Translations are Fluent catalogues in `locales/`.
 
 mod colour;
+mod country;
 mod device;
 mod language;
 mod policy;
 mod preview;
 mod qr;
+mod sign_in;
 
 use askama::Template;
 use fluent_bundle::FluentArgs;
@@ -17,7 +19,7 @@ use ringtrue_domain::{
     phone::Msisdn,
     reverse_sms::{Platform, sms_link},
     tenancy::Name,
-    verification::{self, BrandName, BrandUrl, Method},
+    verification::{self, BrandName, BrandUrl, LogoUrl, Method},
 };
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 use url::form_urlencoded;
@@ -27,6 +29,9 @@ pub use device::{DevicePage, DeviceState};
 pub use language::Language;
 pub use preview::{Preview, SampleState};
 pub use qr::QrSvg;
+pub use sign_in::{
+    ASK_NUMBER, ASK_PARAMETER, COUNTRY_FIELD, NUMBER_FIELD, NumberProblem, SignInEnd, SignInPage, SignInState,
+};
 
 use language::Message;
 
@@ -109,7 +114,8 @@ pub struct EndMessage<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Brand<'a> {
     pub name: &'a str,
-    /// Logo of the brand. The page shows it only if it is an HTTPS URL.
+    /// Logo of the brand: a path at this deployment, an HTTPS URL, or in previews a `data` URL with the image. The page
+    /// does not show others.
     pub logo_url: Option<&'a str>,
     /// Page on which the company helps its users.
     pub support_url: Option<&'a str>,
@@ -122,7 +128,7 @@ impl<'a> Brand<'a> {
         let verification::Brand { name, logo_url, support_url, colour } = settings;
         Some(Brand {
             name: name.as_ref().map(BrandName::as_str).or_else(|| project_name.map(Name::as_str))?,
-            logo_url: logo_url.as_ref().map(BrandUrl::as_str),
+            logo_url: logo_url.as_ref().map(LogoUrl::as_str),
             support_url: support_url.as_ref().map(BrandUrl::as_str),
             colour: colour.as_ref().and_then(|colour| Colour::parse(colour.as_str())),
         })
@@ -514,19 +520,7 @@ impl Page<'_> {
         if self.state.is_leaving() {
             return vec![];
         }
-        let others = Language::VARIANTS.iter().filter(|language| **language != self.language);
-        others.map(|language| (*language, self.url_in(*language))).collect()
-    }
-
-    /// Returns the URL of the page in another language.
-    fn url_in(&self, language: Language) -> String {
-        let query = self.query.trim_start_matches('?').as_bytes();
-        let kept = form_urlencoded::parse(query).filter(|(name, _)| name != LANGUAGE_PARAMETER);
-        let query = form_urlencoded::Serializer::new(String::new())
-            .append_pair(LANGUAGE_PARAMETER, language.tag())
-            .extend_pairs(kept)
-            .finish();
-        format!("{}?{query}", self.path)
+        language_links(self.language, self.path, self.query)
     }
 
     /// Returns the URL at which the page asks a confirmation question.
@@ -589,6 +583,23 @@ impl Page<'_> {
             (DisplayMode::Tab | DisplayMode::Popup | DisplayMode::Handset, _) => "",
         }
     }
+}
+
+/// Returns the languages other than the page's, with the URLs of the page in them.
+fn language_links(current: Language, path: &str, query: &str) -> Vec<(Language, String)> {
+    let others = Language::VARIANTS.iter().filter(|language| **language != current);
+    others.map(|language| (*language, url_in(*language, path, query))).collect()
+}
+
+/// Returns the URL of a page in another language.
+fn url_in(language: Language, path: &str, query: &str) -> String {
+    let query = query.trim_start_matches('?').as_bytes();
+    let kept = form_urlencoded::parse(query).filter(|(name, _)| name != LANGUAGE_PARAMETER);
+    let query = form_urlencoded::Serializer::new(String::new())
+        .append_pair(LANGUAGE_PARAMETER, language.tag())
+        .extend_pairs(kept)
+        .finish();
+    format!("{path}?{query}")
 }
 
 fn brand_style(accent: Colour) -> String {

@@ -171,7 +171,7 @@ fn policy_permits_exactly_the_inline_style_and_script() {
 }
 
 #[test]
-fn only_an_https_logo_is_requested() {
+fn only_an_own_or_https_logo_is_requested() {
     for logo_url in [None, Some("http://cdn.shop.example/logo.svg"), Some("javascript:alert(1)")] {
         let brand = Some(Brand { name: "Acme", logo_url, support_url: None, colour: None });
         let RenderedPage { html, content_security_policy } =
@@ -179,6 +179,12 @@ fn only_an_https_logo_is_requested() {
         assert!(!html.contains("<img") && content_security_policy.contains("img-src 'self';"), "{html}");
     }
     assert!(english(State::SimSwap).html.contains("<img src=\"https://cdn.shop.example/logo.svg\" alt=\"\""));
+    let uploaded = "/logos/0199b0a8-0000-7000-8000-000000000000/abababababababababababababababab.png";
+    let brand = Some(Brand { name: "Acme", logo_url: Some(uploaded), support_url: None, colour: None });
+    let RenderedPage { html, content_security_policy } =
+        Page { brand, ..page(State::SimSwap, "Acme", Language::English) }.render();
+    assert!(html.contains(&format!("<img src=\"{uploaded}\" alt=\"\"")), "{html}");
+    assert!(content_security_policy.contains("img-src 'self';"), "{content_security_policy}");
 }
 
 #[test]

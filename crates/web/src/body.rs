@@ -50,6 +50,24 @@ pub async fn read_json_with_limit(app: &App, request: Request<Body>, limit: usiz
     read_limited(app, &parts.headers, body, limit).await
 }
 
+/// Reads a body of one of these media types without parsing it.
+pub async fn read_file(
+    app: &App,
+    request: Request<Body>,
+    media_types: &[&str],
+    limit: usize,
+) -> Result<Bytes, Problem> {
+    let given = media_type(request.headers()).unwrap_or_default();
+    if !media_types.iter().any(|accepted| given.eq_ignore_ascii_case(accepted)) {
+        let accepted = media_types.join("`, `");
+        let detail = format!("send the file as the body, with one of these values in `Content-Type`: `{accepted}`");
+        return Err(Problem::new(ProblemCode::UnsupportedMediaType, detail));
+    }
+    reject_content_encoding(request.headers())?;
+    let (parts, body) = request.into_parts();
+    read_limited(app, &parts.headers, body, limit).await
+}
+
 /// Reads an optional JSON body without parsing it. `None` for an empty body and for `{}`, because many clients always
 /// send a body.
 pub async fn read_optional_json(app: &App, request: Request<Body>) -> Result<Option<Bytes>, Problem> {

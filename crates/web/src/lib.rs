@@ -13,6 +13,7 @@ pub mod development;
 pub mod error_catalog;
 pub mod metrics;
 pub mod middleware;
+pub mod multipart;
 pub mod parameters;
 pub mod problem;
 pub mod rate_limit;

@@ -86,7 +86,9 @@ export class KeySet {
 
 async function importKey({ kid, kty, n, e, use_mode }: PublicKey): Promise<[string, SigningKey]> {
   const { subtle } = await webCrypto();
-  return [kid, { key: await subtle.importKey('jwk', { kty, n, e }, ALGORITHM, false, ['verify']), mode: use_mode }];
+  // Keys of other types have neither; the caller has left them out.
+  const jwk = { kty, n: n ?? '', e: e ?? '' };
+  return [kid, { key: await subtle.importKey('jwk', jwk, ALGORITHM, false, ['verify']), mode: use_mode }];
 }
 
 function readMaxAge(cacheControl: string | null): number {

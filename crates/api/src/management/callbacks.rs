@@ -75,7 +75,7 @@ async fn list(
     let filter = parse_filter(&query)?;
     let project = app.engine.management.project(&caller.manager(), ids.workspace()?, ids.project()?).await?;
     let callbacks = app.engine.callbacks.list_callbacks(&project, &filter).await?;
-    let page = Page::of_list(&callbacks, request);
+    let page = Page::of_list(&callbacks.callbacks, request);
     Ok(json_response(StatusCode::OK, &PageBody::new(page, CallbackBody::from)))
 }
 
@@ -95,5 +95,5 @@ fn parse_filter(query: &Query) -> Result<CallbackFilter, Problem> {
     if receiver.as_ref().is_some_and(|receiver| !(1..=MAX_RECEIVER_BYTES).contains(&receiver.len())) {
         return Err(Problem::bad_request(format!("`receiver` must have 1 to {MAX_RECEIVER_BYTES} bytes")));
     }
-    Ok(CallbackFilter { selection, product, receiver, reason: None })
+    Ok(CallbackFilter { product, receiver, ..CallbackFilter::new(selection) })
 }

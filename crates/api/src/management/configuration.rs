@@ -1,6 +1,9 @@
 //! Reads and writes the JSON of a project's configuration.
 
-use ringtrue_domain::tenancy::{Configuration, ConfigurationPatch, SETTINGS, Setting, SettingKind, SettingValue};
+use ringtrue_domain::{
+    tenancy::{Configuration, ConfigurationPatch, SETTINGS, Setting, SettingKind, SettingValue},
+    verification::LogoUrl,
+};
 use ringtrue_web::body::{JsonError, Node, as_boolean, as_distinct_list, as_integer, as_object, as_text};
 use serde_json::{Map, Value};
 
@@ -10,11 +13,15 @@ fn sections() -> impl Iterator<Item = &'static str> {
     SETTINGS.iter().filter_map(|setting| setting.path.split('.').next())
 }
 
-pub(super) fn render_configuration(configuration: &Configuration) -> Value {
+/// Renders a configuration, with the absolute URL of an uploaded logo.
+pub(super) fn render_configuration(configuration: &Configuration, base_url: &str) -> Value {
     let mut root: Map<String, Value> =
         sections().map(|section| (section.to_owned(), Value::Object(Map::new()))).collect();
     for (setting, value) in configuration.values() {
-        insert(&mut root, setting.path, render_value(value));
+        insert(&mut root, setting.path, render_value(setting.kind, value));
+    }
+    if let Some(logo) = configuration.verification.brand.logo_url.as_ref().and_then(LogoUrl::uploaded) {
+        insert(&mut root, "verification.brand.logo_url", format!("{base_url}{}", logo.path()).into());
     }
     Value::Object(root)
 }
@@ -33,8 +40,9 @@ fn insert(object: &mut Map<String, Value>, path: &str, value: Value) {
     }
 }
 
-fn render_value(value: SettingValue) -> Value {
+fn render_value(kind: SettingKind, value: SettingValue) -> Value {
     match value {
+        SettingValue::Text(text) if kind == SettingKind::Json => serde_json::from_str(&text).unwrap_or(text.into()),
         SettingValue::Boolean(value) => value.into(),
         SettingValue::Integer(value) => value.into(),
         SettingValue::Text(value) => value.into(),
@@ -76,8 +84,39 @@ fn parse_value(kind: SettingKind, node: Node, pointer: &str) -> Result<SettingVa
         SettingKind::Boolean => as_boolean(node, pointer).map(SettingValue::Boolean),
         SettingKind::Integer => as_integer(node, pointer).map(SettingValue::Integer),
         SettingKind::Text => as_text(node, pointer).map(SettingValue::Text),
+        SettingKind::Json => as_json_object(node, pointer).map(SettingValue::Text),
         SettingKind::List => as_distinct_list(node, pointer, as_text).map(SettingValue::List),
     }
+}
+
+/// Returns an object as compact JSON text.
+fn as_json_object(node: Node, pointer: &str) -> Result<String, JsonError> {
+    match render_node(node) {
+        Some(object @ Value::Object(_)) => Ok(object.to_string()),
+        Some(_) => Err(JsonError::new(pointer, "expected an object")),
+        None => Err(JsonError::new(pointer, "contains a number that is no integer, or a repeated property")),
+    }
+}
+
+/// `None`: the value has a repeated property, or a number that is no integer. Key sets have neither.
+fn render_node(node: Node) -> Option<Value> {
+    Some(match node {
+        Node::Null => Value::Null,
+        Node::Boolean(value) => value.into(),
+        Node::Integer(value) => value.into(),
+        Node::OtherNumber => return None,
+        Node::Text(value) => value.into(),
+        Node::List(values) => values.into_iter().map(render_node).collect::<Option<Vec<_>>>()?.into(),
+        Node::Object(members) => {
+            let mut object = Map::new();
+            for (name, value) in members {
+                if object.insert(name, render_node(value)?).is_some() {
+                    return None;
+                }
+            }
+            Value::Object(object)
+        }
+    })
 }
 
 #[cfg(test)]
@@ -102,11 +141,15 @@ mod tests {
             "secure_sna": {},
             "discovery": {},
             "verification": {"methods": ["reverse_sms"], "brand": {"name": "Shop"}},
-            "callbacks": {"retry_for": 0},
+            "sign_in": {"redirect_uris": ["https://shop.example/cb"], "jwks": {"keys": [{"kty": "EC"}]}},
+            "callbacks": {"url": "https://shop.example/callbacks", "retry_for": 0},
         });
-        assert_eq!(render_configuration(&configuration(&document)), document);
-        let empty = json!({"reverse_sms": {}, "secure_sna": {}, "discovery": {}, "verification": {}, "callbacks": {}});
-        assert_eq!(render_configuration(&Configuration::default()), empty);
+        let base_url = "https://verify.example";
+        assert_eq!(render_configuration(&configuration(&document), base_url), document);
+        let empty = json!({
+            "reverse_sms": {}, "secure_sna": {}, "discovery": {}, "verification": {}, "sign_in": {}, "callbacks": {},
+        });
+        assert_eq!(render_configuration(&Configuration::default(), base_url), empty);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod callback_stream;
 mod callbacks;
 mod configuration;
 mod credentials;
+mod logo;
 mod projects;
 mod requests;
 
@@ -50,6 +51,7 @@ pub fn routes() -> Routes {
         .get("/v1/management/workspaces/{workspace_id}/usage", usage)
         .get("/v1/management/workspaces/{workspace_id}/audit-events", audit_events)
         .merge(projects::routes())
+        .merge(logo::routes())
         .merge(credentials::routes())
         .merge(requests::routes())
         .merge(callbacks::routes())

@@ -58,7 +58,7 @@ const SEARCHABLE_FIELDS: &[Field] = &[
 ];
 
 #[derive(Serialize)]
-struct ProjectBody {
+pub(super) struct ProjectBody {
     project_id: String,
     workspace_id: String,
     name: String,
@@ -79,15 +79,15 @@ struct NewProjectBody {
     credentials: [NewCredentialBody; 1],
 }
 
-impl From<&Project> for ProjectBody {
-    fn from(project: &Project) -> Self {
+impl ProjectBody {
+    pub(super) fn new(app: &App, project: &Project) -> Self {
         ProjectBody {
             project_id: project.id.to_string(),
             workspace_id: project.workspace.to_string(),
             name: project.name.to_string(),
             mode: project.mode.into_str(),
             disabled: project.disabled,
-            configuration: render_configuration(&project.configuration),
+            configuration: render_configuration(&project.configuration, app.engine.base_url()),
             products: project.products.iter().map(Product::into_str).collect(),
             created_at: timestamp::format(project.created_at),
             updated_at: timestamp::format(project.updated_at),
@@ -96,8 +96,8 @@ impl From<&Project> for ProjectBody {
 }
 
 impl NewProjectBody {
-    fn new(project: &Project, issued: &IssuedCredential) -> Self {
-        NewProjectBody { project: project.into(), credentials: [issued.into()] }
+    fn new(app: &App, project: &Project, issued: &IssuedCredential) -> Self {
+        NewProjectBody { project: ProjectBody::new(app, project), credentials: [issued.into()] }
     }
 }
 
@@ -115,7 +115,7 @@ async fn list(
         .management
         .list_projects(&caller.manager(), ids.workspace()?, query.page_request()?, filter.as_ref())
         .await?;
-    Ok(json_response(StatusCode::OK, &PageBody::new(page, |project| ProjectBody::from(&project))))
+    Ok(json_response(StatusCode::OK, &PageBody::new(page, |project| ProjectBody::new(&app, &project))))
 }
 
 /// `POST /v1/management/workspaces/{workspace_id}/projects`
@@ -130,7 +130,8 @@ async fn create(
     let scope = app.engine.management.authorize(&manager, CredentialOwner::Workspace(workspace)).await?;
     let body = read_json(&app, request).await?;
     let new = parse_new_project(&body)?;
-    let body_of = |CreatedProject { project, credential }: &CreatedProject| NewProjectBody::new(project, credential);
+    let body_of =
+        |CreatedProject { project, credential }: &CreatedProject| NewProjectBody::new(&app, project, credential);
     idempotency
         .respond(StatusCode::CREATED, scope, &body, body_of, async |claim| {
             app.engine.management.create_project(&manager, workspace, new, claim).await
@@ -141,7 +142,7 @@ async fn create(
 /// `GET /v1/management/workspaces/{workspace_id}/projects/{project_id}`
 async fn get(State(app): State<App>, caller: Caller<Management>, ids: PathParameters) -> Result<Response, Problem> {
     let project = app.engine.management.project(&caller.manager(), ids.workspace()?, ids.project()?).await?;
-    Ok(json_with_etag(&ProjectBody::from(&project)))
+    Ok(json_with_etag(&ProjectBody::new(&app, &project)))
 }
 
 /// `PATCH /v1/management/workspaces/{workspace_id}/projects/{project_id}` (RFC 7396)
@@ -159,13 +160,13 @@ async fn patch(
     let if_match = IfMatch::from_headers(request.headers());
     let mut patch = parse_project_patch(&read_json(&app, request).await?)?;
     patch.skip_live_requirements = force;
-    let condition = |current: &Project| if_match.matches(&ProjectBody::from(current));
+    let condition = |current: &Project| if_match.matches(&ProjectBody::new(&app, current));
     let updated = app.engine.management.patch_project(&manager, workspace, id, patch, &condition).await?;
-    let project = ProjectBody::from(&updated.project);
+    let project = ProjectBody::new(&app, &updated.project);
     Ok(match &updated.credential {
         None => json_with_etag(&project),
         Some(issued) => {
-            with_etag(json_response(StatusCode::OK, &NewProjectBody::new(&updated.project, issued)), &project)
+            with_etag(json_response(StatusCode::OK, &NewProjectBody::new(&app, &updated.project, issued)), &project)
         }
     })
 }
@@ -189,6 +190,7 @@ fn parse_project_patch(document: &[u8]) -> Result<ProjectPatch, JsonError> {
         disabled: body.replace("disabled", as_boolean)?,
         products: body.replace("products", parse_products)?,
         configuration: body.replace("configuration", parse_configuration)?.unwrap_or_default(),
+        logo: None,
         skip_live_requirements: false,
     };
     body.finish(patch)

@@ -284,7 +284,7 @@ enum ReplayState {
     Settled,
     /// The server is still delivering the callback.
     InProgress,
-    /// This poll has requested a resend.
+    /// The callback was missed, and this poll has asked the server to send it again.
     ResendRequested,
 }
 

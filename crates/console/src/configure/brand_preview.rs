@@ -7,21 +7,31 @@ use axum::{
     extract::{RawQuery, State},
     response::Response,
 };
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::{HeaderValue, header};
 use ringtrue_domain::{
+    account::Permission,
     reverse_sms::Platform,
     tenancy::{Mode, Project},
-    verification,
+    verification::{self, LogoImage},
 };
+use ringtrue_engine::rate_limits::RateLimitClass;
 use ringtrue_verification_page::{Brand, LANGUAGE_PARAMETER, Language, Preview, RenderedPage, SampleState};
-use ringtrue_web::{app::App, assets::HTML_CONTENT_TYPE, parameters::Query, routes::Routes};
+use ringtrue_web::{
+    app::App,
+    assets::HTML_CONTENT_TYPE,
+    parameters::{PathParameters, Query},
+    routes::Routes,
+};
 use strum::VariantArray as _;
 
 use crate::{
     page::{SelectOption, error::ConsoleError, select_options},
-    session::console_session::ProjectAccess,
+    session::{console_session::ProjectAccess, forms::SessionForm},
 };
 
+/// Name of the form field with the file of a logo.
+pub const LOGO_FIELD: &str = "logo";
 const DEFAULT_STATE: SampleState = SampleState::Start;
 /// States that the settings page offers, with their titles.
 const STATES: [(SampleState, &str); 6] = [
@@ -34,7 +44,8 @@ const STATES: [(SampleState, &str); 6] = [
 ];
 
 pub fn routes() -> Routes {
-    Routes::default().get("/console/workspaces/{workspace_id}/projects/{project_id}/settings/preview", preview)
+    const PREVIEW: &str = "/console/workspaces/{workspace_id}/projects/{project_id}/settings/preview";
+    Routes::default().get(PREVIEW, preview).post(PREVIEW, preview_file)
 }
 
 pub fn state_options() -> Vec<SelectOption> {
@@ -55,27 +66,51 @@ async fn preview(
 ) -> Result<Response, ConsoleError> {
     let known = ["state", LANGUAGE_PARAMETER, "name", "logo_url", "support_url", "colour"];
     let query = Query::parse(query.as_deref(), &known)?;
-    let project = &access.project;
-    let brand = parse_brand(&query, project);
+    Ok(render(&access.project, |name| query.get(name), None))
+}
+
+/// `POST …/projects/{project_id}/settings/preview`: a preview with the file that the user has chosen as the logo. Stores
+/// nothing.
+async fn preview_file(
+    State(app): State<App>,
+    ids: PathParameters,
+    form: SessionForm,
+) -> Result<Response, ConsoleError> {
+    let form = form.with_rate_limit_class(RateLimitClass::ConsolePage);
+    let (access, fields) = form.authorize_project(&app, &ids, Permission::View).await?;
+    let image = fields.file(LOGO_FIELD).and_then(|file| LogoImage::parse(file.to_vec()).ok());
+    Ok(render(&access.project, |name| fields.raw(name), image.as_ref()))
+}
+
+fn render<'a>(project: &Project, parameter: impl Fn(&str) -> Option<&'a str>, logo: Option<&LogoImage>) -> Response {
+    let brand = parse_brand(&parameter, project);
+    let logo_url = logo.map(|image| {
+        let content = BASE64_STANDARD.encode(image.content());
+        format!("data:{};base64,{content}", image.format().media_type())
+    });
+    let brand = Brand::from_settings(&brand, Some(&project.name));
     let preview = Preview {
-        state: query.get("state").and_then(|state| state.parse().ok()).unwrap_or(DEFAULT_STATE),
-        language: Language::negotiate(query.get(LANGUAGE_PARAMETER), None),
-        brand: Brand::from_settings(&brand, Some(&project.name)),
+        state: parameter("state").and_then(|state| state.parse().ok()).unwrap_or(DEFAULT_STATE),
+        language: Language::negotiate(parameter(LANGUAGE_PARAMETER), None),
+        brand: brand.map(|brand| Brand { logo_url: logo_url.as_deref().or(brand.logo_url), ..brand }),
         platform: Platform::Android,
         is_sandbox: project.mode == Mode::Sandbox,
         seconds_left: None,
     };
-    Ok(respond(preview.render()))
+    respond(preview.render())
 }
 
-/// Reads the brand from the query. Members that the query does not have are those of the project's settings.
-fn parse_brand(query: &Query, project: &Project) -> verification::Brand {
+/// Reads the brand from the parameters. Absent members are those of the project's settings.
+fn parse_brand<'a>(parameter: impl Fn(&str) -> Option<&'a str>, project: &Project) -> verification::Brand {
     let saved = &project.configuration.verification.brand;
+    let logo_url = parameter("logo_url");
+    // The form shows the absolute URL of an uploaded logo.
+    let is_saved_logo = |url: &str| saved.logo_url.as_ref().is_some_and(|logo| logo.is_upload_at(url));
     verification::Brand {
-        name: parse_member(query.get("name"), saved.name.as_ref()),
-        logo_url: parse_member(query.get("logo_url"), saved.logo_url.as_ref()),
-        support_url: parse_member(query.get("support_url"), saved.support_url.as_ref()),
-        colour: parse_member(query.get("colour"), saved.colour.as_ref()),
+        name: parse_member(parameter("name"), saved.name.as_ref()),
+        logo_url: parse_member(logo_url.filter(|url| !is_saved_logo(url)), saved.logo_url.as_ref()),
+        support_url: parse_member(parameter("support_url"), saved.support_url.as_ref()),
+        colour: parse_member(parameter("colour"), saved.colour.as_ref()),
     }
 }
 

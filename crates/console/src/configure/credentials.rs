@@ -141,7 +141,7 @@ struct RevealedCredential {
     client_id: String,
     #[debug(skip)]
     secret: String,
-    /// One of the credential's scopes, for the example command.
+    /// A scope for which the credential gets access tokens, for the example command. Empty: there is none.
     scope: String,
     /// Whether the project has just switched to live mode, which replaced all its other credentials.
     went_live: bool,
@@ -202,7 +202,7 @@ impl CredentialsView {
         let flash = Flash::NewCredential {
             client_id: issued.credential.client_id.to_string(),
             secret: issued.secret.reveal().to_owned(),
-            scope: issued.credential.scopes.first().map_or("", |scope| scope.into_str()).to_owned(),
+            scope: token_scope(&issued.credential.scopes).map_or("", Scope::into_str).to_owned(),
             went_live,
         };
         flash.redirect(app, &self.session, &self.path)
@@ -263,25 +263,30 @@ impl CredentialsView {
     }
 }
 
+/// Returns the first of a credential's scopes for which there are access tokens.
+fn token_scope(scopes: &[Scope]) -> Option<Scope> {
+    Scope::of_access_tokens().find(|scope| scopes.contains(scope))
+}
+
 fn credential_row(credential: &Credential, emails: &HashMap<AccountId, Email>, now: Timestamp) -> CredentialRow {
     let titles = credential.scopes.iter().map(|scope| match scope {
         Scope::Product(product) => product.title(),
         Scope::Management => "Management API",
     });
     let has_all = Product::VARIANTS.iter().all(|product| credential.scopes.contains(&Scope::Product(*product)));
-    let creator = credential.created_by.as_ref().map(|creator| match creator {
+    let creator = match &credential.created_by {
         Actor::Account(account) => emails.get(account).map_or_else(|| account.to_string(), ToString::to_string),
         Actor::Credential(client) => client.to_string(),
         Actor::Operator => "operator".to_owned(),
         Actor::System => "system".to_owned(),
-    });
+    };
     CredentialRow {
         id: ShortId::new(credential.client_id.to_string()),
         client_id: credential.client_id.to_string(),
         label: credential.label.as_ref().map(ToString::to_string).unwrap_or_default(),
         scopes: if has_all { "all products".to_owned() } else { titles.collect::<Vec<_>>().join(", ") },
         created_at: UtcTime(credential.created_at),
-        creator: creator.unwrap_or_default(),
+        creator,
         valid_until: credential.valid_until().map(UtcTime),
         is_active: credential.is_active(now),
         is_retiring: credential.retires_at.is_some(),

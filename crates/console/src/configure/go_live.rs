@@ -83,7 +83,7 @@ async fn go_live(State(app): State<App>, ids: PathParameters, form: SessionForm)
     let (workspace, project) = (access.workspace.id, access.project.id);
     match app.engine.management.patch_project(&access.actor, workspace, project, patch, &|_| true).await {
         Ok(UpdatedProject { project, credential: Some(issued) }) => {
-            show_live_credential(&app, ProjectAccess { project, ..access }, &issued)
+            show_live_credential(&app, ProjectAccess { project: project.into(), ..access }, &issued)
         }
         Ok(_) => Ok(page::see_other(&format!("{}/settings", access.path()))),
         Err(ManagementError::NotReadyForLive(_)) => refuse("something is missing").await,

@@ -5,6 +5,7 @@ mod brand_preview;
 pub mod credentials;
 mod go_live;
 mod settings;
+pub mod sign_in_client;
 
 use ringtrue_web::routes::Routes;
 

@@ -44,6 +44,13 @@ struct KeyGroup {
     keys: Vec<KeyRow>,
 }
 
+impl KeyGroup {
+    /// The title inside a sentence. The name of a token or an algorithm keeps its capitals.
+    fn name_in_sentence(&self) -> String {
+        if self.title.starts_with("ID ") { self.title.to_owned() } else { self.title.to_lowercase() }
+    }
+}
+
 #[derive(Debug)]
 struct KeyRow {
     name: String,
@@ -109,6 +116,8 @@ async fn render_keys(
     let groups = [
         KeyPurpose::Callback,
         KeyPurpose::SandboxCallback,
+        KeyPurpose::IdToken,
+        KeyPurpose::IdTokenEc,
         KeyPurpose::Token,
         KeyPurpose::Seal,
         KeyPurpose::Link,
@@ -131,6 +140,11 @@ fn key_group(purpose: KeyPurpose, keys: &[KeyWithKid]) -> KeyGroup {
             "Sandbox callback",
             "Signs callbacks of sandbox checks. The key set marks its public key; live receivers must reject it.",
         ),
+        KeyPurpose::IdToken => ("ID token (RS256)", "Signs ID tokens. The key set contains the public key."),
+        KeyPurpose::IdTokenEc => (
+            "ID token (ES256)",
+            "Signs ID tokens of projects that have chosen ES256. The key set contains the public key.",
+        ),
         KeyPurpose::Token => ("Token", "Signs access tokens."),
         KeyPurpose::Seal => ("Seal", "Encrypts stored data such as callback bodies."),
         KeyPurpose::Link => ("Link", "Derives the tokens of page and device links, invitations and forms."),
@@ -143,6 +157,11 @@ fn key_group(purpose: KeyPurpose, keys: &[KeyWithKid]) -> KeyGroup {
             "The new key is published immediately and used after one day. The old key stays published for another day.",
             "The new key is used immediately and all others are withdrawn. Receivers that cache the key set reject \
              callbacks until they reload it.",
+        )),
+        KeyPurpose::IdToken | KeyPurpose::IdTokenEc => Some((
+            "The new key is published immediately and used after one day. The old key stays published for another day.",
+            "The new key is used immediately and all others are withdrawn. Clients that cache the key set reject ID \
+             tokens until they reload it.",
         )),
         KeyPurpose::Token => Some((
             "The new key is used after ten seconds. Issued tokens stay valid.",

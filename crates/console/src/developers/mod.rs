@@ -4,6 +4,7 @@ mod eligibility;
 mod getting_started;
 mod handset;
 mod sandbox_tokens;
+mod sign_in_test;
 mod signatures;
 
 use ringtrue_web::routes::Routes;
@@ -14,5 +15,6 @@ pub fn routes() -> Routes {
         .merge(handset::routes())
         .merge(eligibility::routes())
         .merge(signatures::routes())
+        .merge(sign_in_test::routes())
         .merge(sandbox_tokens::routes())
 }

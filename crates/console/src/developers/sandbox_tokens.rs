@@ -81,7 +81,7 @@ async fn list_projects(
         let found = app.engine.management.list_projects(&actor, workspace.id, first, None).await?;
         projects.extend(found.items.iter().filter(|project| is_usable(project)).map(SandboxProject::from));
     }
-    let form_token = Some(session.csrf_token);
+    let form_token = Some(session.csrf_token.to_string());
     Ok(json_response(StatusCode::OK, &SandboxProjects { form_token, projects }))
 }
 

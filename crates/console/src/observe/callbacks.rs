@@ -1,20 +1,21 @@
-//! Page that lists a project's callbacks, with filters and with counts of failures by receiver and reason. It resends
-//! callbacks and shows their progress, and sends test callbacks.
+//! Page that lists a project's callbacks, with filters, charts of response times and results, and counts of failures by
+//! receiver and reason. It resends callbacks and shows their progress, and sends test callbacks.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use askama::Template;
 use axum::{
+    Extension,
     extract::{RawQuery, State},
     response::Response,
 };
 use http::{HeaderMap, StatusCode};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{account::Permission, lifecycle::CheckId, page::Page, product::Product, tenancy::Project};
 use ringtrue_engine::{
     callbacks::{
-        BulkResend, CallbackFilter, CallbackSummary, MAX_BULK_RESENDS, MAX_LISTED_CALLBACKS, ResendBatch, ResendError,
-        TestCallbackError,
+        BulkResend, CallbackFilter, CallbackSummary, DeliveryPeriod, DeliveryStatistics, MAX_BULK_RESENDS,
+        MAX_COUNTED_ATTEMPTS, MAX_LISTED_CALLBACKS, ResendBatch, ResendError, TestCallbackError,
     },
     ports::callbacks::{CallbackSelection, CallbackState, ResendProgress},
     rate_limits::RateLimitClass,
@@ -26,9 +27,13 @@ use ringtrue_web::{
 };
 
 use crate::{
+    dependencies::ConsoleDependencies,
+    observe::troubles::{self, TroubleView},
     page::{
         self, Badge, BadgeKind, Layout, MenuSection, Pagination, SelectOption, ShortId, Tab, UtcTime,
+        chart::{Chart, Plot, Series, Unit},
         error::ConsoleError,
+        time_range::TimeRange,
     },
     session::{
         console_session::ProjectAccess,
@@ -37,13 +42,16 @@ use crate::{
     },
 };
 
-/// States to filter by: query value, title and selection.
+/// States to filter by: query value, title and selection. The first one is the default.
 const STATES: [(&str, &str, CallbackSelection); 4] = [
-    ("undeliverable", "Undeliverable", CallbackSelection::GivenUp),
+    ("all", "All deliveries", CallbackSelection::All),
+    (UNDELIVERABLE, "Undeliverable", CallbackSelection::GivenUp),
     ("retrying", "Retrying", CallbackSelection::Retrying),
     ("delivered", "Delivered later", CallbackSelection::Recovered),
-    ("all", "All deliveries", CallbackSelection::All),
 ];
+
+/// Query value of the state of callbacks that were given up.
+const UNDELIVERABLE: &str = "undeliverable";
 
 /// Maximum length of a filter value. Longer values are ignored.
 const MAX_FILTER_BYTES: usize = 300;
@@ -61,6 +69,7 @@ pub fn routes() -> Routes {
 struct CallbacksPage {
     layout: Layout,
     path: String,
+    troubles: Vec<TroubleView>,
     tabs: Vec<Tab>,
     state: &'static str,
     /// Whether the listed callbacks are undeliverable, so that they can be resent.
@@ -68,13 +77,20 @@ struct CallbacksPage {
     products: Vec<SelectOption>,
     receivers: Vec<SelectOption>,
     reasons: Vec<SelectOption>,
+    presets: Vec<RangePreset>,
     filter: FilterFields,
     is_filtered: bool,
-    is_truncated: bool,
+    /// `None`: the list is complete.
+    cut: Option<CutList>,
     max_listed: u32,
     max_resends: usize,
+    /// `None`: the list has no attempts, or does not contain all callbacks.
+    charts: Option<DeliveryCharts>,
     groups: Vec<FailureGroup>,
-    failures: Vec<FailureRow>,
+    callbacks: Vec<CallbackRow>,
+    columns: Vec<&'static str>,
+    /// Whether rows have a button that resends the callback.
+    has_row_actions: bool,
     /// Title of the column with the time of the last or next attempt.
     time_column: &'static str,
     pagination: Pagination,
@@ -89,6 +105,34 @@ struct FilterFields {
     product: String,
     receiver: String,
     reason: String,
+    from: String,
+    to: String,
+}
+
+/// A link that shows the callbacks of a common time range, or of all times if the range is selected.
+#[derive(Debug)]
+struct RangePreset {
+    title: &'static str,
+    path: String,
+    is_on: bool,
+}
+
+/// Says that a list leaves out older callbacks.
+#[derive(Debug)]
+struct CutList {
+    /// Creation time of the oldest check whose callback may be in the list.
+    since: UtcTime,
+    /// Path of the list of older callbacks.
+    older: String,
+}
+
+/// Charts of the attempts to deliver the listed callbacks.
+#[derive(Debug)]
+struct DeliveryCharts {
+    response_times: Chart,
+    results: Chart,
+    is_truncated: bool,
+    max_attempts: u32,
 }
 
 /// Number of failed callbacks with the same receiver and reason.
@@ -103,11 +147,13 @@ struct FailureGroup {
 }
 
 #[derive(Debug)]
-struct FailureRow {
+struct CallbackRow {
     id: ShortId,
     check_id: String,
     product: Product,
     receiver: String,
+    /// `None`: all callbacks in the list have the same state.
+    state: Option<Badge>,
     reason: Badge,
     attempts: u32,
     last_attempt_at: Option<UtcTime>,
@@ -145,29 +191,38 @@ struct TestResult {
 /// `GET …/projects/{project_id}/callbacks`
 async fn show(
     State(app): State<App>,
+    Extension(dependencies): Extension<Arc<ConsoleDependencies>>,
     access: ProjectAccess,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ConsoleError> {
-    let known = ["state", "product", "receiver", "reason", "page", "queued", "refused", "remaining", "batch"];
+    let known =
+        ["state", "product", "receiver", "reason", "from", "to", "page", "queued", "refused", "remaining", "batch"];
     let query = Query::parse(query.as_deref(), &known)?;
     let (state, _, selection) =
         STATES.into_iter().find(|(name, ..)| query.get("state") == Some(*name)).unwrap_or(STATES[0]);
-    let filter = parse_filter(selection, |name| query.get(name));
-    let unfiltered = CallbackFilter { receiver: None, reason: None, ..filter.clone() };
-    let all = app.engine.callbacks.list_callbacks(&access.project, &unfiltered).await?;
+    let filter = parse_filter(selection, |name| query.get(name))?;
+    let any_receiver = CallbackFilter { receiver: None, reason: None, ..filter.clone() };
+    let found = app.engine.callbacks.list_callbacks(&access.project, &any_receiver).await?;
+    let all = found.callbacks;
     let progress = load_progress(&app, &access.project, &query).await?;
+    let mut troubles = troubles::load(&app, &dependencies, &access).await?;
+    troubles.retain(|trouble| trouble.section == MenuSection::Callbacks);
 
     let layout = access.layout("Callbacks", MenuSection::Callbacks);
     let path = format!("{}/callbacks", layout.project_path());
-    let is_match = |failure: &&CallbackSummary| {
-        filter.receiver.as_ref().is_none_or(|receiver| *receiver == failure.receiver)
-            && filter.reason.as_ref().is_none_or(|reason| *reason == failure.reason)
+    let matching: Vec<_> = all.iter().filter(|callback| filter.matches(callback)).collect();
+    let statistics = match selection {
+        CallbackSelection::All => {
+            app.engine.callbacks.delivery_statistics(access.project.id, matching.iter().copied()).await?
+        }
+        _ => None,
     };
-    let matching: Vec<_> = all.iter().filter(is_match).collect();
     let page = Page::of_list(&matching, query.page_with_default_size(page::PAGE_SIZE)?);
     let fields = FilterFields::from(&filter);
-    let is_truncated = all.len() >= usize::try_from(MAX_LISTED_CALLBACKS).unwrap_or(usize::MAX);
+    let has_row_actions =
+        layout.may_develop() && matches!(selection, CallbackSelection::All | CallbackSelection::GivenUp);
+    let time_column = if selection == CallbackSelection::Retrying { "Next attempt" } else { "Last attempt" };
     let test_result = Flash::read(&app, &access.session, &headers, &path).and_then(test_result);
     let had_result = test_result.is_some();
     let tab = |(name, title, _): (&'static str, &'static str, CallbackSelection)| Tab {
@@ -176,6 +231,7 @@ async fn show(
         is_current: name == state,
     };
     let response = page::render_ok(&CallbacksPage {
+        troubles,
         tabs: STATES.map(tab).into(),
         state,
         is_resendable: selection == CallbackSelection::GivenUp,
@@ -183,15 +239,24 @@ async fn show(
             Product::WITH_CALLBACKS.iter().copied().map(|product| (product.into_str(), product.title())),
             filter.product.map(|product| product.into_str()),
         ),
-        receivers: options(all.iter().map(|failure| failure.receiver.as_str()), &fields.receiver, str::to_owned),
-        reasons: options(all.iter().map(|failure| failure.reason.as_str()), &fields.reason, reason_label),
-        is_filtered: filter != CallbackFilter { product: None, ..unfiltered },
-        is_truncated,
+        receivers: options(all.iter().map(|callback| callback.receiver.as_str()), &fields.receiver, str::to_owned),
+        reasons: options(all.iter().map(|callback| callback.reason.as_str()), &fields.reason, reason_label),
+        presets: range_presets(&path, state, &fields, app.engine.clock().now()),
+        is_filtered: filter != CallbackFilter::new(selection),
+        cut: found.read_back_to.map(|since| cut_list(&path, state, &fields, since)),
         max_listed: MAX_LISTED_CALLBACKS,
         max_resends: MAX_BULK_RESENDS,
+        charts: statistics.as_ref().map(delivery_charts),
         groups: group_failures(&matching, &path, state, &fields),
-        failures: page.items.iter().map(|failure| failure_row(&layout, selection, failure)).collect(),
-        time_column: if selection == CallbackSelection::Retrying { "Next attempt" } else { "Last attempt" },
+        callbacks: page.items.iter().map(|callback| callback_row(&layout, selection, callback)).collect(),
+        columns: match selection {
+            CallbackSelection::All => {
+                vec!["Check", "Product", "Receiver", "State", "Last result", "#Attempts", time_column]
+            }
+            _ => vec!["Check", "Product", "Receiver", "Last result", "#Attempts", time_column],
+        },
+        has_row_actions,
+        time_column,
         pagination: Pagination::new(&page, &path, &fields.query(state)),
         progress,
         tests: test_options(&access.project),
@@ -206,7 +271,7 @@ async fn show(
 /// `POST …/callbacks/resend`: resends the undeliverable callbacks that match the filter.
 async fn resend_all(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
     let (access, fields) = form.authorize_project(&app, &ids, Permission::Develop).await?;
-    let filter = parse_filter(CallbackSelection::GivenUp, |name| fields.get(name));
+    let filter = parse_filter(CallbackSelection::GivenUp, |name| fields.get(name))?;
     let resent = app.engine.callbacks.resend_failed(&access.actor, &access.project, &filter).await;
     let resent = resent.map_err(resend_error)?;
     if resent.batch.is_none() && resent.remaining > 0 {
@@ -226,7 +291,7 @@ async fn resend_one(State(app): State<App>, ids: PathParameters, form: SessionFo
     let batch = Some(ResendBatch { since, first: check, last: check });
     // Keeps the filter of the list. The form's `product` is the callback's own, so the filter's fields have the prefix
     // `filter_`.
-    let filter = parse_filter(CallbackSelection::GivenUp, |name| fields.get(&format!("filter_{name}")));
+    let filter = parse_filter(CallbackSelection::GivenUp, |name| fields.get(&format!("filter_{name}")))?;
     Ok(redirect_to_progress(&access, &filter, BulkResend { queued: 1, refused: 0, remaining: 0, batch }))
 }
 
@@ -258,39 +323,110 @@ fn parse_product(fields: &FormFields) -> Option<Product> {
 }
 
 /// Parses the filter. A receiver or reason that no callback has matches nothing. An unknown product is ignored.
-fn parse_filter<'q>(selection: CallbackSelection, get: impl Fn(&str) -> Option<&'q str>) -> CallbackFilter {
+fn parse_filter<'q>(
+    selection: CallbackSelection,
+    get: impl Fn(&str) -> Option<&'q str>,
+) -> Result<CallbackFilter, ConsoleError> {
     let text = |name: &str| {
         let text = get(name).map(str::trim).filter(|text| !text.is_empty() && text.len() <= MAX_FILTER_BYTES);
         text.map(str::to_owned)
     };
     let product = text("product").and_then(|name| name.parse().ok());
-    CallbackFilter {
+    let TimeRange { from, to } = TimeRange::parse(&get)?;
+    Ok(CallbackFilter {
         selection,
         product: product.filter(|product: &Product| product.facts().sends_callbacks),
         receiver: text("receiver"),
         reason: text("reason"),
-    }
+        created_from: from,
+        created_before: to,
+    })
 }
 
 impl From<&CallbackFilter> for FilterFields {
     fn from(filter: &CallbackFilter) -> Self {
+        let [from, to] = TimeRange { from: filter.created_from, to: filter.created_before }.fields();
         FilterFields {
             product: filter.product.map(|product| product.to_string()).unwrap_or_default(),
             receiver: filter.receiver.clone().unwrap_or_default(),
             reason: filter.reason.clone().unwrap_or_default(),
+            from,
+            to,
         }
     }
 }
 
 impl FilterFields {
-    fn query<'f>(&'f self, state: &'f str) -> [(&'static str, Option<&'f str>); 4] {
+    fn query<'f>(&'f self, state: &'f str) -> [(&'static str, Option<&'f str>); 6] {
         let given = |text: &'f str| Some(text).filter(|text| !text.is_empty());
         [
             ("state", Some(state)),
             ("product", given(&self.product)),
             ("receiver", given(&self.receiver)),
             ("reason", given(&self.reason)),
+            ("from", given(&self.from)),
+            ("to", given(&self.to)),
         ]
+    }
+
+    /// Returns the filter with another time range.
+    fn with_range(&self, range: TimeRange) -> Self {
+        let [from, to] = range.fields();
+        FilterFields { from, to, ..self.clone() }
+    }
+}
+
+fn range_presets(path: &str, state: &str, fields: &FilterFields, now: Timestamp) -> Vec<RangePreset> {
+    let preset = |(title, range): (&'static str, TimeRange)| {
+        let selected = fields.with_range(range);
+        let is_on = (&selected.from, &selected.to) == (&fields.from, &fields.to);
+        let target = if is_on { fields.with_range(TimeRange::default()) } else { selected };
+        RangePreset { title, path: page::link(path, &target.query(state)), is_on }
+    };
+    TimeRange::presets(now).map(preset).collect()
+}
+
+fn cut_list(path: &str, state: &str, fields: &FilterFields, since: Timestamp) -> CutList {
+    // Includes the checks that were created in the same millisecond.
+    let end = since.checked_add(SignedDuration::from_millis(1)).ok();
+    let [_, to] = TimeRange { from: None, to: end }.fields();
+    let older = FilterFields { to, ..fields.clone() };
+    CutList { since: UtcTime(since), older: page::link(path, &older.query(state)) }
+}
+
+fn delivery_charts(statistics: &DeliveryStatistics) -> DeliveryCharts {
+    let (period, per, format) = match statistics.period.as_mins() {
+        ..=1 => ("Minute", "minute", "%H:%M"),
+        2..=5 => ("5 minutes from", "5 minutes", "%H:%M"),
+        6..60 => ("15 minutes from", "15 minutes", "%b %-d, %H:%M"),
+        60 => ("Hour", "hour", "%b %-d, %H:%M"),
+        61..=360 => ("6 hours from", "6 hours", "%b %-d, %H:%M"),
+        361..=1_440 => ("Day", "day", "%b %-d"),
+        _ => ("Week from", "week", "%b %-d"),
+    };
+    let plot = |subject: &str, unit: Unit, series: Vec<Series>| Plot {
+        title: format!("{subject} per {per}"),
+        period,
+        labels: statistics.periods.iter().map(|period| period.start.strftime(format).to_string()).collect(),
+        series,
+        unit,
+    };
+    let series = |name, css_class, value: fn(&DeliveryPeriod) -> Option<i64>| Series {
+        name,
+        css_class,
+        values: statistics.periods.iter().map(value).collect(),
+    };
+    let percentiles = vec![series("p95", "second", |period| period.p95), series("p50", "first", |period| period.p50)];
+    let results = vec![
+        series("Delivered", "match", |period| Some(period.delivered)),
+        series("Other status", "failed", |period| Some(period.rejected)),
+        series("No response", "expired", |period| Some(period.unanswered)),
+    ];
+    DeliveryCharts {
+        response_times: plot("Response times", Unit::Millis, percentiles).lines(),
+        results: plot("Attempts", Unit::Count, results).bars(),
+        is_truncated: statistics.is_truncated,
+        max_attempts: MAX_COUNTED_ATTEMPTS,
     }
 }
 
@@ -307,7 +443,7 @@ fn redirect_to_progress(access: &ProjectAccess, filter: &CallbackFilter, resend:
         ("remaining", Some(remaining.as_str())),
         ("batch", batch.as_deref()),
     ];
-    let query = [&fields.query(STATES[0].0)[..], &progress].concat();
+    let query = [&fields.query(UNDELIVERABLE)[..], &progress].concat();
     page::see_other(&page::link(&format!("{}/callbacks", access.path()), &query))
 }
 
@@ -360,8 +496,7 @@ fn group_failures(failures: &[&CallbackSummary], path: &str, state: &str, filter
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_unstable_by(|(one, (count, _)), (other, (other_count, _))| other_count.cmp(count).then(one.cmp(other)));
     let group = |((receiver, reason), (count, last)): ((&str, &str), (usize, Option<Timestamp>))| {
-        let fields =
-            FilterFields { receiver: receiver.to_owned(), reason: reason.to_owned(), product: filter.product.clone() };
+        let fields = FilterFields { receiver: receiver.to_owned(), reason: reason.to_owned(), ..filter.clone() };
         FailureGroup {
             path: page::link(path, &fields.query(state)),
             receiver: receiver.to_owned(),
@@ -374,24 +509,27 @@ fn group_failures(failures: &[&CallbackSummary], path: &str, state: &str, filter
     groups.into_iter().map(group).collect()
 }
 
-fn failure_row(layout: &Layout, selection: CallbackSelection, failure: &CallbackSummary) -> FailureRow {
-    let (kind, due_at) = match failure.state {
-        CallbackState::GivenUp => (BadgeKind::Failed, None),
-        CallbackState::Waiting { due_at } => (BadgeKind::Open, Some(due_at)),
-        CallbackState::Delivered => (BadgeKind::Match, None),
+fn callback_row(layout: &Layout, selection: CallbackSelection, callback: &CallbackSummary) -> CallbackRow {
+    let (kind, state, due_at) = match callback.state {
+        CallbackState::GivenUp => (BadgeKind::Failed, "undeliverable", None),
+        CallbackState::Waiting { due_at } if callback.attempts > 0 => (BadgeKind::Open, "retrying", Some(due_at)),
+        CallbackState::Waiting { due_at } => (BadgeKind::Open, "waiting", Some(due_at)),
+        CallbackState::Delivered => (BadgeKind::Match, "delivered", None),
     };
-    let path = format!("{}/checks/{}/{}", layout.project_path(), failure.product, failure.check);
-    FailureRow {
-        id: ShortId::new(failure.check.to_string()).linked(path),
-        check_id: failure.check.to_string(),
-        product: failure.product,
-        receiver: failure.receiver.clone(),
-        reason: Badge::new(kind, reason_label(&failure.reason)),
-        attempts: failure.attempts,
-        last_attempt_at: failure.last_attempt_at.map(UtcTime),
+    let is_all = selection == CallbackSelection::All;
+    let path = format!("{}/checks/{}/{}#callback", layout.project_path(), callback.product, callback.check);
+    CallbackRow {
+        id: ShortId::new(callback.check.to_string()).linked(path),
+        check_id: callback.check.to_string(),
+        product: callback.product,
+        receiver: callback.receiver.clone(),
+        state: is_all.then(|| Badge::new(kind, state)),
+        reason: Badge::new(if is_all { BadgeKind::Neutral } else { kind }, reason_label(&callback.reason)),
+        attempts: callback.attempts,
+        last_attempt_at: callback.last_attempt_at.map(UtcTime),
         // Only the list of callbacks that are being retried has a column for the next attempt.
         due_at: due_at.filter(|_| selection == CallbackSelection::Retrying).map(UtcTime),
-        may_resend: failure.may_resend && selection == CallbackSelection::GivenUp,
+        may_resend: callback.may_resend && callback.state == CallbackState::GivenUp,
     }
 }
 
@@ -448,6 +586,7 @@ mod tests {
             reason: reason.to_owned(),
             attempts: 7,
             last_attempt_at: None,
+            failing_since: None,
             state: CallbackState::GivenUp,
             may_resend: true,
         }

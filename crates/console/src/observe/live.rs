@@ -3,7 +3,7 @@
 //! Without JavaScript the page is a static list of the newest checks. Events contain table rows, rendered by the same
 //! template as the page.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, time::Duration};
 
 use askama::Template;
 use axum::{
@@ -60,8 +60,8 @@ struct LiveRow {
 }
 
 impl LiveRow {
-    fn new(project_path: &str, check: &AnyCheck) -> Self {
-        let row = CheckRow::new(project_path, check);
+    fn new(app: &App, project_path: &str, check: &AnyCheck) -> Self {
+        let row = CheckRow::new(app, project_path, check);
         let id = ShortId::new(check.id.to_string()).linked(row.path.clone());
         LiveRow { row, badge: Badge::of_check(check), id }
     }
@@ -89,7 +89,7 @@ async fn show(
         tabs: [tab(None)].into_iter().chain(products.map(|product| tab(Some(product)))).collect(),
         live_path: format!("{path}/live{}", product.map(product_query).unwrap_or_default()),
         events_path: format!("{path}/live/events{}", product.map(product_query).unwrap_or_default()),
-        rows: shown.map(|check| LiveRow::new(path, check)).collect(),
+        rows: shown.map(|check| LiveRow::new(&app, path, check)).collect(),
         max_rows: MAX_NEWEST_CHECKS,
         layout,
     }))
@@ -174,7 +174,7 @@ impl EventStream {
                     LiveEvent::Missed(count) => return Some(event("missed", &count.to_string()) + &self.snapshot_event()),
                     LiveEvent::Updated(update) if self.includes(&update.check) => {
                         let name = if update.is_new { "new" } else { "change" };
-                        return Some(event(name, &render_row(&self.project_path, &update.check)));
+                        return Some(event(name, &self.render_row(&update.check)));
                     }
                     LiveEvent::Updated(_) => {}
                     LiveEvent::Replaced => {
@@ -197,9 +197,12 @@ impl EventStream {
 
     fn snapshot_event(&self) -> String {
         let checks = self.subscription.snapshot();
-        let rows =
-            checks.iter().filter(|check| self.includes(check)).map(|check| render_row(&self.project_path, check));
+        let rows = checks.iter().filter(|check| self.includes(check)).map(|check| self.render_row(check));
         event("present", &rows.collect::<Vec<_>>().join("\n"))
+    }
+
+    fn render_row(&self, check: &AnyCheck) -> String {
+        LiveRow::new(&self.app, &self.project_path, check).render().unwrap_or_default()
     }
 
     fn includes(&self, check: &AnyCheck) -> bool {
@@ -211,10 +214,6 @@ impl EventStream {
 fn event(name: &str, data: &str) -> String {
     let lines = data.split(['\n', '\r']).map(|line| format!("data: {line}\n"));
     format!("event: {name}\n{}\n", lines.collect::<String>())
-}
-
-fn render_row(project_path: &str, check: &Arc<AnyCheck>) -> String {
-    LiveRow::new(project_path, check).render().unwrap_or_default()
 }
 
 /// Parses the product filter. `None`: all products.

@@ -6,6 +6,7 @@ mod live;
 mod overview;
 mod requests;
 mod search;
+pub mod troubles;
 
 use ringtrue_web::routes::Routes;
 

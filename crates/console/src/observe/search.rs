@@ -92,18 +92,18 @@ async fn show(
     let query = Query::parse(query.as_deref(), &["q"])?;
     let text = query.get("q").unwrap_or_default().trim();
     if text.is_empty() {
-        return Ok(render(StatusCode::OK, &access, None, Found::default(), None));
+        return Ok(render(&app, StatusCode::OK, &access, None, Found::default(), None));
     }
     if number_digits(text).is_some() {
         let error = "Phone numbers do not belong into URLs. Enter the number in the form.";
-        return Ok(render(StatusCode::BAD_REQUEST, &access, None, Found::default(), Some(error)));
+        return Ok(render(&app, StatusCode::BAD_REQUEST, &access, None, Found::default(), Some(error)));
     }
     let found = search_text(&app, &access, text).await?;
     let is_id = text.parse::<CheckId>().is_ok();
     if let ([check], [], true) = (&found.checks[..], &found.requests[..], is_id) {
         return Ok(page::see_other(&format!("{}/checks/{}/{}", access.path(), check.product, check.id)));
     }
-    Ok(render(StatusCode::OK, &access, Some(Subject::Text(text.to_owned())), found, None))
+    Ok(render(&app, StatusCode::OK, &access, Some(Subject::Text(text.to_owned())), found, None))
 }
 
 /// `POST …/projects/{project_id}/search`
@@ -120,15 +120,15 @@ async fn submit(State(app): State<App>, ids: PathParameters, form: SessionForm) 
     let mut found = Found::default();
     match (&number, &developer) {
         (_, None) if is_signed => {
-            return Ok(render(StatusCode::FORBIDDEN, &access, None, found, Some(NOT_PERMITTED)));
+            return Ok(render(&app, StatusCode::FORBIDDEN, &access, None, found, Some(NOT_PERMITTED)));
         }
         (None, Some(_)) if is_signed => {
             let error = "This is not a valid phone number. Enter it with its country code, such as +44 7700 900123.";
-            return Ok(render(StatusCode::BAD_REQUEST, &access, None, found, Some(error)));
+            return Ok(render(&app, StatusCode::BAD_REQUEST, &access, None, found, Some(error)));
         }
         (Some(number), Some(developer)) => match search_number(&app, developer, &access.project, number).await? {
             Some(checks) => found.checks = checks,
-            None => return Ok(too_many_searches(&access)),
+            None => return Ok(too_many_searches(&app, &access)),
         },
         (None, _) | (_, None) => {}
     }
@@ -140,7 +140,7 @@ async fn submit(State(app): State<App>, ids: PathParameters, form: SessionForm) 
         found.requests = by_text.requests;
     }
     let tail: String = digits.chars().skip(digits.len() - 2).collect();
-    Ok(render(StatusCode::OK, &access, Some(Subject::Number(tail)), found, error))
+    Ok(render(&app, StatusCode::OK, &access, Some(Subject::Number(tail)), found, error))
 }
 
 /// Searches by phone number. `None`: the account has made too many searches.
@@ -157,9 +157,9 @@ async fn search_number(
     }
 }
 
-fn too_many_searches(access: &ProjectAccess) -> Response {
+fn too_many_searches(app: &App, access: &ProjectAccess) -> Response {
     let error = "You have searched for too many numbers. Wait a minute and try again.";
-    let mut response = render(StatusCode::TOO_MANY_REQUESTS, access, None, Found::default(), Some(error));
+    let mut response = render(app, StatusCode::TOO_MANY_REQUESTS, access, None, Found::default(), Some(error));
     response.headers_mut().insert(header::RETRY_AFTER, NumberSearchError::RETRY_AFTER_SECONDS.into());
     response
 }
@@ -207,6 +207,7 @@ fn quote(text: &str) -> String {
 }
 
 fn render(
+    app: &App,
     status: StatusCode,
     access: &ProjectAccess,
     subject: Option<Subject>,
@@ -220,7 +221,7 @@ fn render(
             Some(Subject::Number(_)) | None => String::new(),
         },
         subject,
-        checks: found.checks.iter().map(|check| CheckRow::new(layout.project_path(), check)).collect(),
+        checks: found.checks.iter().map(|check| CheckRow::new(app, layout.project_path(), check)).collect(),
         requests: found.requests,
         error,
         layout,

@@ -106,7 +106,7 @@ impl HtmlSafe for CodeText {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadgeKind {
     Match,
-    /// Has its own colour, different from a match and from failures, because it may be a sign of fraud.
+    /// The number does not match. Its colour differs from that of failures, because it may be a sign of fraud.
     NoMatch,
     Expired,
     Failed,

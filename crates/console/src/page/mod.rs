@@ -2,11 +2,14 @@
 
 mod blocks;
 pub mod chart;
+pub mod country_name;
 pub mod csv;
 pub mod error;
 pub mod masking;
 mod menu;
 pub mod network_list;
+pub mod network_name;
+pub mod time_range;
 
 use std::sync::Arc;
 

@@ -24,8 +24,8 @@ use ringtrue_web::{
 };
 
 use crate::{
-    page::{self, Layout, LayoutUser, MenuSection, error::ConsoleError},
-    session::place::RequestPlace,
+    page::{self, Layout, MenuSection, error::ConsoleError},
+    session::{layout_source::LayoutSource, place::RequestPlace},
 };
 
 const SECOND_FACTOR_SETUP_PATH: &str = "/console/account/second-factor";
@@ -35,10 +35,10 @@ const MAX_SWITCHER_PROJECTS: usize = 15;
 /// An authenticated session. Handlers can only access workspaces and projects through this extractor.
 #[derive(Debug)]
 pub struct ConsoleSession {
-    pub user: ConsoleUser,
+    pub user: Arc<ConsoleUser>,
     pub token: SessionToken,
     /// CSRF token for the forms on the page.
-    pub csrf_token: String,
+    pub csrf_token: Arc<str>,
     pub request_id: String,
     /// Rate limit that the request counts against. `None`: the limit for pages.
     pub rate_limit_class: Option<RateLimitClass>,
@@ -67,18 +67,25 @@ impl BrowserClient {
 pub struct WorkspaceAccess {
     pub session: ConsoleSession,
     pub actor: ManagementActor,
-    pub workspace: Workspace,
+    pub workspace: Arc<Workspace>,
     /// The first projects by name, for the project switcher.
-    pub projects: Vec<Arc<Project>>,
+    pub projects: Arc<[Arc<Project>]>,
     /// The workspace's project that the user has seen last. Its pages stay in the menu.
     last_project: Option<Arc<Project>>,
 }
 
 impl WorkspaceAccess {
     pub fn layout(&self, title: &str, section: MenuSection) -> Layout {
-        let role = self.session.user.role_in(self.workspace.id);
-        let layout = self.session.layout(title).in_workspace(&self.workspace, role, section);
-        layout.with_menu_of(self.last_project.as_deref()).with_switcher(&self.projects)
+        self.layout_source().layout(title, section)
+    }
+
+    fn layout_source(&self) -> LayoutSource {
+        LayoutSource {
+            workspace: Some(Arc::clone(&self.workspace)),
+            menu_project: self.last_project.clone(),
+            projects: Arc::clone(&self.projects),
+            ..self.session.layout_source()
+        }
     }
 }
 
@@ -87,17 +94,24 @@ impl WorkspaceAccess {
 pub struct ProjectAccess {
     pub session: ConsoleSession,
     pub actor: ManagementActor,
-    pub workspace: Workspace,
-    pub project: Project,
+    pub workspace: Arc<Workspace>,
+    pub project: Arc<Project>,
     /// The first projects of the workspace by name, for the project switcher.
-    pub projects: Vec<Arc<Project>>,
+    pub projects: Arc<[Arc<Project>]>,
 }
 
 impl ProjectAccess {
     pub fn layout(&self, title: &str, section: MenuSection) -> Layout {
-        let role = self.session.user.role_in(self.workspace.id);
-        let layout = self.session.layout(title).in_workspace(&self.workspace, role, section);
-        layout.in_project(&self.project).with_switcher(&self.projects)
+        self.layout_source().layout(title, section)
+    }
+
+    fn layout_source(&self) -> LayoutSource {
+        LayoutSource {
+            workspace: Some(Arc::clone(&self.workspace)),
+            project: Some(Arc::clone(&self.project)),
+            projects: Arc::clone(&self.projects),
+            ..self.session.layout_source()
+        }
     }
 
     /// Returns the path under which all pages of the project are.
@@ -120,6 +134,8 @@ pub enum Cookie {
     SecondFactor,
     /// Holds the state of a sign-in that waits for the OpenID provider.
     OpenIdConnect,
+    /// Holds the state of a test sign-in that waits for the user.
+    SignInTest,
     /// Holds the id of the project that the user has seen last.
     LastProject,
 }
@@ -141,6 +157,8 @@ impl Cookie {
             (Cookie::SecondFactor, false) => "ringtrue-second-factor",
             (Cookie::OpenIdConnect, true) => "__Host-ringtrue-openid-connect",
             (Cookie::OpenIdConnect, false) => "ringtrue-openid-connect",
+            (Cookie::SignInTest, true) => "__Host-ringtrue-sign-in-test",
+            (Cookie::SignInTest, false) => "ringtrue-sign-in-test",
             (Cookie::LastProject, true) => "__Host-ringtrue-last-project",
             (Cookie::LastProject, false) => "ringtrue-last-project",
         }
@@ -234,9 +252,9 @@ impl ConsoleSession {
         let csrf_token = app.engine.accounts.csrf_token(token.reveal())?;
         let request_id = context.request_id.as_str().to_owned();
         Ok(Some(ConsoleSession {
-            user,
+            user: Arc::new(user),
             token,
-            csrf_token,
+            csrf_token: csrf_token.into(),
             request_id,
             rate_limit_class: None,
             last_project: Cookie::LastProject.read(app, headers).and_then(|id| id.parse().ok()).map(ProjectId),
@@ -245,12 +263,18 @@ impl ConsoleSession {
     }
 
     pub fn layout(&self, title: &str) -> Layout {
-        let user = LayoutUser {
-            email: self.user.account.email.to_string(),
-            csrf_token: self.csrf_token.clone(),
-            is_admin: self.user.account.is_admin,
-        };
-        Layout { user: Some(user), ..Layout::anonymous(title) }
+        self.layout_source().layout(title, MenuSection::Home)
+    }
+
+    fn layout_source(&self) -> LayoutSource {
+        LayoutSource {
+            user: Arc::clone(&self.user),
+            csrf_token: Arc::clone(&self.csrf_token),
+            workspace: None,
+            project: None,
+            menu_project: None,
+            projects: Arc::default(),
+        }
     }
 
     pub fn require_admin(&self) -> Result<Administrator, ConsoleError> {
@@ -272,8 +296,14 @@ impl ConsoleSession {
         let projects = app.engine.control_plane().projects_of(workspace.id, MAX_SWITCHER_PROJECTS);
         let last_project = self.last_project.and_then(|id| app.engine.control_plane().project(id));
         let last_project = last_project.filter(|project| project.workspace == workspace.id);
-        let access = WorkspaceAccess { session: self, actor, workspace, projects, last_project };
-        access.session.place.enter(access.layout("", MenuSection::Home));
+        let access = WorkspaceAccess {
+            session: self,
+            actor,
+            workspace: Arc::new(workspace),
+            projects: projects.into(),
+            last_project,
+        };
+        access.session.place.enter(access.layout_source());
         Ok(access)
     }
 
@@ -292,8 +322,8 @@ impl ConsoleSession {
             ManagementError::OtherOwner(_) => ManagementError::ProjectNotFound,
             other => other,
         })?;
-        let access = ProjectAccess { session, actor, workspace, project, projects };
-        access.session.place.enter(access.layout("", MenuSection::Home));
+        let access = ProjectAccess { session, actor, workspace, project: Arc::new(project), projects };
+        access.session.place.enter(access.layout_source());
         Ok(access)
     }
 }
@@ -332,7 +362,7 @@ impl FromRequestParts<HandlerState> for ConsoleSession {
         let mut session = session.ok_or_else(|| redirect_to_sign_in(next))?;
         if let Some(place) = parts.extensions.get::<RequestPlace>() {
             session.place = place.clone();
-            place.enter(session.layout(""));
+            place.enter(session.layout_source());
         }
         Ok(session)
     }

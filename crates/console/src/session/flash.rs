@@ -20,7 +20,7 @@ pub enum Flash {
         client_id: String,
         #[debug(skip)]
         secret: String,
-        /// One of the credential's scopes, for the example command.
+        /// A scope for which the credential gets access tokens, for the example command. Empty: there is none.
         scope: String,
         /// Whether the project has just switched to live mode, which replaced all its other credentials.
         went_live: bool,

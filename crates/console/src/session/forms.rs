@@ -1,13 +1,15 @@
 //! Extractors for submitted forms. Each form contains a CSRF token that is bound to a cookie of the browser.
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
-use http::{HeaderMap, StatusCode, request::Parts};
+use http::{HeaderMap, StatusCode, header, request::Parts};
 use ringtrue_domain::account::Permission;
 use ringtrue_engine::{accounts::ClientInfo, rate_limits::RateLimitClass};
 use ringtrue_web::{
     app::App,
-    body::{Form, MAX_FORM_BYTES, read_form_with_limit},
+    body::{Form, MAX_FORM_BYTES, read_form_with_limit, read_limited},
+    multipart,
     parameters::PathParameters,
+    problem::Problem,
     request_context::HandlerState,
 };
 
@@ -22,11 +24,41 @@ pub const CSRF_FIELD: &str = "form_token";
 /// Maximum size of a form with a session. Larger than for other forms, because the networks form has a checkbox for
 /// each network and product.
 const MAX_SESSION_FORM_BYTES: usize = 32 * 1024;
+/// Maximum size of the file in a form. Larger than any file that is accepted, so that the form can say why a file is
+/// rejected.
+const MAX_FILE_BYTES: usize = 512 * 1024;
 
-#[derive(Debug)]
-pub struct FormFields(Vec<(String, String)>);
+#[derive(Debug, Default)]
+pub struct FormFields {
+    fields: Vec<(String, String)>,
+    file: Option<(String, Vec<u8>)>,
+}
 
 impl FormFields {
+    /// Parses a form of a browser, in either encoding.
+    fn parse(content_type: &str, body: &[u8]) -> Result<Self, ConsoleError> {
+        let Some(boundary) = multipart::boundary_of(content_type) else {
+            return Ok(FormFields { fields: Form::parse(body)?.into_pairs(), file: None });
+        };
+        let invalid = |detail: &str| ConsoleError::from(Problem::bad_request(detail));
+        let mut form = FormFields::default();
+        for part in multipart::parse(boundary, body).map_err(|_| invalid("the form is damaged"))? {
+            if part.is_file {
+                form.file = Some((part.name, part.content.to_vec())).filter(|(_, content)| !content.is_empty());
+            } else {
+                let text = String::from_utf8(part.content.to_vec());
+                let text = text.map_err(|_| invalid("the form is not valid UTF-8"))?;
+                form.fields.push((part.name, text));
+            }
+        }
+        Ok(form)
+    }
+
+    /// Returns the content of the chosen file. `None`: the user has chosen none.
+    pub fn file(&self, name: &str) -> Option<&[u8]> {
+        self.file.as_ref().filter(|(field, _)| field == name).map(|(_, content)| &content[..])
+    }
+
     /// Returns the trimmed value of a field. `None` if it is missing or blank.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.raw(name).map(str::trim).filter(|value| !value.is_empty())
@@ -34,11 +66,11 @@ impl FormFields {
 
     /// Returns the value of a field without trimming it, for example a password.
     pub fn raw(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str())
+        self.fields.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str())
     }
 
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|(name, _)| name.as_str())
+        self.fields.iter().map(|(name, _)| name.as_str())
     }
 
     /// Returns whether the form contains a field. Browsers send checkboxes only if they are checked.
@@ -149,8 +181,15 @@ async fn read_fields(
     if is_cross_site(&parts.headers) {
         return Err(ConsoleError::invalid_csrf_token());
     }
-    let body = read_form_with_limit(app, &parts.headers, body, limit).await?;
-    let fields = FormFields(Form::parse(&body)?.into_pairs());
+    let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let content_type = content_type.unwrap_or_default();
+    let body = match multipart::boundary_of(content_type) {
+        Some(_) if limit == MAX_SESSION_FORM_BYTES => {
+            read_limited(app, &parts.headers, body, limit + MAX_FILE_BYTES).await?
+        }
+        _ => read_form_with_limit(app, &parts.headers, body, limit).await?,
+    };
+    let fields = FormFields::parse(content_type, &body)?;
     let token = fields.raw(CSRF_FIELD).unwrap_or_default();
     if !app.engine.accounts.is_valid_csrf_token(cookie, token) {
         return Err(ConsoleError::invalid_csrf_token());

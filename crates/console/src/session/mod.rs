@@ -6,6 +6,7 @@ mod browser_name;
 pub mod console_session;
 pub mod flash;
 pub mod forms;
+mod layout_source;
 mod openid_connect;
 pub mod place;
 mod second_factor;

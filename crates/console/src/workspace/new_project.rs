@@ -65,7 +65,7 @@ async fn create(State(app): State<App>, ids: PathParameters, form: SessionForm) 
     match app.engine.management.create_project(&access.actor, access.workspace.id, new, None).await {
         Ok(CreatedProject { project, credential }) => {
             let WorkspaceAccess { session, actor, workspace, projects, .. } = access;
-            let access = ProjectAccess { session, actor, workspace, project, projects };
+            let access = ProjectAccess { session, actor, workspace, project: project.into(), projects };
             show_new_credential(&app, access, &credential)
         }
         Err(error @ (ManagementError::ProjectNameTaken | ManagementError::LimitReached(_))) => {

@@ -45,6 +45,13 @@ impl Bucket {
 }
 
 impl CheckId {
+    /// Returns the creation time of the check, with which the id begins. An id of another form than ours has an
+    /// arbitrary time.
+    pub fn created_at(self) -> Timestamp {
+        let millis = i64::try_from(self.0.as_u128() >> 80).unwrap_or(i64::MAX);
+        Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)
+    }
+
     pub fn bucket(self) -> Bucket {
         let [.., high, low] = *self.0.as_bytes();
         Bucket::of([high, low])

@@ -2,11 +2,14 @@
 
 use std::fmt::Write;
 
+use strum::{EnumString, IntoStaticStr, VariantArray};
+
 use crate::phone::Msisdn;
 
 /// The platform of the phone, which determines how the link separates the body: RFC 5724 uses `?`, but iOS requires
 /// `&`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Platform {
     Android,
     Ios,

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use crate::{
     callback::RetryFor,
     product::Product,
+    sign_in::SignInSettings,
     verification::VerificationSettings,
     web_url::{CallbackUrl, RedirectUrl},
 };
@@ -15,25 +16,28 @@ pub struct Configuration {
     pub secure_sna: SilentSettings,
     pub discovery: SilentSettings,
     pub verification: VerificationSettings,
+    pub sign_in: SignInSettings,
     pub callbacks: CallbackSettings,
 }
 
 impl Configuration {
-    /// Returns the callback URL for a product's checks whose create request has none.
+    /// Returns the callback URL for a product's checks whose create request has none: the product's own, otherwise the
+    /// one for all products.
     pub fn callback_url(&self, product: Product) -> Option<&CallbackUrl> {
-        match product {
-            Product::ReverseSms => self.reverse_sms.callback_url.as_ref(),
-            Product::SecureSna => self.secure_sna.callback_url.as_ref(),
-            Product::Discovery => self.discovery.callback_url.as_ref(),
-            Product::Verification => self.verification.callback_url.as_ref(),
-            Product::SimSwap | Product::Eligibility => None,
-        }
+        let own = match product {
+            Product::ReverseSms => &self.reverse_sms.callback_url,
+            Product::SecureSna => &self.secure_sna.callback_url,
+            Product::Discovery => &self.discovery.callback_url,
+            Product::Verification => &self.verification.callback_url,
+            Product::SimSwap | Product::Eligibility | Product::SignIn => return None,
+        };
+        own.as_ref().or(self.callbacks.url.as_ref())
     }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReverseSmsSettings {
-    /// Callback URL of checks whose create request has none.
+    /// Overrides [`CallbackSettings::url`]. Read it through [`Configuration::callback_url`].
     pub callback_url: Option<CallbackUrl>,
     pub ttl: Option<ReverseSmsTtl>,
     pub prefix: Option<SmsPrefix>,
@@ -44,6 +48,8 @@ pub struct ReverseSmsSettings {
 /// Settings for the callbacks of all products.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallbackSettings {
+    /// Callback URL of products without their own. Read it through [`Configuration::callback_url`].
+    pub url: Option<CallbackUrl>,
     /// How long callbacks are retried. `None`: only by the regular schedule of seven attempts.
     pub retry_for: Option<RetryFor>,
 }
@@ -51,6 +57,7 @@ pub struct CallbackSettings {
 /// Settings of Secure SNA or Discovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SilentSettings {
+    /// Overrides [`CallbackSettings::url`]. Read it through [`Configuration::callback_url`].
     pub callback_url: Option<CallbackUrl>,
     pub redirect_url: Option<RedirectUrl>,
 }
@@ -143,6 +150,33 @@ impl FromStr for SmsPrefix {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::web_url::UrlPolicy;
+
+    #[test]
+    fn callback_url_of_a_product_overrides_the_one_for_all() {
+        let url = |text| CallbackUrl::parse(text, &UrlPolicy::default()).ok();
+        let (all, own) = (url("https://shop.example/all"), url("https://shop.example/own"));
+        let shared = CallbackSettings { url: all.clone(), retry_for: None };
+        let silent = SilentSettings { callback_url: own.clone(), redirect_url: None };
+        for (configuration, expected) in [
+            (Configuration::default(), [None, None, None, None]),
+            (
+                Configuration { callbacks: shared.clone(), ..Configuration::default() },
+                [&all, &all, &all, &all].map(Option::as_ref),
+            ),
+            (
+                Configuration { callbacks: shared, discovery: silent.clone(), ..Configuration::default() },
+                [&all, &all, &own, &all].map(Option::as_ref),
+            ),
+            (Configuration { secure_sna: silent, ..Configuration::default() }, [None, own.as_ref(), None, None]),
+        ] {
+            let products = [Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::Verification];
+            assert_eq!(products.map(|product| configuration.callback_url(product)), expected);
+            for product in [Product::SimSwap, Product::Eligibility] {
+                assert_eq!(configuration.callback_url(product), None, "{product:?}");
+            }
+        }
+    }
 
     #[test]
     fn ttl_is_one_to_fifteen_minutes() {

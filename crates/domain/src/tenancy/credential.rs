@@ -17,8 +17,7 @@ pub struct Credential {
     /// Name that people give to the credential.
     pub label: Option<Name>,
     pub created_at: Timestamp,
-    /// `None`: an earlier release, which did not record the creator, created the credential.
-    pub created_by: Option<Actor>,
+    pub created_by: Actor,
     pub expires_at: Option<Timestamp>,
     /// When the credential stops being valid because it was rotated. `None`: it was not rotated.
     pub retires_at: Option<Timestamp>,

@@ -7,7 +7,12 @@ use std::{fmt::Display, str::FromStr};
 use super::{Configuration, InvalidReverseSmsTtl, ReverseSmsTtl, SmsPrefix};
 use crate::{
     callback::{InvalidRetryFor, RetryFor},
-    verification::{BrandName, BrandUrl, Colour, InvalidVerificationTtl, Method, VerificationTtl},
+    sign_in::{
+        ClientAuthentication, ClientKeys, IdTokenAlgorithm, InvalidSessionLifetime, RedirectUri, SessionLifetime,
+        SignInSettings,
+    },
+    sim_swap::{InvalidSimSwapPeriod, SimSwapPeriod},
+    verification::{BrandName, BrandUrl, Colour, InvalidVerificationTtl, LogoUrl, Method, VerificationTtl},
     web_url::{CallbackUrl, MAX_ORIGINS, RedirectUrl, UrlError, UrlPolicy, WebOrigin},
 };
 
@@ -32,8 +37,19 @@ pub static SETTINGS: &[Setting] = settings![
     verification.brand.logo_url,
     verification.brand.support_url,
     verification.brand.colour,
+    sign_in.redirect_uris,
+    sign_in.sim_swap_period,
+    sign_in.session,
+    sign_in.token_endpoint_auth_method,
+    sign_in.jwks,
+    sign_in.jwks_uri,
+    sign_in.id_token_signed_response_alg,
+    callbacks.url,
     callbacks.retry_for,
 ];
+
+/// Setting that an upload sets, too.
+const LOGO_PATH: &str = "verification.brand.logo_url";
 
 /// One setting of a project. JSON and the database omit settings that have their default values.
 #[derive(Debug)]
@@ -82,6 +98,8 @@ pub enum SettingKind {
     Integer,
     Text,
     List,
+    /// A JSON object, as [`SettingValue::Text`].
+    Json,
 }
 
 /// How strictly values are validated.
@@ -117,6 +135,11 @@ pub enum SettingError {
 pub struct ConfigurationPatch(Vec<(&'static Setting, Option<SettingValue>)>);
 
 impl ConfigurationPatch {
+    /// Returns a patch that removes the logo of the brand.
+    pub fn without_logo() -> Self {
+        Setting::find(LOGO_PATH).map(|setting| (setting, None)).into_iter().collect()
+    }
+
     /// Returns a patch that resets all settings.
     pub fn reset() -> Self {
         SETTINGS.iter().map(|setting| (setting, None)).collect()
@@ -181,6 +204,7 @@ impl Configuration {
         let mut patched = self.clone();
         for setting in SETTINGS {
             match (patch.get(setting), setting.value(self)) {
+                (Some(Some(value)), _) if self.has_uploaded_logo_at(setting, value) => {}
                 (Some(value), _) => setting.set(&mut patched, value.as_ref(), SettingRules::Given(policy))?,
                 (None, Some(value)) if revalidate => {
                     setting.set(&mut patched, Some(&value), SettingRules::Given(policy))?;
@@ -194,7 +218,20 @@ impl Configuration {
             pointer: "/configuration/verification/redirect_url".to_owned(),
             cause: SettingError::RedirectUrl(cause),
         })?;
+        let logo = |configuration: &Configuration| configuration.verification.brand.logo_url.clone();
+        if logo(&patched).is_some_and(|new| new.uploaded().is_some() && Some(&new) != logo(self).as_ref()) {
+            return Err(InvalidSetting {
+                pointer: "/configuration/verification/brand/logo_url".to_owned(),
+                cause: SettingError::Other("no such logo was uploaded; send the image with `PUT …/logo`".to_owned()),
+            });
+        }
         Ok(patched)
+    }
+
+    /// Whether a value given for the logo's URL is that of the uploaded logo. Then the logo stays as it is.
+    fn has_uploaded_logo_at(&self, setting: &Setting, value: &SettingValue) -> bool {
+        let logo = self.verification.brand.logo_url.as_ref().filter(|_| setting.path == LOGO_PATH);
+        logo.is_some_and(|logo| matches!(value, SettingValue::Text(url) if logo.is_upload_at(url)))
     }
 
     /// Returns the settings that differ from their defaults.
@@ -317,6 +354,33 @@ impl SettingType for Vec<WebOrigin> {
     }
 }
 
+impl SettingType for Vec<RedirectUri> {
+    const KIND: SettingKind = SettingKind::List;
+
+    /// Rejects an empty list, for the same reason as a list of origins.
+    fn from_value(value: &SettingValue, rules: SettingRules<'_>) -> Result<Self, ElementError> {
+        let parse = |text: &str| {
+            let parsed = match rules {
+                SettingRules::Given(policy) => RedirectUri::parse(text, policy),
+                SettingRules::Stored => RedirectUri::from_stored(text),
+            };
+            parsed.map_err(|error| SettingError::Other(error.to_string()))
+        };
+        let uris = parse_list(value, parse)?;
+        let problem = match uris.len() {
+            0 => "at least one redirect URI is required; `null` removes the list".to_owned(),
+            1..=SignInSettings::MAX_REDIRECT_URIS => return Ok(uris),
+            _ => format!("more than {} redirect URIs", SignInSettings::MAX_REDIRECT_URIS),
+        };
+        Err(SettingError::Other(problem).into())
+    }
+
+    fn to_value(&self) -> Option<SettingValue> {
+        let uris = self.iter().map(|uri| uri.as_str().to_owned());
+        (!self.is_empty()).then(|| SettingValue::List(uris.collect()))
+    }
+}
+
 fn parse_list<T>(
     value: &SettingValue,
     parse: impl Fn(&str) -> Result<T, SettingError>,
@@ -340,9 +404,9 @@ trait SettingScalar: Sized {
 
 /// Implements [`SettingScalar`] for text types whose `FromStr` implementation is their whole validation.
 macro_rules! text_setting {
-    ($($name:ident),+) => {$(
+    ($($name:ident: $kind:ident),+) => {$(
         impl SettingScalar for $name {
-            const KIND: SettingKind = SettingKind::Text;
+            const KIND: SettingKind = SettingKind::$kind;
 
             fn parse(value: &SettingValue, _: SettingRules<'_>) -> Result<Self, SettingError> {
                 parse_text(as_text(value)?)
@@ -355,7 +419,16 @@ macro_rules! text_setting {
     )+};
 }
 
-text_setting!(SmsPrefix, BrandName, BrandUrl, Colour);
+text_setting!(
+    SmsPrefix: Text,
+    BrandName: Text,
+    BrandUrl: Text,
+    LogoUrl: Text,
+    Colour: Text,
+    ClientAuthentication: Text,
+    IdTokenAlgorithm: Text,
+    ClientKeys: Json
+);
 
 /// Implements [`SettingScalar`] for URL types, whose validity depends on the project's mode and the deployment's
 /// policy.
@@ -382,28 +455,34 @@ macro_rules! url_setting {
 
 url_setting!(CallbackUrl, RedirectUrl);
 
-/// Implements [`SettingScalar`] for durations in seconds.
-macro_rules! seconds_setting {
-    ($($name:ident: $error:ident),+) => {$(
+/// Implements [`SettingScalar`] for durations, in the unit that the method returns.
+macro_rules! duration_setting {
+    ($($name:ident.$unit:ident: $error:ident),+ $(,)?) => {$(
         impl SettingScalar for $name {
             const KIND: SettingKind = SettingKind::Integer;
 
             fn parse(value: &SettingValue, _: SettingRules<'_>) -> Result<Self, SettingError> {
-                let seconds = match value {
-                    SettingValue::Integer(seconds) => $name::try_from(*seconds),
+                let duration = match value {
+                    SettingValue::Integer(number) => $name::try_from(*number),
                     _ => Err($error),
                 };
-                seconds.map_err(|error| SettingError::Other(error.to_string()))
+                duration.map_err(|error| SettingError::Other(error.to_string()))
             }
 
             fn render(&self) -> SettingValue {
-                SettingValue::Integer(self.seconds().into())
+                SettingValue::Integer(self.$unit().into())
             }
         }
     )+};
 }
 
-seconds_setting!(RetryFor: InvalidRetryFor, ReverseSmsTtl: InvalidReverseSmsTtl, VerificationTtl: InvalidVerificationTtl);
+duration_setting!(
+    RetryFor.seconds: InvalidRetryFor,
+    ReverseSmsTtl.seconds: InvalidReverseSmsTtl,
+    VerificationTtl.seconds: InvalidVerificationTtl,
+    SessionLifetime.seconds: InvalidSessionLifetime,
+    SimSwapPeriod.minutes: InvalidSimSwapPeriod,
+);
 
 fn as_text(value: &SettingValue) -> Result<&str, SettingError> {
     match value {
@@ -458,6 +537,14 @@ mod tests {
             ("verification.brand.logo_url", text("https://shop.example/logo.svg")),
             ("verification.brand.support_url", text("https://shop.example/help")),
             ("verification.brand.colour", text("#1a73e8")),
+            ("sign_in.redirect_uris", list(&["https://id.shop.example/cb", "com.shop.app:/cb"])),
+            ("sign_in.sim_swap_period", SettingValue::Integer(1_440)),
+            ("sign_in.session", SettingValue::Integer(600)),
+            ("sign_in.token_endpoint_auth_method", text("private_key_jwt")),
+            ("sign_in.jwks", text(r#"{"keys":[]}"#)),
+            ("sign_in.jwks_uri", text("https://id.shop.example/jwks")),
+            ("sign_in.id_token_signed_response_alg", text("ES256")),
+            ("callbacks.url", text("https://shop.example/cb?all")),
             ("callbacks.retry_for", SettingValue::Integer(86_400)),
         ]
     }
@@ -518,6 +605,30 @@ mod tests {
         assert!(before.patched(&mended, &live, true).is_ok());
         // Stored values stay readable, even if the policy no longer permits them.
         assert_eq!(Configuration::from_stored(before.values()), Ok(before));
+    }
+
+    #[test]
+    fn uploaded_logo_is_kept_but_not_set_by_a_patch() {
+        let policy = UrlPolicy::default();
+        let path = "/logos/0199b0a8-0000-7000-8000-000000000000/abababababababababababababababab.png";
+        let logo = |url: &str| patch(&[(LOGO_PATH, Some(text(url)))]);
+        let refused = Configuration::default().patched(&logo(path), &policy, true).unwrap_err();
+        assert_eq!(refused.pointer, "/configuration/verification/brand/logo_url");
+
+        let mut with_upload = Configuration::default();
+        with_upload.verification.brand.logo_url = path.parse().ok();
+        for kept in [logo(path), logo(&format!("http://localhost:8080{path}")), patch(&[])] {
+            assert_eq!(with_upload.patched(&kept, &policy, true), Ok(with_upload.clone()));
+        }
+        assert!(with_upload.patched(&logo(&path.replace("ab.", "cd.")), &policy, true).is_err());
+        for (patch, shown) in [
+            (logo("https://shop.example/logo.svg"), Some(text("https://shop.example/logo.svg"))),
+            (patch(&[(LOGO_PATH, None)]), None),
+        ] {
+            let replaced = with_upload.patched(&patch, &policy, true).unwrap();
+            assert_eq!(Setting::find(LOGO_PATH).unwrap().value(&replaced), shown);
+        }
+        assert_eq!(Configuration::from_stored(with_upload.values()), Ok(with_upload));
     }
 
     #[test]

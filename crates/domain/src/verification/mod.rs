@@ -5,7 +5,9 @@
 //! its steps. At most one step is open. If a step ends without a verdict, the verification tries the next method, or
 //! ends if no method is left.
 
+pub mod funnel;
 mod locale;
+mod logo;
 mod settings;
 
 use jiff::Timestamp;
@@ -20,6 +22,7 @@ use crate::{
 };
 
 pub use locale::{InvalidLocale, Locale};
+pub use logo::{ImageFormat, InvalidLogo, LogoImage, LogoUrl, UploadedLogo};
 pub use settings::{
     Brand, BrandName, BrandUrl, Colour, InvalidBrandName, InvalidBrandUrl, InvalidColour, InvalidVerificationTtl,
     VerificationSettings, VerificationTtl,
@@ -27,7 +30,21 @@ pub use settings::{
 
 /// A way to verify a number. Each method uses one product. The variants are in the default order, which begins with the
 /// method that needs no action by the end-user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString, IntoStaticStr, VariantArray, strum::VariantNames)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Display,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+    strum::VariantNames,
+)]
 #[strum(serialize_all = "snake_case", const_into_str, parse_err_ty = InvalidMethod, parse_err_fn = default_error)]
 pub enum Method {
     SecureSna,

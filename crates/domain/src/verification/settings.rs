@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::Method;
+use super::{LogoUrl, Method};
 use crate::{
     tenancy::{InvalidName, Name},
     web_url::{CallbackUrl, RedirectUrl, UrlError, UrlPolicy, WebOrigin},
@@ -40,7 +40,7 @@ impl VerificationSettings {
 pub struct Brand {
     /// Name on the page. `None`: the project's name.
     pub name: Option<BrandName>,
-    pub logo_url: Option<BrandUrl>,
+    pub logo_url: Option<LogoUrl>,
     /// Page on which the project's owner helps end-users.
     pub support_url: Option<BrandUrl>,
     pub colour: Option<Colour>,

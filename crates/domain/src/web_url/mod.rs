@@ -228,19 +228,24 @@ impl WebOrigin {
 impl RedirectUrl {
     /// Returns the URL with query parameters appended.
     pub fn with_parameters(&self, parameters: &[(&str, &str)]) -> String {
-        let mut location = self.as_str().to_owned();
-        for (name, value) in parameters {
-            let separator = match location.split_once('?') {
-                None => "?",
-                Some((_, query)) if query.is_empty() || query.ends_with('&') => "",
-                Some(_) => "&",
-            };
-            // Spaces are encoded as `%20`, because some apps do not decode `+` as a space.
-            let value = url::form_urlencoded::byte_serialize(value.as_bytes()).collect::<String>().replace('+', "%20");
-            location.extend([separator, name, "=", &value]);
-        }
-        location
+        append_parameters(self.as_str(), parameters)
     }
+}
+
+/// Appends query parameters to a URI without a fragment.
+pub(crate) fn append_parameters(uri: &str, parameters: &[(&str, &str)]) -> String {
+    let mut location = uri.to_owned();
+    for (name, value) in parameters {
+        let separator = match location.split_once('?') {
+            None => "?",
+            Some((_, query)) if query.is_empty() || query.ends_with('&') => "",
+            Some(_) => "&",
+        };
+        // Spaces are encoded as `%20`, because some apps do not decode `+` as a space.
+        let value = url::form_urlencoded::byte_serialize(value.as_bytes()).collect::<String>().replace('+', "%20");
+        location.extend([separator, name, "=", &value]);
+    }
+    location
 }
 
 /// Returns the decoded parameter names in the query of a request target.

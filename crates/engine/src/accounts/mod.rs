@@ -33,7 +33,7 @@ pub use identities::{ExternalIdentity, IdentityError, IdentityPolicy, WorkspaceC
 pub use links::{AccessLink, LinkError};
 pub use members::{InvitationError, MemberError, PendingInvitation};
 use passwords::PasswordHasher;
-pub use passwords::{InvalidPassword, Password};
+pub use passwords::{InvalidPassword, Password, PasswordCosts};
 pub use second_factor::{
     EnableSecondFactor, PendingSignIn, SECOND_FACTOR_TIMEOUT, SecondFactorError, SecondFactorSetup, SignInStep,
 };
@@ -194,7 +194,7 @@ impl Accounts {
         Accounts {
             context: Arc::clone(context),
             store,
-            password_hasher: PasswordHasher::default(),
+            password_hasher: PasswordHasher::new(context.settings.password_costs.clone()),
             login_delays: Cache::new(MAX_CACHED_DELAYS),
             tasks,
         }

@@ -1,18 +1,31 @@
 //! Hashes and verifies passwords with Argon2id, on blocking threads.
 
-use argon2::{Argon2, PasswordHasher as _, PasswordVerifier as _};
+use argon2::{Algorithm, Argon2, Params, PasswordHasher as _, PasswordVerifier as _, Version};
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
 use crate::ports::{accounts::PasswordHash, entropy::Entropy};
 
-/// Verified instead of a stored hash if the account is unknown or has no password, so that the response time does not
-/// reveal this. No password matches the dummy hash.
-const DUMMY_HASH: &str =
-    "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-
 /// Maximum number of running and queued hash computations. More are rejected, so that sign-ins cannot starve the API.
 const MAX_PENDING_HASHES: usize = 32;
+
+/// Memory and passes that Argon2id needs for a new hash. The default, about 20 ms and 19 MiB, makes brute force expensive.
+#[derive(Clone, Debug, Default)]
+pub struct PasswordCosts(Params);
+
+impl PasswordCosts {
+    /// The lowest costs that Argon2 permits, for tests that sign in often and do not test the hashes.
+    pub fn lowest() -> Self {
+        let lowest = Params::new(Params::MIN_M_COST, Params::MIN_T_COST, Params::MIN_P_COST, None);
+        PasswordCosts(lowest.unwrap_or_default())
+    }
+
+    /// Returns a hash with these costs that no password matches.
+    fn dummy_hash(&self) -> String {
+        let (memory, passes, lanes) = (self.0.m_cost(), self.0.t_cost(), self.0.p_cost());
+        format!("$argon2id$v=19$m={memory},t={passes},p={lanes}${}${}", "A".repeat(22), "A".repeat(43))
+    }
+}
 
 /// A plain-text password, wiped from memory on drop.
 #[derive(derive_more::Debug)]
@@ -52,25 +65,33 @@ pub(super) struct PasswordQueueFull;
 
 /// Hashes and verifies passwords on at most half of the cores.
 pub(super) struct PasswordHasher {
+    costs: PasswordCosts,
+    /// Verified instead of a stored hash if the account is unknown or has no password, so that the response time does
+    /// not reveal this.
+    dummy_hash: String,
     running: Semaphore,
     pending: Semaphore,
 }
 
-impl Default for PasswordHasher {
-    fn default() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        PasswordHasher { running: Semaphore::new((cores / 2).max(1)), pending: Semaphore::new(MAX_PENDING_HASHES) }
-    }
-}
-
 impl PasswordHasher {
+    pub(super) fn new(costs: PasswordCosts) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        PasswordHasher {
+            dummy_hash: costs.dummy_hash(),
+            costs,
+            running: Semaphore::new((cores / 2).max(1)),
+            pending: Semaphore::new(MAX_PENDING_HASHES),
+        }
+    }
+
     pub(super) async fn hash(
         &self,
         password: Password,
         entropy: &dyn Entropy,
     ) -> Result<PasswordHash, PasswordQueueFull> {
         let salt: [u8; 16] = entropy.bytes();
-        self.run_blocking(move || hash_password(&password, &salt)).await?.ok_or(PasswordQueueFull)
+        let costs = self.costs.clone();
+        self.run_blocking(move || hash_password(&password, &salt, costs)).await?.ok_or(PasswordQueueFull)
     }
 
     /// Returns whether a password matches a hash. Without a hash, takes equally long and returns `false`, so that the
@@ -80,11 +101,9 @@ impl PasswordHasher {
         password: Password,
         hash: Option<PasswordHash>,
     ) -> Result<bool, PasswordQueueFull> {
-        self.run_blocking(move || {
-            let expected = hash.as_ref().map_or(DUMMY_HASH, |PasswordHash(text)| text.as_str());
-            matches(&password, expected) && hash.is_some()
-        })
-        .await
+        let is_known = hash.is_some();
+        let expected = hash.map_or_else(|| self.dummy_hash.clone(), |PasswordHash(text)| text);
+        self.run_blocking(move || matches(&password, &expected) && is_known).await
     }
 
     async fn run_blocking<T: Send + 'static>(
@@ -97,9 +116,9 @@ impl PasswordHasher {
     }
 }
 
-/// Hashes a password with the default costs of the library, about 20 ms and 19 MiB. They make brute force expensive.
-fn hash_password(password: &Password, salt: &[u8]) -> Option<PasswordHash> {
-    let hash = Argon2::default().hash_password_with_salt(password.0.as_bytes(), salt).ok()?;
+fn hash_password(password: &Password, salt: &[u8], PasswordCosts(costs): PasswordCosts) -> Option<PasswordHash> {
+    let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, costs);
+    let hash = argon2.hash_password_with_salt(password.0.as_bytes(), salt).ok()?;
     Some(PasswordHash(hash.to_string()))
 }
 
@@ -133,15 +152,19 @@ mod tests {
 
     #[test]
     fn costs_do_not_fall_and_are_the_same_for_unknown_accounts() {
-        let PasswordHash(hash) = hash_password(&Password::parse_existing("password").unwrap(), &[0; 16]).unwrap();
+        let costs = PasswordCosts::default();
+        let password = Password::parse_existing("password").unwrap();
+        let PasswordHash(hash) = hash_password(&password, &[0; 16], costs.clone()).unwrap();
         let (costs_and_salt, _) = hash.rsplit_once('$').unwrap();
         assert_eq!(costs_and_salt, "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA");
-        assert!(DUMMY_HASH.starts_with(costs_and_salt) && DUMMY_HASH.len() == hash.len());
+        let dummy = costs.dummy_hash();
+        assert!(dummy.starts_with(costs_and_salt) && dummy.len() == hash.len(), "{dummy}");
+        assert!(!matches(&password, &dummy));
     }
 
     #[tokio::test]
     async fn password_verifies_only_against_its_own_hash() {
-        let passwords = PasswordHasher::default();
+        let passwords = PasswordHasher::new(PasswordCosts::default());
         let parse = |text: &str| Password::parse_existing(text).unwrap();
         let hash = passwords.hash(parse("correct horse"), &SystemEntropy::default()).await.unwrap();
         assert_eq!(passwords.verify(parse("correct horse"), Some(hash.clone())).await, Ok(true));

@@ -12,13 +12,14 @@ mod recorder;
 use std::{sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use ringtrue_domain::{activity::ActivityCounts, network::NetworkId, product::Product, tenancy::ProjectId};
+use ringtrue_domain::{activity::ActivityCounts, network::NetworkId, tenancy::ProjectId, verification::funnel::Funnel};
 
 pub use recorder::{ActivityKey, ActivityRecorder, ProductTotals};
 
 use crate::ports::{
     activity::{
-        ActivityDelta, ActivityFilter, ActivityStore, CompletionTime, NetworkActivity, PeriodActivity, WaitingCallbacks,
+        ActivityDelta, ActivityFilter, ActivityScope, ActivityStore, CompletionTime, FunnelDelta, NetworkActivity,
+        PeriodActivity, WaitingCallbacks,
     },
     clock::Clock,
     store::StoreError,
@@ -127,7 +128,7 @@ fn start(number: i64, length: SignedDuration) -> Timestamp {
 #[derive(Clone, Debug)]
 pub struct OverviewFilter {
     pub span: OverviewSpan,
-    pub product: Option<Product>,
+    pub scope: ActivityScope,
     /// Filters the counts of checks. Callback attempts are counted without a network and are always included.
     pub network: Option<NetworkId>,
 }
@@ -141,8 +142,10 @@ pub struct ProjectOverview {
     pub total: ActivityCounts,
     /// `None`: no check of the span has completed.
     pub completion: Option<CompletionPercentiles>,
-    /// Counts of the checks that match the filter, by product and network.
+    /// Counts by product and network of the checks that match the filter. For verifications, also of their steps.
     pub by_network: Vec<NetworkActivity>,
+    /// How far verifications of all networks got. `None`: the overview is not about verifications.
+    pub funnel: Option<Funnel>,
     /// Networks with activity in the span, regardless of the filter.
     pub networks: Vec<NetworkId>,
     /// Callbacks that wait for an attempt at present, regardless of the span.
@@ -216,6 +219,14 @@ impl Activity {
                 return Err(error);
             }
         }
+        let counts = activity.drain_funnel();
+        for (number, batch) in counts.chunks(MAX_BATCH_COUNTERS).enumerate() {
+            let stored = self.store.add_funnel(batch.iter().map(FunnelDelta::from).collect()).await;
+            if let Err(error) = stored {
+                activity.add_funnel_back(&counts[number * MAX_BATCH_COUNTERS..]);
+                return Err(error);
+            }
+        }
         Ok(())
     }
 
@@ -256,12 +267,12 @@ impl Activity {
         filter: OverviewFilter,
     ) -> Result<ProjectOverview, StoreError> {
         self.flush().await?;
-        let OverviewFilter { span, product, network } = filter;
+        let OverviewFilter { span, scope, network } = filter;
         let span = span.periods(self.clock.now());
         let OverviewPeriods { from, to, length } = span;
         let mut periods: Vec<_> =
             span.starts().map(|start| PeriodActivity { start, counts: ActivityCounts::default() }).collect();
-        let filter = |network| ActivityFilter { from, to, period: length, product, network };
+        let filter = |network| ActivityFilter { from, to, period: length, scope, network };
 
         merge_periods(&mut periods, self.store.activity(project, filter(network.clone())).await?, |counts, found| {
             *counts = found;
@@ -281,12 +292,18 @@ impl Activity {
         let mut networks: Vec<_> = by_network.iter().filter_map(|row| row.network.clone()).collect();
         networks.sort_unstable();
         networks.dedup();
-        by_network.retain(|row| product.is_none_or(|product| product == row.product));
-        let scanned: i64 = by_network.iter().map(|row| row.counts.created).sum();
+        let is_counted = |row: &NetworkActivity| scope.includes(row.product, row.is_step);
+        let scanned: i64 = by_network.iter().filter(|row| is_counted(row)).map(|row| row.counts.created).sum();
+        let is_shown_step = |row: &NetworkActivity| scope == ActivityScope::Verifications && row.is_step;
+        by_network.retain(|row| is_counted(row) || is_shown_step(row));
         by_network.retain(|row| network.is_none() || network == row.network);
         let completion = self.completion_percentiles(project, filter(network), &total, scanned).await?;
-        let waiting = self.store.waiting_callbacks(project, product, MAX_SCANNED_CALLBACKS).await?;
-        Ok(ProjectOverview { span, periods, total, completion, by_network, networks, waiting })
+        let funnel = match scope {
+            ActivityScope::Verifications => Some(self.store.funnel(project, from, to).await?),
+            ActivityScope::All | ActivityScope::Checks(_) => None,
+        };
+        let waiting = self.store.waiting_callbacks(project, scope, MAX_SCANNED_CALLBACKS).await?;
+        Ok(ProjectOverview { span, periods, total, completion, by_network, funnel, networks, waiting })
     }
 
     /// Computes exact percentiles if the span has few checks and all of them are still stored. Otherwise estimates them
@@ -299,9 +316,13 @@ impl Activity {
         total: &ActivityCounts,
         scanned: i64,
     ) -> Result<Option<CompletionPercentiles>, StoreError> {
+        let expected = match filter.scope {
+            ActivityScope::Verifications => total.matched,
+            ActivityScope::All | ActivityScope::Checks(_) => total.completed,
+        };
         if scanned < i64::from(MAX_EXACT_CHECKS)
             && let Some(times) = self.store.completion_times(project, filter, MAX_EXACT_CHECKS).await?
-            && total.completed <= times.iter().map(|time| time.count).sum::<i64>()
+            && expected <= times.iter().map(|time| time.count).sum::<i64>()
         {
             return Ok(CompletionPercentiles::exact(&times));
         }

@@ -17,11 +17,16 @@ use ringtrue_domain::{
     network::NetworkId,
     product::Product,
     tenancy::ProjectId,
+    verification::funnel::FunnelEvent,
 };
 use strum::VariantArray as _;
 use uuid::Uuid;
 
-use crate::ports::{activity::ActivityDelta, callbacks::AttemptOutcome, checks::MarkedPending};
+use crate::ports::{
+    activity::{ActivityDelta, FunnelDelta},
+    callbacks::AttemptOutcome,
+    checks::MarkedPending,
+};
 
 /// Maximum number of counters in memory, some tens of megabytes. Reached only if the store is unavailable for long.
 /// Then events that need a new counter are not counted.
@@ -34,6 +39,15 @@ pub(super) struct CounterKey {
     minute: i64,
     product: Product,
     network: PackedNetworkId,
+    is_step: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct FunnelKey {
+    project: Uuid,
+    /// Unix time in minutes.
+    minute: i64,
+    event: FunnelEvent,
 }
 
 /// An optional network id in a fixed-size array, to avoid heap allocation. All zeros: no network.
@@ -59,21 +73,31 @@ impl PackedNetworkId {
 
 impl CounterKey {
     fn new(project: ProjectId, product: Product, network: Option<&NetworkId>, at: Timestamp) -> Self {
-        let minute = at.as_second().div_euclid(60);
-        CounterKey { project: project.0, minute, product, network: network.into() }
+        CounterKey { project: project.0, minute: minute_of(at), product, network: network.into(), is_step: false }
     }
 
     fn of<V>(check: &Check<V>) -> Self {
-        CounterKey::new(check.project, check.product, check.network.as_ref(), check.created_at)
+        let key = CounterKey::new(check.project, check.product, check.network.as_ref(), check.created_at);
+        CounterKey { is_step: check.verification.is_some(), ..key }
     }
 }
 
+fn minute_of(at: Timestamp) -> i64 {
+    at.as_second().div_euclid(60)
+}
+
+fn start_of_minute(minute: i64) -> Timestamp {
+    Timestamp::from_second(minute.saturating_mul(60)).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
 type Counters = HashMap<CounterKey, ActivityCounts>;
+type FunnelCounters = HashMap<FunnelKey, i64>;
 
 /// Counts the events of checks and callbacks on this node.
 #[derive(Debug, Default)]
 pub struct ActivityRecorder {
     counters: Mutex<Counters>,
+    funnel: Mutex<FunnelCounters>,
     totals: CheckTotals,
     /// Held during a flush. A second caller waits, and then finds all counts in the store.
     pub(super) flushing: tokio::sync::Mutex<()>,
@@ -114,7 +138,19 @@ impl ActivityRecorder {
     pub fn record_pending(&self, marked: &[MarkedPending]) {
         for check in marked {
             let key = CounterKey::new(check.project, check.product, check.network.as_ref(), check.created_at);
-            self.update(key, |counts| counts.seen += 1);
+            self.update(CounterKey { is_step: check.verification.is_some(), ..key }, |counts| counts.seen += 1);
+        }
+    }
+
+    /// Records events of a verification in the funnel of its project.
+    pub fn record_funnel<V>(&self, verification: &Check<V>, events: &[FunnelEvent]) {
+        let (project, minute) = (verification.project.0, minute_of(verification.created_at));
+        let mut funnel = self.funnel.lock();
+        for &event in events {
+            let key = FunnelKey { project, minute, event };
+            if funnel.len() < MAX_COUNTERS || funnel.contains_key(&key) {
+                *funnel.entry(key).or_default() += 1;
+            }
         }
     }
 
@@ -187,6 +223,23 @@ impl ActivityRecorder {
         }
     }
 
+    /// Removes and returns the counts of all funnels, sorted by key.
+    pub(super) fn drain_funnel(&self) -> Vec<(FunnelKey, i64)> {
+        let mut taken: Vec<_> = mem::take(&mut *self.funnel.lock()).into_iter().collect();
+        taken.sort_unstable();
+        taken
+    }
+
+    /// Adds counts back after [`drain_funnel`](Self::drain_funnel) has removed them and the store has failed.
+    pub(super) fn add_funnel_back(&self, counts: &[(FunnelKey, i64)]) {
+        let mut funnel = self.funnel.lock();
+        for (key, unstored) in counts {
+            if funnel.len() < MAX_COUNTERS || funnel.contains_key(key) {
+                *funnel.entry(*key).or_default() += unstored;
+            }
+        }
+    }
+
     fn counters(&self) -> MutexGuard<'_, Counters> {
         // A panic does not poison a `parking_lot` lock. That is safe here, because no update can panic half-way.
         self.counters.lock()
@@ -210,11 +263,19 @@ impl From<&(CounterKey, ActivityCounts)> for ActivityDelta {
     fn from((key, counts): &(CounterKey, ActivityCounts)) -> Self {
         ActivityDelta {
             project: ProjectId(key.project),
-            minute: Timestamp::from_second(key.minute.saturating_mul(60)).unwrap_or(Timestamp::UNIX_EPOCH),
+            minute: start_of_minute(key.minute),
             product: key.product,
             network: key.network.id(),
+            is_step: key.is_step,
             counts: *counts,
         }
+    }
+}
+
+impl From<&(FunnelKey, i64)> for FunnelDelta {
+    fn from((key, count): &(FunnelKey, i64)) -> Self {
+        let (project, minute) = (ProjectId(key.project), start_of_minute(key.minute));
+        FunnelDelta { project, minute, event: key.event, count: *count }
     }
 }
 

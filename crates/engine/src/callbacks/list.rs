@@ -38,7 +38,7 @@ const CONCURRENT_RESENDS: usize = 4;
 /// [`CallbackSummary::reason`] of a callback before its first attempt.
 const NOT_ATTEMPTED: &str = "not_attempted";
 /// [`CallbackSummary::receiver`] of a callback whose URL was erased.
-const ERASED: &str = "erased";
+pub(super) const ERASED: &str = "erased";
 
 /// Selects the callbacks to list or resend. A field that is `None` matches all callbacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +49,39 @@ pub struct CallbackFilter {
     pub receiver: Option<String>,
     /// HTTP status or failure name of the last attempt, as in [`CallbackSummary::reason`].
     pub reason: Option<String>,
+    /// Creation time of the checks: from this time on.
+    pub created_from: Option<Timestamp>,
+    /// Creation time of the checks: before this time.
+    pub created_before: Option<Timestamp>,
+}
+
+/// The callbacks that match a filter, newest checks first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallbackSummaries {
+    pub callbacks: Vec<CallbackSummary>,
+    /// Callbacks of checks created before this time were not read, because there are too many newer ones. `None`: all
+    /// were read.
+    pub read_back_to: Option<Timestamp>,
+}
+
+impl CallbackFilter {
+    /// Selects all callbacks in some states.
+    pub fn new(selection: CallbackSelection) -> Self {
+        CallbackFilter {
+            selection,
+            product: None,
+            receiver: None,
+            reason: None,
+            created_from: None,
+            created_before: None,
+        }
+    }
+
+    /// Returns whether a listed callback has the filter's receiver and reason. The database compares the other fields.
+    pub fn matches(&self, callback: &CallbackSummary) -> bool {
+        self.receiver.as_ref().is_none_or(|receiver| *receiver == callback.receiver)
+            && self.reason.as_ref().is_none_or(|reason| *reason == callback.reason)
+    }
 }
 
 /// A callback and the result of its last attempt.
@@ -62,6 +95,9 @@ pub struct CallbackSummary {
     pub reason: String,
     pub attempts: u32,
     pub last_attempt_at: Option<Timestamp>,
+    /// For a callback that is not delivered: all attempts since this time have failed. Earlier attempts may have failed
+    /// too, if the callback was resent. `None`: there was no attempt.
+    pub failing_since: Option<Timestamp>,
     pub state: CallbackState,
     pub may_resend: bool,
 }
@@ -119,14 +155,28 @@ impl Callbacks {
         &self,
         project: &Project,
         filter: &CallbackFilter,
-    ) -> Result<Vec<CallbackSummary>, StoreError> {
+    ) -> Result<CallbackSummaries, StoreError> {
+        let mut found = self.read_callbacks(project, filter, MAX_LISTED_CALLBACKS).await?;
+        found.callbacks.retain(|callback| filter.matches(callback));
+        Ok(found)
+    }
+
+    /// Reads at most `limit` callbacks. Ignores the filter's receiver and reason.
+    pub(super) async fn read_callbacks(
+        &self,
+        project: &Project,
+        filter: &CallbackFilter,
+        limit: u32,
+    ) -> Result<CallbackSummaries, StoreError> {
+        let before_first = filter.created_from.and_then(|from| from.checked_sub(SignedDuration::from_millis(1)).ok());
         let query = CallbackQuery {
             project: project.id,
             selection: filter.selection,
             product: filter.product,
             // Hides the sandbox checks of a project that has gone live.
-            created_after: project.live_since,
-            limit: MAX_LISTED_CALLBACKS,
+            created_after: project.live_since.max(before_first),
+            created_before: filter.created_before,
+            limit,
         };
         let found = self.store.list_callbacks(query).await?;
         let keys = self.context.keys();
@@ -135,11 +185,10 @@ impl Callbacks {
             let receiver = url.map_or_else(|| ERASED.to_owned(), |url| url.authority().to_owned());
             summarize(callback, receiver)
         };
-        let is_match = |callback: &CallbackSummary| {
-            filter.receiver.as_ref().is_none_or(|receiver| *receiver == callback.receiver)
-                && filter.reason.as_ref().is_none_or(|reason| *reason == callback.reason)
-        };
-        Ok(found.into_iter().map(summary).filter(is_match).collect())
+        Ok(CallbackSummaries {
+            callbacks: found.callbacks.into_iter().map(summary).collect(),
+            read_back_to: found.cut_at.map(CheckId::created_at),
+        })
     }
 
     /// Resends callbacks that match the filter and were given up after their last attempt, oldest checks first. Resends
@@ -155,7 +204,7 @@ impl Callbacks {
         }
         let filter = CallbackFilter { selection: CallbackSelection::GivenUp, ..filter.clone() };
         let since = self.context.now();
-        let mut matching = self.list_callbacks(project, &filter).await?;
+        let mut matching = self.list_callbacks(project, &filter).await?.callbacks;
         matching.retain(|failure| failure.may_resend);
         matching.reverse();
         let granted = self.bulk_resends.take(project.workspace, matching.len(), since);
@@ -187,7 +236,8 @@ impl Callbacks {
 }
 
 fn summarize(callback: ListedCallback, receiver: String) -> CallbackSummary {
-    let ListedCallback { check, product, url: _, is_erased, state, resends, last_attempt } = callback;
+    let ListedCallback { check, product, url: _, is_erased, created_at, state, resends, last_attempt } = callback;
+    let is_first_series = resends == 0;
     let reason = last_attempt.as_ref().map(|LastAttempt { status, failure, .. }| match (status, failure) {
         (Some(status), _) => status.to_string(),
         (None, Some(failure)) => failure.clone(),
@@ -199,6 +249,7 @@ fn summarize(callback: ListedCallback, receiver: String) -> CallbackSummary {
         receiver,
         reason: reason.unwrap_or_else(|| NOT_ATTEMPTED.to_owned()),
         attempts: last_attempt.as_ref().map_or(0, |attempt| attempt.number),
+        failing_since: last_attempt.as_ref().map(|attempt| if is_first_series { created_at } else { attempt.ended_at }),
         last_attempt_at: last_attempt.map(|attempt| attempt.ended_at),
         state,
         may_resend: !matches!(state, CallbackState::Waiting { .. }) && !is_erased && resends < MAX_RESENDS,

@@ -79,7 +79,7 @@ impl Checks {
         let code_hash = self.context.hash_code(SmsOrigin::for_project(project), &receiver, &code)?;
         let id = CheckId(self.context.new_uuid(now)).in_bucket(code_hash.bucket());
         let ttl = settings.ttl.unwrap_or(ReverseSmsTtl::DEFAULT).seconds();
-        let callback_url = requested_url.as_ref().or(settings.callback_url.as_ref());
+        let callback_url = requested_url.as_ref().or(project.configuration.callback_url(Product::ReverseSms));
         let check = Check {
             id,
             project: project.id,

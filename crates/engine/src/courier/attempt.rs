@@ -162,7 +162,7 @@ impl Courier {
             ];
             OutboundRequest { url, headers, body }
         };
-        self.0.signing_pool.run(sign).await
+        self.0.dependencies.signing_pool.run(sign).await
     }
 
     async fn post(&self, request: OutboundRequest, slot: &mut AttemptSlot) -> Result<OutboundResponse, TransportError> {

@@ -27,12 +27,10 @@ pub mod sealing;
 
 use std::{
     collections::HashMap,
-    num::NonZero,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    thread::available_parallelism,
     time::Duration,
 };
 
@@ -43,10 +41,7 @@ use ringtrue_domain::{
     tenancy::{ProjectId, WorkspaceId},
     web_url::CallbackUrl,
 };
-use tokio::{
-    sync::{Notify, Semaphore},
-    task::spawn_blocking,
-};
+use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use attempt::AttemptSlot;
@@ -69,6 +64,7 @@ use crate::{
         store::StoreError,
         transport::Transport,
     },
+    signing_pool::SigningPool,
 };
 
 /// How long a node has the exclusive right to send a callback. If the node dies, other nodes send the callback after
@@ -95,8 +91,6 @@ const REFUSED_PROJECT_PAUSE: SignedDuration = SignedDuration::from_secs(5);
 const MAX_PAGE_ROWS: usize = 512;
 /// Maximum number of projects that one query for due callbacks excludes, because their queues are full.
 const MAX_SKIPPED_PROJECTS: usize = 256;
-/// Signing permits beyond one per core. They keep all cores busy while a permit passes from one task to the next.
-const SPARE_SIGNING_PERMITS: usize = 2;
 /// How long shutdown waits for running attempts to end.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(13);
 
@@ -146,6 +140,7 @@ pub struct CourierDependencies {
     pub entropy: Arc<dyn Entropy>,
     pub activity: Arc<ActivityRecorder>,
     pub limits: CourierLimits,
+    pub signing_pool: SigningPool,
 }
 
 /// Delivers callbacks. Cheap to clone.
@@ -159,35 +154,11 @@ struct Inner {
     /// For each project that polls skip, the time until which they skip it (see [`REFUSED_PROJECT_PAUSE`]). At most
     /// [`MAX_SKIPPED_PROJECTS`].
     paused_projects: Mutex<HashMap<ProjectId, Timestamp>>,
-    signing_pool: SigningPool,
     counters: CourierCounters,
     tasks: TaskTracker,
     /// Notified to poll for due callbacks at once.
     wake_signal: Notify,
     is_closing: AtomicBool,
-}
-
-/// Runs RSA signing on blocking threads: one permit per core, plus a few spare ones.
-struct SigningPool(Arc<Semaphore>);
-
-impl SigningPool {
-    fn new() -> Self {
-        let cores = available_parallelism().map_or(1, NonZero::get);
-        SigningPool(Arc::new(Semaphore::new(cores + SPARE_SIGNING_PERMITS)))
-    }
-
-    /// Runs `sign` on a blocking thread. `None`: the runtime is shutting down.
-    async fn run<T: Send + 'static>(&self, sign: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        let permit = Arc::clone(&self.0).acquire_owned().await.ok()?;
-        let signing = spawn_blocking(move || {
-            let signed = sign();
-            // Releases the permit on this thread, so that the next signature does not wait until the runtime polls this
-            // task.
-            drop(permit);
-            signed
-        });
-        signing.await.ok()
-    }
 }
 
 /// A leased callback in this node's queues.
@@ -213,7 +184,6 @@ impl Courier {
             scheduler: Mutex::new(Scheduler::new(dependencies.limits)),
             paused_projects: Mutex::default(),
             dependencies,
-            signing_pool: SigningPool::new(),
             counters: CourierCounters::default(),
             tasks,
             wake_signal: Notify::new(),

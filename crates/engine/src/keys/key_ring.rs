@@ -8,12 +8,13 @@ use jiff::Timestamp;
 use ringtrue_callback_signature::{CallbackPublicKey, CallbackSigner};
 use ringtrue_domain::{
     key_schedule::{KeySchedule, KeyState},
+    sign_in::IdTokenAlgorithm,
     tenancy::Mode,
 };
 use strum::VariantArray as _;
 use zeroize::Zeroizing;
 
-use super::{MasterKey, master_key::SealingKey};
+use super::{MasterKey, id_token_signer::IdTokenSigner, master_key::SealingKey};
 use crate::ports::{
     entropy::Entropy,
     keys::{KeyId, KeyPurpose, SealedKey},
@@ -30,6 +31,7 @@ pub struct KeyRing {
 enum KeyMaterial {
     Token { header: String, key: Box<hmac::Key> },
     Callback(CallbackSigner),
+    IdToken(Arc<IdTokenSigner>),
     Seal(SealingKey),
     Link(Box<hmac::Key>),
     Hash(Box<hmac::Key>),
@@ -110,6 +112,33 @@ impl KeyRing {
     pub fn callback_signer(&self, mode: Mode, now: Timestamp) -> Option<CallbackSigner> {
         self.active_key(now, |material| match material {
             KeyMaterial::Callback(signer) if signer.public().mode == mode => Some(signer.clone()),
+            _ => None,
+        })
+        .map(|(_, signer)| signer)
+    }
+
+    /// Returns the ids in the JWKS of all ID token keys, including those that are no longer published.
+    pub fn id_token_kids(&self) -> impl Iterator<Item = (KeyId, &str)> {
+        self.keys.iter().filter_map(|(id, _, material)| match &**material {
+            KeyMaterial::IdToken(signer) => Some((*id, signer.jwk().get("kid")?.as_str()?)),
+            _ => None,
+        })
+    }
+
+    /// Returns the public keys of ID tokens to publish in the JWKS.
+    pub fn published_id_token_keys(&self, now: Timestamp) -> Vec<&serde_json::Value> {
+        self.keys_in_state(now, |state| state != KeyState::Gone)
+            .filter_map(|(_, material)| match material {
+                KeyMaterial::IdToken(signer) => Some(signer.jwk()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Returns the active key for signing ID tokens with this algorithm.
+    pub(crate) fn id_token_signer(&self, algorithm: IdTokenAlgorithm, now: Timestamp) -> Option<Arc<IdTokenSigner>> {
+        self.active_key(now, |material| match material {
+            KeyMaterial::IdToken(signer) if signer.algorithm() == algorithm => Some(Arc::clone(signer)),
             _ => None,
         })
         .map(|(_, signer)| signer)
@@ -214,6 +243,10 @@ impl KeyMaterial {
                 Mode::Live => KeyPurpose::Callback,
                 Mode::Sandbox => KeyPurpose::SandboxCallback,
             },
+            KeyMaterial::IdToken(signer) => match signer.algorithm() {
+                IdTokenAlgorithm::Rs256 => KeyPurpose::IdToken,
+                IdTokenAlgorithm::Es256 => KeyPurpose::IdTokenEc,
+            },
             KeyMaterial::Seal(_) => KeyPurpose::Seal,
             KeyMaterial::Link(_) => KeyPurpose::Link,
             KeyMaterial::Hash(_) => KeyPurpose::Hash,
@@ -261,6 +294,8 @@ fn unseal_material(key: &SealedKey, master: &MasterKey) -> Result<KeyMaterial, K
         }),
         KeyPurpose::Callback => callback_material(Mode::Live, &plain).ok_or_else(unopened),
         KeyPurpose::SandboxCallback => callback_material(Mode::Sandbox, &plain).ok_or_else(unopened),
+        KeyPurpose::IdToken => id_token_material(IdTokenAlgorithm::Rs256, &plain).ok_or_else(unopened),
+        KeyPurpose::IdTokenEc => id_token_material(IdTokenAlgorithm::Es256, &plain).ok_or_else(unopened),
         KeyPurpose::Link => Ok(KeyMaterial::Link(Box::new(hmac::Key::new(hmac::HMAC_SHA256, &plain)))),
         KeyPurpose::Hash => Ok(KeyMaterial::Hash(Box::new(hmac::Key::new(hmac::HMAC_SHA256, &plain)))),
         KeyPurpose::Seal => {
@@ -272,6 +307,10 @@ fn unseal_material(key: &SealedKey, master: &MasterKey) -> Result<KeyMaterial, K
 
 fn callback_material(mode: Mode, pkcs8: &[u8]) -> Option<KeyMaterial> {
     CallbackSigner::from_pkcs8(mode, pkcs8).map(KeyMaterial::Callback)
+}
+
+fn id_token_material(algorithm: IdTokenAlgorithm, pkcs8: &[u8]) -> Option<KeyMaterial> {
+    IdTokenSigner::from_pkcs8(algorithm, pkcs8).map(|signer| KeyMaterial::IdToken(Arc::new(signer)))
 }
 
 #[cfg(test)]

@@ -5,12 +5,14 @@
 //! [`ringtrue_domain::key_schedule`].
 
 mod hash_key_reset;
+mod id_token_signer;
 mod key_ring;
 mod master_key;
 mod rewrap;
 mod rotation;
 
 pub use hash_key_reset::{ResetHashKeyError, reset_hash_key};
+pub use id_token_signer::IdTokenSigner;
 pub use key_ring::{KeyRing, KeyUnsealError};
 pub use master_key::{InvalidMasterKey, MasterKey};
 pub use rewrap::{RewrapError, rewrap_keys};

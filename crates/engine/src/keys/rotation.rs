@@ -6,12 +6,14 @@ use ringtrue_domain::{
     audit::{Action, Actor, AuditEvent},
     id::uuid_v7,
     key_schedule::{KeySchedule, KeyState, RotationPolicy, rotate_immediately},
+    sign_in::IdTokenAlgorithm,
 };
 use strum::VariantArray as _;
 use zeroize::Zeroizing;
 
 use super::{
     KeyUnsealError, MasterKey,
+    id_token_signer::IdTokenSigner,
     key_ring::{seal_context, unseal_key},
     master_key::SealingKey,
 };
@@ -34,8 +36,8 @@ pub fn rotation_policy(purpose: KeyPurpose) -> RotationPolicy {
             announce: SignedDuration::from_secs(10),
             keep: SignedDuration::from_secs(TOKEN_LIFETIME_SECONDS + 60),
         },
-        // Callback receivers cache the JWKS for up to a day.
-        KeyPurpose::Callback | KeyPurpose::SandboxCallback => {
+        // Callback receivers and OpenID clients cache the JWKS for up to a day.
+        KeyPurpose::Callback | KeyPurpose::SandboxCallback | KeyPurpose::IdToken | KeyPurpose::IdTokenEc => {
             RotationPolicy { announce: SignedDuration::from_hours(24), keep: SignedDuration::from_hours(24) }
         }
         // Link keys derive the tokens in links, invitations and forms. Eight days is longer than sessions and
@@ -145,6 +147,8 @@ pub async fn rotate_key(
             KeyPurpose::Token
             | KeyPurpose::Callback
             | KeyPurpose::SandboxCallback
+            | KeyPurpose::IdToken
+            | KeyPurpose::IdTokenEc
             | KeyPurpose::Link
             | KeyPurpose::Hash,
         ) => {
@@ -206,6 +210,8 @@ pub(super) fn generate_key(
             Zeroizing::new(entropy.bytes::<{ SealingKey::LENGTH }>().to_vec())
         }
         KeyPurpose::Callback | KeyPurpose::SandboxCallback => CallbackSigner::generate(),
+        KeyPurpose::IdToken => IdTokenSigner::generate(IdTokenAlgorithm::Rs256),
+        KeyPurpose::IdTokenEc => IdTokenSigner::generate(IdTokenAlgorithm::Es256),
     };
     let sealed = master.seal(entropy, &seal_context(id, purpose, &schedule), &plain);
     SealedKey { id, purpose, schedule, sealed }

@@ -217,7 +217,7 @@ impl LiveFeeds {
         }
     }
 
-    /// Until `shutdown`, polls the feeds, and ends the subscriptions whose session has ended or lost access.
+    /// Polls the feeds, and ends subscriptions whose session has ended or lost access, until `shutdown` is cancelled.
     pub async fn run(&self, shutdown: CancellationToken) {
         tokio::join!(self.run_feed_polling(&shutdown), self.run_access_expiry(&shutdown));
     }

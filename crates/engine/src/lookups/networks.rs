@@ -203,7 +203,7 @@ impl Networks {
             }
             Product::SimSwap => self.sim_swap_route(&network.id).is_some_and(|connector| connector.is_reachable()),
             Product::ReverseSms => self.has_receiver(network),
-            Product::Eligibility | Product::Verification => true,
+            Product::Eligibility | Product::Verification | Product::SignIn => true,
         }
     }
 

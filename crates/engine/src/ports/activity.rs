@@ -9,6 +9,7 @@ use ringtrue_domain::{
     network::NetworkId,
     product::Product,
     tenancy::{ProjectId, WorkspaceId},
+    verification::funnel::{Funnel, FunnelEvent},
 };
 
 use super::store::StoreError;
@@ -21,7 +22,40 @@ pub struct ActivityDelta {
     pub minute: Timestamp,
     pub product: Product,
     pub network: Option<NetworkId>,
+    /// Whether the checks are steps of verifications.
+    pub is_step: bool,
     pub counts: ActivityCounts,
+}
+
+/// An increment of one count in the funnel of a project's verifications that were created in one minute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FunnelDelta {
+    pub project: ProjectId,
+    /// Start of the minute.
+    pub minute: Timestamp,
+    pub event: FunnelEvent,
+    pub count: i64,
+}
+
+/// Selects the checks whose activity is counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActivityScope {
+    /// Verifications, their steps, and all other checks.
+    All,
+    Verifications,
+    /// Checks of one product, or of all products but verifications. Steps of verifications do not count.
+    Checks(Option<Product>),
+}
+
+impl ActivityScope {
+    pub fn includes(self, product: Product, is_step: bool) -> bool {
+        match self {
+            ActivityScope::All => true,
+            ActivityScope::Verifications => product == Product::Verification,
+            ActivityScope::Checks(None) => product != Product::Verification && !is_step,
+            ActivityScope::Checks(Some(wanted)) => product == wanted && !is_step,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +65,7 @@ pub struct ActivityFilter {
     pub to: Timestamp,
     /// Length of the periods to sum up: whole minutes, or whole hours for data older than a day.
     pub period: SignedDuration,
-    /// `None`: all products.
-    pub product: Option<Product>,
+    pub scope: ActivityScope,
     /// `None`: all networks, and checks without a network.
     pub network: Option<NetworkId>,
 }
@@ -47,6 +80,8 @@ pub struct PeriodActivity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkActivity {
     pub product: Product,
+    /// Whether the checks are steps of verifications.
+    pub is_step: bool,
     pub network: Option<NetworkId>,
     pub counts: ActivityCounts,
 }
@@ -68,14 +103,20 @@ pub struct WaitingCallbacks {
 
 #[async_trait]
 pub trait ActivityStore: Send + Sync {
-    /// Increments counts atomically. `counts` must have at most one entry per project, minute, product and network, and
-    /// must be sorted in this order.
+    /// Increments counts atomically. `counts` must have at most one entry per project, minute, product, network and
+    /// kind (step or not), and must be sorted in this order.
     async fn add_activity(&self, counts: Vec<ActivityDelta>) -> Result<(), StoreError>;
+
+    /// Increments counts atomically. `counts` must have at most one entry per project, minute and event.
+    async fn add_funnel(&self, counts: Vec<FunnelDelta>) -> Result<(), StoreError>;
+
+    /// Returns the funnel of the verifications created at or after `from` and before `to`.
+    async fn funnel(&self, project: ProjectId, from: Timestamp, to: Timestamp) -> Result<Funnel, StoreError>;
 
     /// Returns the counts of a project by period, in order. Omits periods without activity.
     async fn activity(&self, project: ProjectId, filter: ActivityFilter) -> Result<Vec<PeriodActivity>, StoreError>;
 
-    /// Returns the counts of a project by product and network, in this order.
+    /// Returns the counts of a project by product, network and kind (step or not), in this order.
     async fn activity_by_network(
         &self,
         project: ProjectId,
@@ -83,8 +124,9 @@ pub trait ActivityStore: Send + Sync {
         to: Timestamp,
     ) -> Result<Vec<NetworkActivity>, StoreError>;
 
-    /// Returns the completion times of the stored checks that match the filter, shortest first. `None`: the project has
-    /// `scan_limit` or more checks of these products in the time range, on any network, which is too many to read.
+    /// Returns the completion times of the stored checks that match the filter, shortest first. For verifications, these
+    /// are the times until the number was verified. `None`: the project has `scan_limit` or more checks of these
+    /// products in the time range, on any network, which is too many to read.
     async fn completion_times(
         &self,
         project: ProjectId,
@@ -97,14 +139,15 @@ pub trait ActivityStore: Send + Sync {
     async fn waiting_callbacks(
         &self,
         project: ProjectId,
-        product: Option<Product>,
+        scope: ActivityScope,
         scan_limit: u32,
     ) -> Result<WaitingCallbacks, StoreError>;
 
-    /// Merges a batch of per-minute counts before `before` into per-hour counts. Returns the number of replaced rows.
+    /// Merges a batch of per-minute counts before `before`, also those of funnels, into per-hour counts. Returns the
+    /// number of replaced rows.
     async fn roll_up_activity(&self, before: Timestamp) -> Result<u64, StoreError>;
 
-    /// Deletes a batch of per-hour counts before `before`. Returns the number of deleted rows.
+    /// Deletes a batch of per-hour counts before `before`, also those of funnels. Returns the number of deleted rows.
     async fn delete_activity_before(&self, before: Timestamp) -> Result<u64, StoreError>;
 }
 

@@ -127,6 +127,8 @@ pub enum CallbackSelection {
     Retrying,
     /// Delivered after a failed attempt or a resend.
     Recovered,
+    /// Not delivered after a failed attempt or a resend: given up, or waiting for another attempt.
+    Failing,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +138,18 @@ pub struct CallbackQuery {
     pub product: Option<Product>,
     /// Lists only callbacks of checks created after this time.
     pub created_after: Option<Timestamp>,
+    /// Lists only callbacks of checks created before this time.
+    pub created_before: Option<Timestamp>,
     pub limit: u32,
+}
+
+/// The callbacks that match a query, newest checks first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallbackList {
+    pub callbacks: Vec<ListedCallback>,
+    /// The oldest check that was considered, if the limit may have left out older ones. `None`: the list is
+    /// complete.
+    pub cut_at: Option<CheckId>,
 }
 
 /// A callback in a list.
@@ -147,6 +160,8 @@ pub struct ListedCallback {
     /// Encrypted callback URL. Empty after erasure.
     pub url: Sealed,
     pub is_erased: bool,
+    /// When the check was concluded, and the first attempt was due.
+    pub created_at: Timestamp,
     pub state: CallbackState,
     pub resends: u32,
     /// `None`: no attempt is logged.
@@ -156,6 +171,16 @@ pub struct ListedCallback {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastAttempt {
     pub number: u32,
+    pub ended_at: Timestamp,
+    pub status: Option<u16>,
+    pub failure: Option<String>,
+}
+
+/// Time and result of an attempt, without the request and the response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptSummary {
+    pub check: CheckId,
+    pub started_at: Timestamp,
     pub ended_at: Timestamp,
     pub status: Option<u16>,
     pub failure: Option<String>,
@@ -215,7 +240,16 @@ pub trait CallbackStore: Send + Sync {
 
     /// Lists callbacks of a project, newest checks first. [`CallbackSelection::All`] considers only the newest `limit`
     /// checks of each product.
-    async fn list_callbacks(&self, query: CallbackQuery) -> Result<Vec<ListedCallback>, StoreError>;
+    async fn list_callbacks(&self, query: CallbackQuery) -> Result<CallbackList, StoreError>;
+
+    /// Lists attempts to deliver the callbacks of these checks of a project, at most `limit`. Checks of other projects
+    /// are ignored.
+    async fn list_attempts(
+        &self,
+        project: ProjectId,
+        checks: Vec<CheckId>,
+        limit: u32,
+    ) -> Result<Vec<AttemptSummary>, StoreError>;
 
     /// Counts the resent callbacks in a range of checks: those that are still waiting, and those whose last attempt
     /// ended at `since` or later.

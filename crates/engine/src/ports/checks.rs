@@ -97,6 +97,8 @@ pub struct MarkedPending {
     pub product: Product,
     pub network: Option<NetworkId>,
     pub created_at: Timestamp,
+    /// The verification of which the check is a step.
+    pub verification: Option<CheckId>,
 }
 
 /// Query for a page of one product's checks in a project.

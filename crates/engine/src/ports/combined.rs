@@ -14,6 +14,7 @@ use super::{
     privacy::PrivacyStore,
     request_log::RequestLogStore,
     sandbox::SandboxStore,
+    sign_in::SignInStore,
     silent::RedirectSessionStore,
     sms::SmsPartStore,
     tenants::{CredentialStore, ProjectStore, WorkspaceStore},
@@ -64,6 +65,7 @@ pub trait Store:
     + CheckStore
     + RedirectSessionStore
     + VerificationStore
+    + SignInStore
     + CallbackStore
     + PrivacyStore
     + AccountStore

@@ -26,6 +26,10 @@ pub enum KeyPurpose {
     Callback,
     /// Signs callbacks of sandbox checks (RSA). Verifiers of live callbacks reject its signatures.
     SandboxCallback,
+    /// Signs ID tokens (RSA).
+    IdToken,
+    /// Signs ID tokens of clients that ask for ES256 (P-256).
+    IdTokenEc,
     /// Encrypts stored data (AES-256-GCM).
     Seal,
     /// Derives short-lived tokens that are not stored: page and device links, completion codes and form tokens (HMAC).
@@ -35,14 +39,23 @@ pub enum KeyPurpose {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, thiserror::Error)]
-#[error("unknown key purpose; use `token`, `callback`, `sandbox_callback`, `seal`, `link` or `hash`")]
+#[error(
+    "unknown key purpose; use `token`, `callback`, `sandbox_callback`, `id_token`, `id_token_ec`, `seal`, `link` or `hash`"
+)]
 pub struct InvalidKeyPurpose;
 
 impl KeyPurpose {
     /// The purposes whose keys rotate. The hash key cannot rotate, because lookups with a new key would not find
     /// existing hashes.
-    pub const ROTATING: [KeyPurpose; 5] =
-        [KeyPurpose::Token, KeyPurpose::Callback, KeyPurpose::SandboxCallback, KeyPurpose::Seal, KeyPurpose::Link];
+    pub const ROTATING: [KeyPurpose; 7] = [
+        KeyPurpose::Token,
+        KeyPurpose::Callback,
+        KeyPurpose::SandboxCallback,
+        KeyPurpose::IdToken,
+        KeyPurpose::IdTokenEc,
+        KeyPurpose::Seal,
+        KeyPurpose::Link,
+    ];
 }
 
 /// A stored key, encrypted with the master key.

@@ -7,6 +7,7 @@ use ringtrue_domain::{
     page::{Page, PageRequest},
     search::Filter,
     tenancy::{ClientId, Credential, CredentialOwner, Name, Project, ProjectId, RateLimits, Workspace, WorkspaceId},
+    verification::{LogoImage, UploadedLogo},
 };
 
 use super::{
@@ -116,13 +117,17 @@ pub trait ProjectStore: Send + Sync {
     ) -> Result<Page<Project>, StoreError>;
 
     /// Replaces the previous revision of a project, `project.revision.0 - 1`. A `replacement` credential replaces all
-    /// credentials of the project.
+    /// credentials of the project. Stores a new logo, to which the project's configuration refers, and deletes others.
     async fn update_project(
         &self,
         project: &Project,
         replacement: Option<&Credential>,
+        logo: Option<&LogoImage>,
         audit: &[AuditEvent],
     ) -> Result<UpdateProjectOutcome, StoreError>;
+
+    /// Returns the content of an uploaded logo. `None`: the project does not have it any more.
+    async fn find_logo(&self, logo: &UploadedLogo) -> Result<Option<Vec<u8>>, StoreError>;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

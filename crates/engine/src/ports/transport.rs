@@ -1,4 +1,4 @@
-//! Port for HTTP requests to callback URLs.
+//! Port for HTTP requests to URLs of clients: callbacks, and the key sets of OpenID clients.
 
 use async_trait::async_trait;
 use ringtrue_domain::web_url::CallbackUrl;
@@ -18,7 +18,7 @@ pub struct OutboundRequest {
 pub struct OutboundResponse {
     pub status: u16,
     pub headers: Vec<(String, String)>,
-    /// May be truncated.
+    /// The beginning of the body. The transport cuts off longer bodies.
     pub body: Vec<u8>,
 }
 
@@ -85,8 +85,11 @@ pub enum TlsError {
     Handshake,
 }
 
-/// HTTP client for callback URLs. The only production implementation refuses addresses that the address policy forbids.
+/// HTTP client for URLs of clients. The only production implementation refuses addresses that the address policy forbids.
 #[async_trait]
 pub trait Transport: Send + Sync {
     async fn post(&self, request: OutboundRequest) -> Result<OutboundResponse, TransportError>;
+
+    /// Gets a JSON document of at most 32 KiB. Does not follow redirects.
+    async fn get(&self, url: &CallbackUrl) -> Result<OutboundResponse, TransportError>;
 }

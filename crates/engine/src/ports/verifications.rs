@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use ringtrue_domain::{
     lifecycle::{AnyCheck, AnyVerdict, CheckConclusion, CheckId, CheckStatus, Concluded, NumberHash, Sealed},
     product::Product,
-    reverse_sms::NumberLimit,
+    reverse_sms::{NumberLimit, Platform},
     tenancy::ProjectId,
     verification::{Locale, Progress},
 };
@@ -39,6 +39,15 @@ pub struct VerificationRecord {
     pub code_hash: Option<TokenHash>,
     /// Language of the hosted page. `None`: the browser's language.
     pub locale: Option<Locale>,
+    /// `None`: the hosted page was not opened yet.
+    pub opening: Option<PageOpening>,
+}
+
+/// When the hosted page was first opened, and on which platform.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageOpening {
+    pub at: Timestamp,
+    pub platform: Platform,
 }
 
 /// A verification's steps, for lists.
@@ -176,6 +185,9 @@ pub trait VerificationStore: Send + Sync {
     /// Returns the products whose limit of checks for this phone number is reached, each with the time when the next
     /// check is admitted.
     async fn reached_number_limits(&self, query: NumberLimitQuery) -> Result<Vec<(Product, Timestamp)>, StoreError>;
+
+    /// Records the first opening of the hosted page. `false`: the page was opened before.
+    async fn record_opening(&self, id: CheckId, opening: PageOpening) -> Result<bool, StoreError>;
 
     /// Records that the completion code was redeemed, with its hash. `false`: it was already redeemed.
     async fn redeem_completion_code(&self, id: CheckId, code: TokenHash, at: Timestamp) -> Result<bool, StoreError>;

@@ -18,6 +18,7 @@ use ringtrue_domain::{
     silent::CHECK_TTL_SECONDS,
     tenancy::{ClientId, RateLimits, WorkspaceId},
 };
+use uuid::Uuid;
 
 use super::{
     class::{DefaultRateLimits, RateLimitClass},
@@ -183,10 +184,10 @@ pub struct RateLimiter {
     /// A separate cache, so that requests from many addresses cannot evict the counters of authenticated clients.
     by_address: Cache<LimitSubject, Arc<CallCounter>>,
     device_visits: Cache<CheckId, Arc<WindowCounter>>,
-    page_visits: Cache<(CheckId, PageVisitorKey), Arc<WindowCounter>>,
+    page_visits: Cache<(Uuid, PageVisitorKey), Arc<WindowCounter>>,
     /// Starts of silent checks and other actions on a verification's page. They have their own limit, so that views of
     /// the page cannot use it up.
-    page_actions: Cache<(CheckId, PageVisitorKey), Arc<WindowCounter>>,
+    page_actions: Cache<(Uuid, PageVisitorKey), Arc<WindowCounter>>,
     session_requests: Cache<Fingerprint, Arc<WindowCounter>>,
     /// Session tokens that were valid at their last lookup. Requests with them are not limited by IP address.
     valid_sessions: Cache<Fingerprint, ()>,
@@ -347,12 +348,12 @@ impl RateLimiter {
     /// of a device may reach the same node. The window begins when the check is created and lasts for the check's
     /// lifetime, so the check expires before the next window.
     pub fn limit_device_visit(&self, check: CheckId, now: Timestamp) -> RateLimitState {
-        self.limit_over_lifetime(&get_or_insert(&self.device_visits, check), check, now)
+        self.limit_over_lifetime(&get_or_insert(&self.device_visits, check), check.0, now)
     }
 
-    fn limit_over_lifetime(&self, counter: &WindowCounter, check: CheckId, now: Timestamp) -> RateLimitState {
+    fn limit_over_lifetime(&self, counter: &WindowCounter, id: Uuid, now: Timestamp) -> RateLimitState {
         let window_seconds = i64::from(CHECK_TTL_SECONDS);
-        let created = check.0.get_timestamp().and_then(|created| i64::try_from(created.to_unix().0).ok());
+        let created = id.get_timestamp().and_then(|created| i64::try_from(created.to_unix().0).ok());
         let age = (now.as_second() - created.unwrap_or(0)).max(0);
         let limit = self.limits.device_visits;
         let counted = counter.try_increment((age / window_seconds).unsigned_abs(), limit);
@@ -363,7 +364,7 @@ impl RateLimiter {
         }
     }
 
-    /// Identifies a visitor of a verification's page by the key in the browser's cookie, or by its IP address if it has
+    /// Identifies a visitor of such a page by the key in the browser's cookie, or by its IP address if it has
     /// no key.
     pub fn page_visitor(&self, browser_key: Option<&str>, address: IpAddr) -> PageVisitorKey {
         match browser_key {
@@ -372,18 +373,18 @@ impl RateLimiter {
         }
     }
 
-    /// Counts a request with a valid token for a verification's page.
-    pub fn limit_page_visit(&self, verification: CheckId, visitor: PageVisitorKey, now: Timestamp) -> RateLimitState {
-        let counter = get_or_insert(&self.page_visits, (verification, visitor));
+    /// Counts a request with a valid token for the page of a verification or a sign-in, which the page's id names.
+    pub fn limit_page_visit(&self, page: Uuid, visitor: PageVisitorKey, now: Timestamp) -> RateLimitState {
+        let counter = get_or_insert(&self.page_visits, (page, visitor));
         let counted = counter.try_increment(window_number(now, 1), PAGE_VISITS_PER_SECOND);
         rate_limit_state(counted, PAGE_VISITS_PER_SECOND, PAGE_VISITS_PER_SECOND)
     }
 
-    /// Counts an action on a verification's page, such as the start of a silent check. The limit is the one for device
+    /// Counts an action on the page of a verification or a sign-in, such as the start of a silent check. The limit is the one for device
     /// visits.
-    pub fn limit_page_action(&self, verification: CheckId, visitor: PageVisitorKey, now: Timestamp) -> RateLimitState {
-        let counter = get_or_insert(&self.page_actions, (verification, visitor));
-        self.limit_over_lifetime(&counter, verification, now)
+    pub fn limit_page_action(&self, page: Uuid, visitor: PageVisitorKey, now: Timestamp) -> RateLimitState {
+        let counter = get_or_insert(&self.page_actions, (page, visitor));
+        self.limit_over_lifetime(&counter, page, now)
     }
 
     /// Returns how many seconds to wait if this IP address has reached the limit of failed logins of this client in
@@ -567,7 +568,7 @@ mod tests {
     #[test]
     fn page_visits_are_limited_per_verification_and_visitor() {
         let limiter = RateLimiter::new(DefaultRateLimits::default());
-        let [one, other] = [1, 2].map(|random| CheckId(uuid_v7(at(0), [random; 10])));
+        let [one, other] = [1, 2].map(|random| uuid_v7(at(0), [random; 10]));
         let address = IpAddr::from([192, 0, 2, 1]);
         let [stranger, user] = [None, Some("key")].map(|key| limiter.page_visitor(key, address));
         for millis in [0, 1_000] {

@@ -116,6 +116,10 @@ fn path_segment(product: Product) -> &'static str {
     if product == Product::Discovery { "discovery-checks" } else { "secure-sna-checks" }
 }
 
+fn expiry(created_at: Timestamp) -> Timestamp {
+    created_at.saturating_add(SignedDuration::from_secs(CHECK_TTL_SECONDS.into())).unwrap_or(Timestamp::MAX)
+}
+
 /// Returns the URL that the device opens to begin a check.
 pub(crate) fn device_url(context: &Context, product: Product, check: CheckId) -> Result<String, StoreError> {
     let (base_url, token) = (&context.settings.base_url, device_token(context, check)?);
@@ -149,7 +153,7 @@ impl SilentFlow {
 
         let now = self.context.now();
         let id = CheckId(self.context.new_uuid(now));
-        let callback_url = callback_url.as_ref().or(settings.callback_url.as_ref());
+        let callback_url = callback_url.as_ref().or(configuration.callback_url(product));
         let redirect_url = redirect_url.as_ref().or(settings.redirect_url.as_ref());
         let claimed = number.as_ref().map(|number| self.context.claimed_number(number)).transpose()?;
         let check = Check {
@@ -164,9 +168,7 @@ impl SilentFlow {
             callback_url: callback_url.map(|url| seal_callback_url(&self.context, id, url)).transpose()?,
             redirect_url: redirect_url.map(|url| seal_redirect_url(&self.context, id, url)).transpose()?,
             created_at: now,
-            expires_at: now
-                .saturating_add(SignedDuration::from_secs(CHECK_TTL_SECONDS.into()))
-                .unwrap_or(Timestamp::MAX),
+            expires_at: expiry(now),
             state: Lifecycle::Open(OpenState::Accepted),
         };
         let url = device_url(&self.context, product, id)?;
@@ -182,6 +184,44 @@ impl SilentFlow {
         };
         self.checks.store_check(new).await?;
         Ok(created)
+    }
+
+    /// Creates a Discovery check for a sign-in, whose browser returns to `return_url`. It sends no callback, because the
+    /// project learns the number from the ID token.
+    pub(crate) async fn create_for_sign_in(
+        &self,
+        project: &Project,
+        return_url: &RedirectUrl,
+    ) -> Result<CheckId, CreateError> {
+        require_enabled(project)?;
+        let now = self.context.now();
+        let id = CheckId(self.context.new_uuid(now));
+        let check: SilentCheck = Check {
+            id,
+            project: project.id,
+            product: Product::Discovery,
+            mode: project.mode,
+            verification: None,
+            network: None,
+            claimed: None,
+            reference: None,
+            callback_url: None,
+            redirect_url: Some(seal_redirect_url(&self.context, id, return_url)?),
+            created_at: now,
+            expires_at: expiry(now),
+            state: Lifecycle::Open(OpenState::Accepted),
+        };
+        let input = SilentCheckInput { number: None, expected_address: None };
+        self.checks
+            .store_check(NewCheck {
+                check: check.map(Into::into),
+                expectation: Expectation::Device { input: seal_input(&self.context, id, &input)? },
+                number_limit: None,
+                idempotent_response: None,
+                verification: None,
+            })
+            .await?;
+        Ok(id)
     }
 
     pub async fn silent_check(

@@ -247,7 +247,7 @@ impl Management {
             scopes,
             label: None,
             created_at: self.context.now(),
-            created_by: Some(creator.clone()),
+            created_by: creator.clone(),
             expires_at,
             retires_at: None,
             deleted_at: None,

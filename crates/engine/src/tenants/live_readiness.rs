@@ -8,7 +8,10 @@ use ringtrue_domain::{
 };
 
 use super::Management;
-use crate::ports::{activity::ActivityFilter, store::StoreError};
+use crate::ports::{
+    activity::{ActivityFilter, ActivityScope},
+    store::StoreError,
+};
 
 /// Maximum number of networks that a message names.
 const MAX_NAMED_NETWORKS: usize = 5;
@@ -87,7 +90,7 @@ impl Management {
             from: project.created_at - SignedDuration::from_mins(1),
             to: self.context.now() + DAY,
             period: DAY,
-            product: None,
+            scope: ActivityScope::All,
             network: None,
         };
         let activity = self.store.activity(project.id, filter).await?;

@@ -5,10 +5,12 @@
 
 mod credentials;
 mod live_readiness;
+mod logos;
 mod number_search;
 mod project_patch;
 mod projects;
 mod reports;
+mod sign_in_test;
 
 pub use credentials::{IssuedCredential, NewCredential};
 pub use live_readiness::{LiveRequirement, LiveTopic};
@@ -16,6 +18,7 @@ pub use number_search::{NumberSearch, NumberSearchError};
 pub use project_patch::ProjectPatch;
 pub use projects::{CreatedProject, NewProject, UpdatedProject};
 pub use reports::{KeyWithKid, UsageReport, UsageRequest};
+pub use sign_in_test::{SignInTest, SignInTestError};
 
 use std::sync::Arc;
 

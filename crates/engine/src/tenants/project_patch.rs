@@ -1,10 +1,14 @@
 //! Applies a JSON merge patch to a project, and lists the changed members.
 
+use aws_lc_rs::digest::{SHA256, digest};
 use ringtrue_domain::{
     product::Product,
-    tenancy::{ConfigurationPatch, InvalidSetting, Mode, Name, Project},
+    tenancy::{ConfigurationPatch, InvalidSetting, Mode, Name, Project, SettingError},
+    verification::{LogoImage, LogoUrl, UploadedLogo},
     web_url::UrlPolicy,
 };
+
+use crate::sign_in::check_client_keys;
 
 /// JSON merge patch (RFC 7396) of a project. Members that are absent (`None`) keep their values.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +18,8 @@ pub struct ProjectPatch {
     pub disabled: Option<bool>,
     pub products: Option<Vec<Product>>,
     pub configuration: ConfigurationPatch,
+    /// Image to upload as the logo of the brand, instead of what the configuration says.
+    pub logo: Option<LogoImage>,
     /// Whether the project goes live even if it or the deployment does not meet the requirements.
     pub skip_live_requirements: bool,
 }
@@ -38,9 +44,26 @@ impl ProjectPatch {
         let revalidate = patched.mode != project.mode;
         let policy = policy.for_mode(patched.mode);
         patched.configuration = project.configuration.patched(&self.configuration, &policy, revalidate)?;
+        if let Some(keys) = &patched.configuration.sign_in.jwks
+            && patched.configuration.sign_in.jwks != project.configuration.sign_in.jwks
+        {
+            check_client_keys(keys.as_str()).map_err(|problem| InvalidSetting {
+                pointer: "/configuration/sign_in/jwks".to_owned(),
+                cause: SettingError::Other(problem.to_owned()),
+            })?;
+        }
+        if let Some(image) = self.logo {
+            patched.configuration.verification.brand.logo_url = Some(LogoUrl::Uploaded(identify_logo(project, &image)));
+        }
         let changes = changed_members(project, &patched);
         Ok((patched, changes))
     }
+}
+
+fn identify_logo(project: &Project, image: &LogoImage) -> UploadedLogo {
+    let mut short_digest = [0; 16];
+    short_digest.copy_from_slice(&digest(&SHA256, image.content()).as_ref()[..16]);
+    UploadedLogo::new(project.id, short_digest, image.format())
 }
 
 fn changed_members(before: &Project, after: &Project) -> Vec<String> {
@@ -61,8 +84,7 @@ mod tests {
     use ringtrue_domain::{
         id::uuid_v7,
         tenancy::{
-            Configuration, ProjectId, ReverseSmsSettings, ReverseSmsTtl, Revision, Setting, SettingError, SettingValue,
-            WorkspaceId,
+            Configuration, ProjectId, ReverseSmsSettings, ReverseSmsTtl, Revision, Setting, SettingValue, WorkspaceId,
         },
         web_url::{CallbackUrl, UrlError},
     };

@@ -9,6 +9,7 @@ use ringtrue_domain::{
     tenancy::{
         Configuration, ConfigurationPatch, CredentialOwner, Mode, Name, Project, ProjectId, Revision, WorkspaceId,
     },
+    verification::LogoImage,
 };
 
 use super::{
@@ -129,7 +130,7 @@ impl Management {
         if patch.mode == Some(Mode::Live) && !patch.skip_live_requirements {
             self.check_live_requirements(manager, workspace, id, &patch).await?;
         }
-        self.update_project_with(manager, workspace, id, Action::ProjectUpdated, |project| {
+        self.update_project_with(manager, workspace, id, Action::ProjectUpdated, patch.logo.as_ref(), |project| {
             if !condition(project) {
                 return Err(ManagementError::PreconditionFailed);
             }
@@ -172,14 +173,15 @@ impl Management {
         networks: Vec<AllowedNetwork>,
         condition: Precondition<'_, Project>,
     ) -> Result<Project, ManagementError> {
-        let changed = self.update_project_with(manager, workspace, id, Action::AllowedNetworksReplaced, |project| {
-            if !condition(project) {
-                return Err(ManagementError::PreconditionFailed);
-            }
-            let networks = self.canonicalize_network_ids(networks.clone(), &project.allowed_networks)?;
-            let changes = if project.allowed_networks == networks { vec![] } else { vec!["networks".to_owned()] };
-            Ok((Project { allowed_networks: networks, ..project.clone() }, changes))
-        });
+        let changed =
+            self.update_project_with(manager, workspace, id, Action::AllowedNetworksReplaced, None, |project| {
+                if !condition(project) {
+                    return Err(ManagementError::PreconditionFailed);
+                }
+                let networks = self.canonicalize_network_ids(networks.clone(), &project.allowed_networks)?;
+                let changes = if project.allowed_networks == networks { vec![] } else { vec!["networks".to_owned()] };
+                Ok((Project { allowed_networks: networks, ..project.clone() }, changes))
+            });
         Ok(changed.await?.project)
     }
 
@@ -222,6 +224,7 @@ impl Management {
         workspace: WorkspaceId,
         id: ProjectId,
         action: Action,
+        logo: Option<&LogoImage>,
         change: impl Fn(&Project) -> Result<(Project, Vec<String>), ManagementError>,
     ) -> Result<UpdatedProject, ManagementError> {
         for _ in 0..MAX_WRITE_ATTEMPTS {
@@ -251,7 +254,7 @@ impl Management {
                 ));
             }
             let replacement = credential.as_ref().map(|issued| &issued.credential);
-            match self.store.update_project(&changed, replacement, &audit).await? {
+            match self.store.update_project(&changed, replacement, logo, &audit).await? {
                 UpdateProjectOutcome::Updated => {
                     self.context.refresh_after_write().await;
                     return Ok(UpdatedProject { project: changed, credential });

@@ -39,7 +39,7 @@ pub struct UsageReport {
     pub rows: Vec<UsageRow>,
 }
 
-/// Summary of a key. Only callback keys have a `kid`, by which receivers of callbacks find the public key.
+/// Summary of a key. Only keys of callbacks and ID tokens have a `kid`, by which receivers find the public key.
 #[derive(Clone, Debug)]
 pub struct KeyWithKid {
     pub summary: KeySummary,
@@ -101,7 +101,8 @@ impl Management {
     pub async fn list_keys(&self, _: &Administrator) -> Result<Vec<KeyWithKid>, StoreError> {
         let summaries = keys::list_key_summaries(&*self.store, &*self.context.clock).await?;
         let ring = self.context.keys();
-        let kids: HashMap<_, _> = ring.callback_keys().map(|(id, _, public)| (id, &public.kid)).collect();
+        let kids: HashMap<_, _> =
+            ring.callback_keys().map(|(id, _, public)| (id, &*public.kid)).chain(ring.id_token_kids()).collect();
         let with_kid =
             |summary: KeySummary| KeyWithKid { kid: kids.get(&summary.id).map(ToString::to_string), summary };
         Ok(summaries.into_iter().map(with_kid).collect())
@@ -154,7 +155,7 @@ impl Management {
         let accounts: BTreeSet<AccountId> = credentials
             .iter()
             .filter_map(|credential| match &credential.created_by {
-                Some(Actor::Account(account)) => Some(*account),
+                Actor::Account(account) => Some(*account),
                 _ => None,
             })
             .collect();

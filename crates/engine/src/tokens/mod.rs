@@ -13,8 +13,9 @@ use std::{
 
 use aws_lc_rs::{constant_time, digest, hmac};
 use base64::engine::{Engine as _, Simd, general_purpose::NO_PAD};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
+    audit::Actor,
     product::{Product, Scope},
     region::Region,
     tenancy::{ClientId, Credential, CredentialOwner, Project, SecretDigest, WorkspaceId},
@@ -73,6 +74,8 @@ pub enum ScopeError {
     NotGranted,
     #[error("the project is not enabled for this product")]
     ProductNotEnabled,
+    #[error("`sign_in` is no scope of access tokens; users sign in at the authorization endpoint")]
+    SignIn,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -304,6 +307,65 @@ impl Tokens {
     }
 }
 
+/// Claims of an access token for the userinfo endpoint.
+pub(crate) struct UserInfoToken<'a> {
+    /// The id of the sign-in.
+    pub id: Uuid,
+    pub client: &'a Credential,
+    pub subject: &'a str,
+    pub scope: &'a str,
+}
+
+#[derive(Deserialize)]
+struct UserInfoClaims {
+    aud: String,
+    exp: i64,
+    jti: Uuid,
+    region: String,
+}
+
+impl Tokens {
+    /// Signs an access token for the userinfo endpoint. Its audience and scope keep it from opening the API. `None`: no
+    /// key is active.
+    pub(crate) fn mint_userinfo_token(
+        &self,
+        token: &UserInfoToken<'_>,
+        now: Timestamp,
+        lifetime: SignedDuration,
+    ) -> Option<String> {
+        let claims = serde_json::json!({
+            "iss": self.context.settings.base_url,
+            "aud": self.userinfo_audience(),
+            "region": self.context.settings.region.into_str(),
+            "sub": token.subject,
+            "client_id": token.client.client_id.as_str(),
+            "iat": now.as_second(),
+            "exp": now.as_second() + lifetime.as_secs(),
+            "jti": token.id,
+            "scope": token.scope,
+        });
+        let keys = self.context.keys();
+        let (header, key) = keys.token_signer(now)?;
+        Some(sign(header, key, &claims.to_string()))
+    }
+
+    /// Returns the id of the sign-in that a userinfo token belongs to. `None`: the token is for something else, invalid,
+    /// expired or revoked.
+    pub(crate) fn verify_userinfo_token(&self, token: &str, now: Timestamp) -> Option<Uuid> {
+        let payload = self.verify_signature(token, now).ok()?;
+        let claims: UserInfoClaims = serde_json::from_slice(&payload).ok()?;
+        let is_valid = claims.aud == self.userinfo_audience()
+            && claims.region == self.context.settings.region.into_str()
+            && claims.exp > now.as_second()
+            && !self.context.control_plane.is_revoked(TokenId(claims.jti));
+        is_valid.then_some(claims.jti)
+    }
+
+    fn userinfo_audience(&self) -> String {
+        format!("{}/oauth2/userinfo", self.context.settings.base_url)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MintError {
     #[error(transparent)]
@@ -319,6 +381,7 @@ fn scope_grant(
     has_product: impl FnOnce(Product) -> bool,
 ) -> Result<(), ScopeError> {
     match (credential.owner, scope) {
+        (_, Scope::Product(Product::SignIn)) => Err(ScopeError::SignIn),
         (CredentialOwner::Project(..), Scope::Management) => Err(ScopeError::NeedsWorkspaceCredential),
         (CredentialOwner::Workspace(_), Scope::Product(_)) => Err(ScopeError::NeedsProjectCredential),
         _ if !credential.scopes.contains(&scope) => Err(ScopeError::NotGranted),
@@ -338,7 +401,7 @@ static DUMMY_CREDENTIAL: LazyLock<Credential> = LazyLock::new(|| Credential {
     scopes: vec![Scope::Management],
     label: None,
     created_at: Timestamp::UNIX_EPOCH,
-    created_by: None,
+    created_by: Actor::System,
     expires_at: None,
     retires_at: None,
     deleted_at: None,

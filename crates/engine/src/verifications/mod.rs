@@ -51,7 +51,7 @@ use crate::{
     ports::{
         checks::NewVerification,
         store::{StoreError, TenantLookup},
-        verifications::{ListedProgress, NumberLimitQuery, VerificationRecord, VerificationStore},
+        verifications::{ListedProgress, NumberLimitQuery, PageOpening, VerificationRecord, VerificationStore},
     },
     silent::{RedeemError, SilentFlow, device_url, secrets::seal_redirect_url},
 };
@@ -90,6 +90,30 @@ pub struct CreateVerification {
     /// Period within which a SIM change is reported. `None`: the operator is not asked about SIM changes.
     pub sim_swap_period: Option<Result<SimSwapPeriod, InvalidSimSwapPeriod>>,
     /// Language of the hosted page. `None`: the browser's language.
+    pub locale: Option<Locale>,
+}
+
+/// A valid request to create a verification, completed with the project's settings.
+#[derive(Clone)]
+struct ParsedVerification {
+    number: Msisdn,
+    methods: Option<Vec<Method>>,
+    device_ip: Option<IpAddr>,
+    reference: Option<Reference>,
+    callback_url: Option<CallbackUrl>,
+    redirect_url: Option<RedirectUrl>,
+    sim_swap_period: Option<SimSwapPeriod>,
+    locale: Option<Locale>,
+}
+
+/// Request of a sign-in to verify a number.
+pub(crate) struct SignInVerification {
+    pub number: Msisdn,
+    /// Whether the operator may recognise the user's phone, so that Secure SNA is possible.
+    pub may_be_silent: bool,
+    /// Our own URL, at which the sign-in continues.
+    pub redirect_url: RedirectUrl,
+    pub sim_swap_period: Option<SimSwapPeriod>,
     pub locale: Option<Locale>,
 }
 
@@ -147,6 +171,15 @@ impl StepInstructions {
     }
 }
 
+/// Details of a verification's history that only the console shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VerificationHistory {
+    /// `None`: the hosted page was not opened.
+    pub opening: Option<PageOpening>,
+    /// When the completion code was redeemed. `None`: not yet, or the verification was not decided by an SMS.
+    pub code_redeemed_at: Option<Timestamp>,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum GiveUpError {
     #[error("the verification is already concluded")]
@@ -188,22 +221,55 @@ impl Verifications {
         request: CreateVerification,
         idempotency: Option<IdempotentRequest<'_, Verification>>,
     ) -> Result<Verification, CreateError> {
-        match self.create_once(project, &request, idempotency.as_ref()).await? {
+        let request = self.parse_request(project, request)?;
+        self.create_parsed(project, &request, idempotency.as_ref()).await
+    }
+
+    async fn create_parsed(
+        &self,
+        project: &Project,
+        request: &ParsedVerification,
+        idempotency: Option<&IdempotentRequest<'_, Verification>>,
+    ) -> Result<Verification, CreateError> {
+        match self.create_once(project, request, idempotency).await? {
             Ok(verification) => Ok(verification),
             // The first attempt failed because a concurrent request used up the first method's limit of checks for this
             // phone number. This second attempt leaves that method out.
-            Err(_) => self.create_once(project, &request, idempotency.as_ref()).await?,
+            Err(_) => self.create_once(project, request, idempotency).await?,
         }
     }
 
-    /// Tries to create a verification. Returns `Ok(Err(_))` if the store refuses the first step because the limit of
-    /// checks for this phone number is reached.
-    async fn create_once(
+    /// Creates a verification for a sign-in. It sends no callback, because the project learns the result from the ID
+    /// token.
+    pub(crate) async fn create_for_sign_in(
         &self,
         project: &Project,
-        request: &CreateVerification,
-        idempotency: Option<&IdempotentRequest<'_, Verification>>,
-    ) -> Result<Result<Verification, CreateError>, CreateError> {
+        request: SignInVerification,
+    ) -> Result<Verification, CreateError> {
+        let SignInVerification { number, may_be_silent, redirect_url, sim_swap_period, locale } = request;
+        let configured = project.configuration.verification.methods.as_deref();
+        let methods = select_methods(None, configured, |method| may_be_silent || method != Method::SecureSna);
+        let new = ParsedVerification {
+            number,
+            methods: Some(methods),
+            device_ip: None,
+            reference: None,
+            callback_url: None,
+            redirect_url: Some(redirect_url),
+            sim_swap_period,
+            locale,
+        };
+        require_enabled(project)?;
+        self.create_parsed(project, &new, None).await
+    }
+
+    /// Returns the URL of the hosted page of a verification, also after its end.
+    pub(crate) fn page_url(&self, id: CheckId) -> Result<String, StoreError> {
+        page_url(&self.context, id)
+    }
+
+    /// Validates a request by the rules of the project's mode, and completes it with the project's settings.
+    fn parse_request(&self, project: &Project, request: CreateVerification) -> Result<ParsedVerification, CreateError> {
         require_enabled(project)?;
         let settings = &project.configuration.verification;
         let policy = self.context.settings.url_policy.for_mode(project.mode);
@@ -217,7 +283,28 @@ impl Verifications {
         let device_ip = request.device_ip.as_deref().map(str::parse::<IpAddr>);
         let device_ip = device_ip.transpose().map_err(|_| CreateError::DeviceIp)?;
         let sim_swap_period = request.sim_swap_period.transpose()?;
-        let number = Msisdn::parse_written(&request.phone_number, request.country, project.mode)?;
+        Ok(ParsedVerification {
+            number: Msisdn::parse_written(&request.phone_number, request.country, project.mode)?,
+            methods: request.methods,
+            device_ip,
+            reference: request.reference,
+            callback_url: callback_url.or_else(|| project.configuration.callback_url(Product::Verification).cloned()),
+            redirect_url: redirect_url.or_else(|| settings.redirect_url.clone()),
+            sim_swap_period,
+            locale: request.locale,
+        })
+    }
+
+    /// Tries to create a verification. Returns `Ok(Err(_))` if the store refuses the first step because the limit of
+    /// checks for this phone number is reached.
+    async fn create_once(
+        &self,
+        project: &Project,
+        request: &ParsedVerification,
+        idempotency: Option<&IdempotentRequest<'_, Verification>>,
+    ) -> Result<Result<Verification, CreateError>, CreateError> {
+        let settings = &project.configuration.verification;
+        let ParsedVerification { number, device_ip, sim_swap_period, .. } = request.clone();
         let claimed = self.context.claimed_number(&number)?;
         let mut routes = self.find_routes(project, request.methods.as_deref(), &number, device_ip).await?;
         let now = self.context.now();
@@ -243,8 +330,7 @@ impl Verifications {
             Method::SecureSna => silent.clone(),
             Method::ReverseSms => sms.as_ref().map(|sms| sms.network.clone()),
         };
-        let callback_url = callback_url.as_ref().or(settings.callback_url.as_ref());
-        let redirect_url = redirect_url.as_ref().or(settings.redirect_url.as_ref());
+        let (callback_url, redirect_url) = (request.callback_url.as_ref(), request.redirect_url.as_ref());
         let ttl = settings.ttl.unwrap_or(VerificationTtl::DEFAULT).seconds();
         let check: VerificationCheck = Check {
             id,
@@ -351,6 +437,12 @@ impl Verifications {
     pub async fn read(&self, project: ProjectId, id: CheckId) -> Result<Verification, ReadError> {
         let current = self.load_of_project(project, id).await?;
         Ok(self.present(current)?)
+    }
+
+    /// Returns details of a verification's history that only the console shows.
+    pub async fn history(&self, project: ProjectId, id: CheckId) -> Result<VerificationHistory, ReadError> {
+        let VerificationRecord { opening, code_redeemed_at, .. } = self.load_of_project(project, id).await?.record;
+        Ok(VerificationHistory { opening, code_redeemed_at })
     }
 
     /// Renders the callback body of a concluded verification. `None`: it is open or deleted.

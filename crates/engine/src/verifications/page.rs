@@ -13,8 +13,9 @@ use ringtrue_domain::{
     lifecycle::{CheckId, CheckOutcome, CheckStatus, ErrorCode, Lifecycle, Reference, Verdict},
     phone::Msisdn,
     product::Product,
+    reverse_sms::Platform,
     tenancy::{Mode, Name, ProjectId},
-    verification::{Brand, Locale, Method, Progress, StepState},
+    verification::{Brand, Locale, Method, Progress, StepState, funnel::events_of_opening},
     web_url::WebOrigin,
 };
 use uuid::Uuid;
@@ -26,7 +27,7 @@ use crate::{
         hashes::TokenHash,
         silent::{BegunRedirect, RedirectSession},
         store::StoreError,
-        verifications::VerificationRecord,
+        verifications::{PageOpening, VerificationRecord},
     },
     silent::{BrowserKey, DeviceArrival, NextStep, RedeemError, RedirectError, secrets::unseal_redirect_url},
 };
@@ -64,6 +65,8 @@ pub struct PageView {
     pub locale: Option<Locale>,
     /// Whether the verification has methods that were not tried yet.
     pub has_other_method: bool,
+    /// Whether the page was opened before.
+    pub was_opened: bool,
     pub state: PageState,
 }
 
@@ -243,8 +246,20 @@ impl Verifications {
             reference: record.check.reference.clone(),
             locale: record.locale.clone(),
             has_other_method: record.progress.remaining_methods().next().is_some(),
+            was_opened: record.opening.is_some(),
             state,
         }))
+    }
+
+    /// Records that the page of an open verification was opened for the first time.
+    pub async fn record_opening(&self, token: &str, platform: Platform) -> Result<(), StoreError> {
+        let Some(Current { record, .. }) = self.load_by_token(token).await? else { return Ok(()) };
+        let is_open = matches!(record.check.state, Lifecycle::Open(_));
+        let opening = PageOpening { at: self.context.now(), platform };
+        if is_open && record.opening.is_none() && self.store.record_opening(record.check.id, opening).await? {
+            self.steps.activity.record_funnel(&record.check, &events_of_opening(&record.progress));
+        }
+        Ok(())
     }
 
     async fn page_state(

@@ -60,10 +60,12 @@ impl Steps {
         let step = CheckId(self.context.new_uuid(asked_at)).in_bucket(verification.id.bucket());
         ending.progress = begin_step(ending.progress, Product::SimSwap, step)?;
         let deadline = asked_at.saturating_add(SIM_SWAP_DEADLINE).unwrap_or(Timestamp::MAX);
+        let (record, progress) = (ending.record, ending.progress.clone());
         let advance = ending.into_advance(AdvanceTo::SimSwap { check: step, deadline });
         let AdvanceOutcome::Advanced { step_was_pending, was_pending } = self.store.advance(advance).await? else {
             return Ok(None);
         };
+        self.record_transition(record, &progress, step_was_pending, None);
         if !was_pending {
             self.activity.record_seen(ActivityRecorder::key_of(&verification));
         }

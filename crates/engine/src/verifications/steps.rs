@@ -18,7 +18,10 @@ use ringtrue_domain::{
     reverse_sms::{ReverseSmsCheck, SmsCode, SmsOrigin},
     silent::{CHECK_TTL_SECONDS, SilentCheck},
     tenancy::{Mode, ProjectId, ReverseSmsTtl},
-    verification::{Method, Move, Progress, StepEnd, VerificationCheck, VerificationVerdict},
+    verification::{
+        Method, Move, Progress, StepEnd, VerificationCheck, VerificationVerdict,
+        funnel::{Transition, events_of_transition},
+    },
 };
 
 use super::{
@@ -349,6 +352,7 @@ impl Steps {
             page_url: Some(page_url(&self.context, verification.id)?),
         };
         ending.seal_response(&afterwards)?;
+        let record = ending.record;
         let advance = ending.into_advance(AdvanceTo::Step(Box::new(new)));
         let (step_was_pending, was_pending) = match self.store.advance(advance).await? {
             AdvanceOutcome::Advanced { step_was_pending, was_pending } => (step_was_pending, was_pending),
@@ -356,6 +360,7 @@ impl Steps {
             AdvanceOutcome::TooManyChecks => return Ok(StartOutcome::TooManyChecks),
         };
         self.activity.record_created(ActivityRecorder::key_of(&check));
+        self.record_transition(record, &afterwards.progress, step_was_pending, None);
         if !was_pending {
             self.activity.record_seen(ActivityRecorder::key_of(&verification));
         }
@@ -414,11 +419,13 @@ impl Steps {
         let (check, progress) = (concluded.check().clone(), ending.progress.clone());
         let afterwards = Verification { check, progress, step_status: None, next_step: None, page_url: None };
         ending.seal_response(&afterwards)?;
+        let record = ending.record;
         let advance = ending.into_advance(AdvanceTo::End { conclusion, callback: callback.clone() });
         let AdvanceOutcome::Advanced { step_was_pending, was_pending } = self.store.advance(advance).await? else {
             return Ok(None);
         };
         self.activity.record_concluded(concluded.check());
+        self.record_transition(record, &afterwards.progress, step_was_pending, Some(outcome));
         if !was_pending && concluded.check().status() != CheckStatus::Expired {
             self.activity.record_seen(ActivityRecorder::key_of(concluded.check()));
         }
@@ -426,6 +433,19 @@ impl Steps {
             self.outbox.send(concluded.check(), callback);
         }
         Ok(Some(Advanced { step_was_pending, verification: Some(afterwards) }))
+    }
+
+    /// Counts a stored transition in the funnel of the project.
+    pub(super) fn record_transition(
+        &self,
+        record: &VerificationRecord,
+        after: &Progress,
+        step_was_pending: bool,
+        outcome: Option<CheckOutcome<VerificationVerdict>>,
+    ) {
+        let (before, is_opened) = (&record.progress, record.opening.is_some());
+        let events = events_of_transition(&Transition { before, after, is_opened, step_was_pending, outcome });
+        self.activity.record_funnel(&record.check, &events);
     }
 
     /// Builds the check of a step, in the verification's bucket (database shard). The check's deadline is not later

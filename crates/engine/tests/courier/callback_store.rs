@@ -8,8 +8,8 @@ use parking_lot::{Mutex, MutexGuard};
 use ringtrue_domain::{audit::AuditEvent, lifecycle::CheckId, tenancy::ProjectId};
 use ringtrue_engine::ports::{
     callbacks::{
-        AttemptOutcome, AttemptSettlement, CallbackQuery, CallbackRecord, CallbackStore, LeasedCallback,
-        ListedCallback, ResendOutcome, ResendProgress,
+        AttemptOutcome, AttemptSettlement, AttemptSummary, CallbackList, CallbackQuery, CallbackRecord, CallbackStore,
+        LeasedCallback, ResendOutcome, ResendProgress,
     },
     idempotency::IdempotentResponse,
     store::{StoreError, TenantLookup},
@@ -124,7 +124,11 @@ impl CallbackStore for FakeCallbackStore {
         Ok(TenantLookup::NotFound)
     }
 
-    async fn list_callbacks(&self, _: CallbackQuery) -> Result<Vec<ListedCallback>, StoreError> {
+    async fn list_callbacks(&self, _: CallbackQuery) -> Result<CallbackList, StoreError> {
+        Ok(CallbackList::default())
+    }
+
+    async fn list_attempts(&self, _: ProjectId, _: Vec<CheckId>, _: u32) -> Result<Vec<AttemptSummary>, StoreError> {
         Ok(vec![])
     }
 

@@ -25,6 +25,7 @@ use ringtrue_engine::{
         keys::KeyStore,
         transport::{OutboundRequest, OutboundResponse, Transport, TransportError},
     },
+    signing_pool::SigningPool,
 };
 use ringtrue_store::{StoreOptions, StoreUrl};
 use tokio::sync::{Notify, Semaphore};
@@ -46,6 +47,10 @@ pub struct Receivers {
 
 #[async_trait]
 impl Transport for Receivers {
+    async fn get(&self, _: &CallbackUrl) -> Result<OutboundResponse, TransportError> {
+        Err(TransportError::Connection)
+    }
+
     async fn post(&self, request: OutboundRequest) -> Result<OutboundResponse, TransportError> {
         let host = request.url.authority().to_owned();
         self.received.lock().push((self.clock.now(), request));
@@ -106,6 +111,7 @@ impl World {
         });
         let source: Arc<dyn KeySource> = Arc::new(Arc::clone(&keys));
         let courier = Courier::new(CourierDependencies {
+            signing_pool: SigningPool::default(),
             store: Arc::clone(&store) as _,
             transport: Arc::clone(&receivers) as _,
             keys: source,

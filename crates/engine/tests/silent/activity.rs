@@ -13,6 +13,7 @@ use ringtrue_engine::{
     activity::{OverviewFilter, OverviewSpan, ProjectOverview},
     checks::reverse_sms::{CreateReverseSms, CreatedReverseSms},
     ports::{
+        activity::ActivityScope,
         checks::ConcludeOutcome,
         clock::Clock,
         silent::SilentResult,
@@ -29,12 +30,12 @@ use crate::{
 const PHONE: &str = "+990123456700";
 
 async fn overview(world: &World, project: ProjectId, span: OverviewSpan) -> ProjectOverview {
-    let filter = OverviewFilter { span, product: None, network: None };
+    let filter = OverviewFilter { span, scope: ActivityScope::All, network: None };
     world.engine.activity.project_overview(project, filter).await.unwrap()
 }
 
 async fn of_network(world: &World, id: &str) -> ActivityCounts {
-    let filter = OverviewFilter { span: OverviewSpan::Hour, product: None, network: id.parse().ok() };
+    let filter = OverviewFilter { span: OverviewSpan::Hour, scope: ActivityScope::All, network: id.parse().ok() };
     world.engine.activity.project_overview(world.live.id, filter).await.unwrap().total
 }
 

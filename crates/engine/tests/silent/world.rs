@@ -69,6 +69,10 @@ pub struct Receiver(Mutex<Vec<String>>);
 
 #[async_trait]
 impl Transport for Receiver {
+    async fn get(&self, _: &ringtrue_domain::web_url::CallbackUrl) -> Result<OutboundResponse, TransportError> {
+        Err(TransportError::Connection)
+    }
+
     async fn post(&self, request: OutboundRequest) -> Result<OutboundResponse, TransportError> {
         self.0.lock().push(String::from_utf8(request.body).unwrap());
         Ok(OutboundResponse { status: 200, headers: vec![], body: vec![] })

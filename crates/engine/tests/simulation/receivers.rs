@@ -157,6 +157,10 @@ impl Receivers {
 
 #[async_trait]
 impl Transport for Receivers {
+    async fn get(&self, _: &ringtrue_domain::web_url::CallbackUrl) -> Result<OutboundResponse, TransportError> {
+        Err(TransportError::Connection)
+    }
+
     async fn post(&self, request: OutboundRequest) -> Result<OutboundResponse, TransportError> {
         let response = match self.accept_request(&request) {
             Ok(response) => response,

@@ -58,6 +58,10 @@ struct NoCallbacks;
 
 #[async_trait]
 impl Transport for NoCallbacks {
+    async fn get(&self, _: &ringtrue_domain::web_url::CallbackUrl) -> Result<OutboundResponse, TransportError> {
+        Err(TransportError::Connection)
+    }
+
     async fn post(&self, request: OutboundRequest) -> Result<OutboundResponse, TransportError> {
         panic!("unexpected callback: {request:?}");
     }

@@ -26,24 +26,28 @@ use ringtrue_domain::{
     lifecycle::{CheckId, ErrorCode},
     network::NetworkId,
 };
-use ringtrue_engine::ports::{
-    clock::Clock,
-    connectors::{
-        BreakerPosition, BreakerStatus, ConnectorHealth, ConnectorState, ConnectorStatus, MonitoredConnector,
+use ringtrue_engine::{
+    jwt::KeySet,
+    ports::{
+        clock::Clock,
+        connectors::{
+            BreakerPosition, BreakerStatus, ConnectorHealth, ConnectorState, ConnectorStatus, MonitoredConnector,
+        },
+        entropy::Entropy,
     },
-    entropy::Entropy,
 };
 use url::Url;
 
 use crate::{
     breaker::{Breaker, HealthRecorder},
     client::Client,
-    jwt::KeySet,
     oauth::{self, CachedDocument, EndpointClient},
 };
+pub use ringtrue_engine::jwt::{Algorithm, SIGNING_ALGORITHMS};
+
 pub use crate::{
     breaker::{BreakerSettings, BreakerState, CallOutcome},
-    jwt::{Algorithm, SIGNING_ALGORITHMS, SigningKey, SigningKeyError},
+    jwt::{SigningKey, SigningKeyError},
     oauth::{Audience, ClientAuthentication, ClientSecret, Endpoints, Stage},
 };
 use authorization::AuthorizationServer;

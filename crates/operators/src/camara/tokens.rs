@@ -1,16 +1,14 @@
 //! Sends token requests and verifies ID tokens.
 
 use http::{HeaderMap, Method};
+use ringtrue_engine::jwt::JwtError;
 use url::{Url, form_urlencoded::Serializer};
 
 use super::{
     Camara,
     error::{CamaraError, ErrorCause, InvalidResponse},
 };
-use crate::{
-    jwt::JwtError,
-    oauth::{AuthenticationContext, Endpoints, ExpectedClaims, PkceState, Stage, TokenResponse, parse_tokens},
-};
+use crate::oauth::{AuthenticationContext, Endpoints, ExpectedClaims, PkceState, Stage, TokenResponse, parse_tokens};
 
 impl Camara {
     /// Exchanges an authorization code for tokens.

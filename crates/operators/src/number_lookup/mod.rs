@@ -19,9 +19,11 @@ use ringtrue_engine::ports::{
 use serde_json::Value;
 use url::Url;
 
+pub use ringtrue_engine::jwt::Algorithm;
+
 pub use crate::{
     breaker::BreakerSettings,
-    jwt::{Algorithm, SigningKey, SigningKeyError},
+    jwt::{SigningKey, SigningKeyError},
     oauth::{Audience, ClientAuthentication, ClientSecret},
 };
 use crate::{

@@ -188,7 +188,7 @@ impl BindStatus {
 pub enum SmppOutcome {
     /// Counts every message, whatever its outcome.
     Received,
-    /// This and the next four are outcomes of complete SMS, as the inbox reports them.
+    // Outcomes of complete SMS, with the names of `SmsOutcome`.
     Concluded,
     TooLate,
     Pending,

@@ -6,6 +6,7 @@ use aws_lc_rs::hmac;
 use ipnet::IpNet;
 use jsonwebtoken::{Algorithm, DecodingKey};
 use ringtrue_domain::phone::{Country, Msisdn};
+use ringtrue_engine::jwt;
 use serde::de::DeserializeOwned;
 use strum::IntoStaticStr;
 use url::Url;
@@ -15,7 +16,6 @@ use super::{
     Bird, Generic, Infobip, Jasmin, Kannel, MessageBird, Plivo, Sinch, Telnyx, Twilio, Vonage,
     vendor::{InvalidSignature, WebhookVendor, constant_time_eq},
 };
-use crate::jwt;
 
 #[derive(Clone, Debug)]
 pub struct WebhookConfig {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use ringtrue_client::{SignalAction, Signals};
-use ringtrue_engine::ports::entropy::SystemEntropy;
+use ringtrue_engine::{accounts::PasswordCosts, ports::entropy::SystemEntropy};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -35,8 +35,16 @@ async fn serve_until_stopped(context: &CommandContext, config: Config) -> Result
     let shutdown = CancellationToken::new();
     let clock = Arc::new(database_clock(&*store).await?);
     let entropy = Arc::new(SystemEntropy::default());
-    let dependencies =
-        NodeDependencies { config, store, master, clock, entropy, development: None, periodic_heartbeats: true };
+    let dependencies = NodeDependencies {
+        config,
+        store,
+        master,
+        clock,
+        entropy,
+        password_costs: PasswordCosts::default(),
+        development: None,
+        periodic_heartbeats: true,
+    };
     let running = wiring::start(dependencies, shutdown.clone()).await?;
     tracing::info!(
         base_url = running.base_url,

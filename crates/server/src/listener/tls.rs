@@ -6,6 +6,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use jiff::Timestamp;
 use rustls::{
     ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
@@ -14,6 +15,8 @@ use rustls::{
 };
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
+
+use crate::certificates;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
@@ -67,6 +70,12 @@ impl Tls {
     pub fn reload(&self) -> Result<(), TlsError> {
         self.current.0.store(Arc::new(read_certified_key(&self.certificate, &self.key)?));
         Ok(())
+    }
+
+    /// Returns when the current certificate expires. `None`: it is malformed.
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        let current = self.current.0.load();
+        certificates::validity(current.cert.first()?).map(|(_, until)| until)
     }
 
     pub async fn accept(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {

@@ -157,7 +157,7 @@ fn csv_output() {
     );
     for (line, names, rows) in [
         ("workspace list", "workspace_id,name,data_residency,created_at,rate_limits", 1),
-        ("keys list", "key_id,purpose,state,published_at,active_from,retires_at,gone_at", 6),
+        ("keys list", "key_id,purpose,state,published_at,active_from,retires_at,gone_at", 8),
         ("config check", "key,value,from", 5),
     ] {
         let text = deployment.run(&format!("{line} --output csv")).expect_code(0).text();
@@ -205,8 +205,16 @@ fn keys_are_listed_and_rotated() {
         keys.map(|key| format!("{} {}", key["purpose"].as_str().unwrap(), key["state"].as_str().unwrap()))
             .collect::<Vec<_>>()
     };
-    let first =
-        ["token active", "callback active", "sandbox_callback active", "seal active", "link active", "hash active"];
+    let first = [
+        "token active",
+        "callback active",
+        "sandbox_callback active",
+        "id_token active",
+        "id_token_ec active",
+        "seal active",
+        "link active",
+        "hash active",
+    ];
     assert_eq!(states(), first);
 
     let next = deployment.run("keys rotate --purpose callback --output json").json();

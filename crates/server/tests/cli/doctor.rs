@@ -58,7 +58,8 @@ fn valid_deployment_passes() {
 
     deployment.run("workspace create Acme").expect_code(0);
     let text = deployment.run("doctor").expect_code(0).text();
-    assert!(text.contains("✓ keys: token: active; callback: active; sandbox_callback: active; seal: active"), "{text}");
+    let keys = "✓ keys: token: active; callback: active; sandbox_callback: active; id_token: active; id_token_ec: active; seal";
+    assert!(text.contains(keys), "{text}");
 }
 
 #[test]

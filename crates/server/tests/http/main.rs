@@ -13,6 +13,7 @@ mod oauth;
 mod operators;
 mod products;
 mod protocol;
+mod sign_in;
 mod silent;
 mod verifications;
 mod world;

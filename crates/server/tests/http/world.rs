@@ -9,6 +9,7 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_api::openapi;
 use ringtrue_engine::{
+    accounts::PasswordCosts,
     ports::{
         clock::{Clock, DatabaseClock, ManualClock},
         combined::Store,
@@ -355,10 +356,16 @@ async fn try_start(
         master: master(),
         clock,
         entropy: Arc::new(SystemEntropy::default()),
+        password_costs: lowest_password_costs(),
         development: None,
         periodic_heartbeats,
     };
     Box::pin(wiring::start(dependencies, shutdown.clone())).await
+}
+
+#[expect(clippy::disallowed_methods, reason = "hashes of the default costs take a third of the tests' processor time")]
+fn lowest_password_costs() -> PasswordCosts {
+    PasswordCosts::lowest()
 }
 
 async fn tenant(node: &RunningNode, name: &str) -> Tenant {

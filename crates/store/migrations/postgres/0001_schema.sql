@@ -1,5 +1,5 @@
 -- The tables by subject: tenants, keys and the audit log; accounts of the console; checks, verifications and their
--- callbacks; numbers and SMS; counters and logs; nodes. docs/schema.md shows how they relate.
+-- callbacks; sign-ins; numbers and SMS; counters and logs; nodes. docs/schema.md shows how they relate.
 --
 -- Instants are milliseconds since 1970. Ids are UUIDs of version 7, which begin with the creation time. Sealed values
 -- are encrypted with a seal key, and hashes of numbers, codes and tokens are keyed: a copy of the database reveals none
@@ -56,6 +56,15 @@ create table projects (
 create index projects_by_age on projects (workspace_id, created_at desc, id desc);
 create index projects_by_change on projects (changed);
 
+-- An uploaded logo, to which the configuration of its project refers. It is public.
+create table logos (
+    project_id  uuid not null references projects (id),
+    -- A digest of the content, and the format's extension.
+    file_name   text collate "C" not null check (file_name <> ''),
+    content     bytea not null check (length(content) between 1 and 65536),
+    primary key (project_id, file_name)
+);
+
 -- A client id and the keyed digest of its secret. Without a project, it opens the Management API of its workspace. The
 -- foreign key ensures that a project's credential belongs to the workspace of the project.
 create table credentials (
@@ -68,7 +77,7 @@ create table credentials (
     label          text,
     created_at     bigint not null,
     -- The kind of the actor that created it, followed by its id.
-    creator        text collate "C",
+    creator        text collate "C" not null,
     expires_at     bigint,
     -- After a rotation: the end of the overlap with the credential that replaces it.
     retires_at     bigint,
@@ -97,7 +106,7 @@ create index revocations_by_expiry on revocations (expires_at);
 -- add it.
 create table sealed_keys (
     id            uuid primary key,
-    purpose       text not null check (purpose in ('token', 'callback', 'sandbox_callback', 'seal', 'link', 'hash')),
+    purpose       text not null check (purpose in ('token', 'callback', 'sandbox_callback', 'id_token', 'id_token_ec', 'seal', 'link', 'hash')),
     published_at  bigint not null,
     active_from   bigint not null check (active_from >= published_at),
     retires_at    bigint,
@@ -389,7 +398,11 @@ create table verifications (
     code_hash         bytea,
     -- Language tag (BCP 47) of the hosted page.
     locale            text,
-    primary key (check_id, bucket)
+    -- When the hosted page was first opened, and on which kind of device.
+    opened_at         bigint,
+    opened_on         text collate "C",
+    primary key (check_id, bucket),
+    constraint verifications_opened check ((opened_at is null) = (opened_on is null))
 ) partition by range (check_id);
 
 -- What an open silent check keeps while its device is redirected: one redirect at a time, whose `state` is used once.
@@ -475,6 +488,75 @@ create table check_retention (
     deleted_before  bigint not null
 );
 insert into check_retention (id, deleted_before) values (1, 0);
+
+-- ===== Sign-ins =====
+--
+-- Users of other applications who sign in with their number (OpenID Connect). A project is the client. Rows live for
+-- minutes; housekeeping deletes expired ones.
+
+-- An authorization request, from its arrival to the expiry of its tokens. The first write of `proof` or `error` ends
+-- it, and the first write of `redeemed_at` uses its code; both are conditional.
+create table sign_ins (
+    id               uuid primary key,
+    project_id       uuid not null,
+    client_id        text not null check (client_id <> ''),
+    -- Sealed: redirect URI, state, nonce, challenge and hints.
+    request          bytea not null,
+    created_at       bigint not null,
+    -- When the user can no longer finish it, and after the end, when its code or tokens expire.
+    expires_at       bigint not null,
+    -- The check that proves the number. Null: none was started yet.
+    check_product    text,
+    check_id         uuid,
+    -- The number that a verification is to prove, sealed. Null for Discovery, which finds it.
+    number           bytea,
+    -- The proven number, and how and when it was proven, sealed.
+    proof            bytea,
+    code_expires_at  bigint,
+    redeemed_at      bigint,
+    -- When the code was used a second time, which revokes the tokens.
+    revoked_at       bigint,
+    -- The OAuth error that the client got instead.
+    error            text,
+    constraint sign_ins_check check ((check_product is null) = (check_id is null)),
+    constraint sign_ins_code check ((proof is null) = (code_expires_at is null)),
+    constraint sign_ins_end check (proof is null or error is null),
+    constraint sign_ins_redeemed check (redeemed_at is null or proof is not null),
+    constraint sign_ins_revoked check (revoked_at is null or redeemed_at is not null)
+);
+create index sign_ins_by_expiry on sign_ins (expires_at);
+
+-- An authorization request that a client has sent in advance (RFC 9126). Taking it deletes its row.
+create table pushed_authorizations (
+    -- Keyed hash of the `request_uri`.
+    reference_hash  bytea primary key check (length(reference_hash) = 32),
+    client_id       text not null check (client_id <> ''),
+    -- Sealed.
+    parameters      bytea not null,
+    expires_at      bigint not null
+);
+create index pushed_authorizations_by_expiry on pushed_authorizations (expires_at);
+
+-- A browser that stays signed in to a project.
+create table sign_in_sessions (
+    token_hash   bytea primary key check (length(token_hash) = 32),
+    project_id   uuid not null,
+    -- Finds the sessions of a number that is erased.
+    number_hash  bytea not null check (length(number_hash) = 32),
+    -- Sealed.
+    proof        bytea not null,
+    expires_at   bigint not null
+);
+create index sign_in_sessions_by_number on sign_in_sessions (number_hash);
+create index sign_in_sessions_by_expiry on sign_in_sessions (expires_at);
+
+-- A signed assertion of a client, until it expires. The key ensures that it is used once.
+create table used_assertions (
+    -- Keyed hash of the client and the `jti`.
+    assertion_hash  bytea primary key check (length(assertion_hash) = 32),
+    expires_at      bigint not null
+);
+create index used_assertions_by_expiry on used_assertions (expires_at);
 
 -- ===== Numbers and SMS =====
 
@@ -572,6 +654,8 @@ create table activity (
     minutes             bigint not null check (minutes in (1, 60)),
     product             text collate "C" not null check (product <> ''),
     network_id          text collate "C" not null check (length(network_id) in (0, 5, 6)),
+    -- Whether the checks are steps of verifications.
+    is_step             boolean not null,
     created             bigint not null,
     seen                bigint not null,
     completed           bigint not null,
@@ -602,9 +686,22 @@ create table activity (
     within_120000_ms    bigint not null,
     within_300000_ms    bigint not null,
     over_300000_ms      bigint not null,
-    primary key (project_id, start_at, minutes, product, network_id)
+    primary key (project_id, start_at, minutes, product, network_id, is_step)
 );
 create index activity_by_age on activity (minutes, start_at);
+
+-- How far a project's verifications get, and why they are lost, by the minute or hour in which they were created. Counts
+-- are only added to.
+create table funnel_counts (
+    project_id  uuid not null,
+    start_at    bigint not null,
+    minutes     bigint not null check (minutes in (1, 60)),
+    -- The stage or the loss, such as 'reached:sms_shown' or 'lost:sms_shown:expired'.
+    event       text collate "C" not null check (event <> ''),
+    count       bigint not null,
+    primary key (project_id, start_at, minutes, event)
+);
+create index funnel_counts_by_age on funnel_counts (minutes, start_at);
 
 -- A recent API request of a project, with its values masked.
 create table requests (
@@ -642,7 +739,8 @@ create table nodes (
     seen_at  bigint not null
 );
 
--- The requests that a node counted in the last second, by rate limit and workspace: nodes divide limits by it.
+-- The requests that a node counted in each of the last seconds, by the keyed hash of what they are counted for: nodes
+-- divide rate limits in proportion to them.
 create table node_demand (
     node_id       uuid primary key,
     published_at  bigint not null,

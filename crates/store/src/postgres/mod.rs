@@ -300,7 +300,7 @@ impl Database for Postgres {
         format!(" and {left}.bucket = {right}.bucket")
     }
 
-    /// Empty with Citus, which cannot lock rows on several shards.
+    /// Returns nothing with Citus, which cannot lock rows on several shards.
     fn skip_locked_sql(&self) -> &'static str {
         if self.connector.is_distributed() { "" } else { "for no key update skip locked" }
     }

@@ -52,8 +52,9 @@ impl<'c> PostgresTx<'c> {
         self.transaction.rollback().await.map_err(|error| store_error(&error))
     }
 
-    /// Reduces the timeout of the next statement to the time that is left. Saves this round trip during the first tenth
-    /// of the time limit, when the timeout of the session is still accurate enough.
+    /// Sets the timeout of the next statement to the time that the transaction has left. Does nothing during the first
+    /// tenth of the transaction's time limit: the session's timeout, which is the whole limit, is accurate enough then,
+    /// and a round trip to the server is saved.
     async fn limit_statement(&self) -> Result<(), tokio_postgres::Error> {
         let Some(Deadline { at, limit }) = self.deadline else { return Ok(()) };
         let left = at.saturating_duration_since(Instant::now());

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use ringtrue_domain::{activity::ActivityCounts, product::Product, tenancy::ProjectId};
+use ringtrue_domain::{activity::ActivityCounts, product::Product, tenancy::ProjectId, verification::funnel::Funnel};
 use ringtrue_engine::ports::{
     activity::{
-        ActivityDelta, ActivityFilter, ActivityStore, CompletionTime, NetworkActivity, PeriodActivity, WaitingCallbacks,
+        ActivityDelta, ActivityFilter, ActivityScope, ActivityStore, CompletionTime, FunnelDelta, NetworkActivity,
+        PeriodActivity, WaitingCallbacks,
     },
     store::StoreError,
 };
@@ -68,8 +69,25 @@ struct ActivityKey {
     start: i64,
     minutes: i64,
     product: &'static str,
-    /// Empty if the row has no network.
+    /// Id of the network. Empty for checks whose network is unknown.
     network: String,
+    is_step: bool,
+}
+
+/// Key of a row in a funnel. Rows are written in the order of their keys, so that nodes cannot deadlock.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct FunnelKey {
+    project: ProjectId,
+    start: i64,
+    minutes: i64,
+    event: String,
+}
+
+impl From<&FunnelDelta> for FunnelKey {
+    fn from(count: &FunnelDelta) -> Self {
+        let (project, start) = (count.project, count.minute.as_millisecond());
+        FunnelKey { project, start, minutes: 1, event: count.event.to_string() }
+    }
 }
 
 impl From<&ActivityDelta> for ActivityKey {
@@ -80,6 +98,7 @@ impl From<&ActivityDelta> for ActivityKey {
             minutes: 1,
             product: count.product.into_str(),
             network: count.network.as_ref().map(ToString::to_string).unwrap_or_default(),
+            is_step: count.is_step,
         }
     }
 }
@@ -92,6 +111,26 @@ impl<D: Database> ActivityStore for SqlStore<D> {
             upsert_counts(tx, rows).await.map(TransactionEnd::Commit)
         }))
         .await
+    }
+
+    async fn add_funnel(&self, counts: Vec<FunnelDelta>) -> Result<(), StoreError> {
+        self.transact(work!(|tx| {
+            let rows = counts.iter().map(|count| (FunnelKey::from(count), count.count)).collect();
+            upsert_funnel(tx, rows).await.map(TransactionEnd::Commit)
+        }))
+        .await
+    }
+
+    async fn funnel(&self, project: ProjectId, from: Timestamp, to: Timestamp) -> Result<Funnel, StoreError> {
+        let sql = "select event, cast(sum(count) as bigint) from funnel_counts
+                    where project_id = $1 and start_at >= $2 and start_at < $3 group by event order by event";
+        let values = values![project, from, to].to_vec();
+        let rows = self.read_list(project, work!(|tx| tx.query(sql.into(), &values).await)).await?;
+        let count = |row: Row| {
+            let mut row = row.reader("funnel_counts");
+            Ok((row.parsed("event")?, row.int("count")?))
+        };
+        rows.into_iter().map(count).collect::<Result<_, StoreError>>().map(Funnel)
     }
 
     async fn activity(&self, project: ProjectId, filter: ActivityFilter) -> Result<Vec<PeriodActivity>, StoreError> {
@@ -111,8 +150,9 @@ impl<D: Database> ActivityStore for SqlStore<D> {
         to: Timestamp,
     ) -> Result<Vec<NetworkActivity>, StoreError> {
         let sql = format!(
-            "select product, network_id, {} from activity where project_id = $1 and start_at >= $2 and start_at < $3
-              group by product, network_id order by product, network_id",
+            "select product, network_id, is_step, {} from activity
+              where project_id = $1 and start_at >= $2 and start_at < $3
+              group by product, network_id, is_step order by product, network_id, is_step",
             sums()
         );
         let values = values![project, from, to].to_vec();
@@ -123,6 +163,7 @@ impl<D: Database> ActivityStore for SqlStore<D> {
                 product: row.parsed("product")?,
                 // The text is empty if the row has no network.
                 network: row.text("network_id")?.parse().ok(),
+                is_step: row.boolean("is_step")?,
                 counts: counts_from_row(&mut row)?,
             })
         };
@@ -152,16 +193,20 @@ impl<D: Database> ActivityStore for SqlStore<D> {
     async fn waiting_callbacks(
         &self,
         project: ProjectId,
-        product: Option<Product>,
+        scope: ActivityScope,
         among: u32,
     ) -> Result<WaitingCallbacks, StoreError> {
-        let sql =
-            "select count(*), coalesce(sum(case when project_id = $1 and $2 in ('', product) then 1 else 0 end), 0)
+        // Steps have no callbacks.
+        let products = products_of(scope);
+        let sql = format!(
+            "select count(*), coalesce(sum(case when project_id = $1 and product in ({}) then 1 else 0 end), 0)
                      from (select project_id, product from callbacks
-                            where state = 'waiting' order by due_at limit $3) waiting";
-        let product = product.map_or("", |product| product.into_str());
-        let values = values![project, product, i64::from(among)].to_vec();
-        let row = self.read_list(project, work!(|tx| tx.first(sql, &values).await)).await?;
+                            where state = 'waiting' order by due_at limit $2) waiting",
+            placeholders(3, products.len())
+        );
+        let mut values = values![project, i64::from(among)].to_vec();
+        values.extend(products.iter().map(|product| Value::from(product.into_str())));
+        let row = self.read_list(project, work!(|tx| tx.query(sql.into(), &values).await)).await?.pop();
         let Some(row) = row else { return Ok(WaitingCallbacks::default()) };
         let mut row = row.reader("callbacks");
         let examined = row.int("count")?;
@@ -171,7 +216,7 @@ impl<D: Database> ActivityStore for SqlStore<D> {
     async fn roll_up_activity(&self, before: Timestamp) -> Result<u64, StoreError> {
         self.transact(work!(|tx| {
             let minutes = delete_minutes(tx, before).await?;
-            let count = minutes.len() as u64;
+            let count = minutes.len() as u64 + roll_up_funnel(tx, before).await?;
             let mut hours = BTreeMap::<ActivityKey, ActivityCounts>::new();
             for (key, counts) in minutes {
                 let start = key.start.div_euclid(HOUR_MILLIS) * HOUR_MILLIS;
@@ -184,12 +229,18 @@ impl<D: Database> ActivityStore for SqlStore<D> {
     }
 
     async fn delete_activity_before(&self, before: Timestamp) -> Result<u64, StoreError> {
-        let delete = "delete from activity where (project_id, start_at, minutes, product, network_id) in
-                        (select project_id, start_at, minutes, product, network_id from activity
+        let delete = "delete from activity where (project_id, start_at, minutes, product, network_id, is_step) in
+                        (select project_id, start_at, minutes, product, network_id, is_step from activity
                           where minutes = 60 and start_at < $1
-                          order by start_at, project_id, product, network_id limit $2)
+                          order by start_at, project_id, product, network_id, is_step limit $2)
                       returning 1";
-        Ok(self.write(delete, values![before, MAX_ROWS_PER_TRANSACTION]).await?.len() as u64)
+        let delete_funnel = "delete from funnel_counts where (project_id, start_at, minutes, event) in
+                               (select project_id, start_at, minutes, event from funnel_counts
+                                 where minutes = 60 and start_at < $1
+                                 order by start_at, project_id, event limit $2)
+                             returning 1";
+        let deleted = self.write(delete, values![before, MAX_ROWS_PER_TRANSACTION]).await?.len();
+        Ok((deleted + self.write(delete_funnel, values![before, MAX_ROWS_PER_TRANSACTION]).await?.len()) as u64)
     }
 }
 
@@ -201,15 +252,22 @@ async fn upsert_counts(tx: &mut dyn Tx, counts: BTreeMap<ActivityKey, ActivityCo
         let mut rows = Vec::new();
         for (key, counts) in chunk {
             let first = values.len() + 1;
-            values.extend_from_slice(values![key.project, key.start, key.minutes, key.product, key.network.as_str()]);
+            values.extend_from_slice(values![
+                key.project,
+                key.start,
+                key.minutes,
+                key.product,
+                key.network.as_str(),
+                key.is_step
+            ]);
             values.extend(to_columns(counts).map(Value::from));
             rows.push(format!("({})", placeholders(first, values.len() + 1 - first)));
         }
         let sums = COUNT_COLUMNS.map(|count| format!("{count} = activity.{count} + excluded.{count}"));
         let sql = format!(
-            "insert into activity (project_id, start_at, minutes, product, network_id, {})
+            "insert into activity (project_id, start_at, minutes, product, network_id, is_step, {})
              values {}
-             on conflict (project_id, start_at, minutes, product, network_id) do update set {}",
+             on conflict (project_id, start_at, minutes, product, network_id, is_step) do update set {}",
             COUNT_COLUMNS.join(", "),
             rows.join(", "),
             sums.join(", ")
@@ -223,11 +281,11 @@ async fn upsert_counts(tx: &mut dyn Tx, counts: BTreeMap<ActivityKey, ActivityCo
 /// concurrent.
 async fn delete_minutes(tx: &mut dyn Tx, before: Timestamp) -> Result<Vec<(ActivityKey, ActivityCounts)>, StoreError> {
     let sql = format!(
-        "delete from activity where (project_id, start_at, minutes, product, network_id) in
-           (select project_id, start_at, minutes, product, network_id from activity
+        "delete from activity where (project_id, start_at, minutes, product, network_id, is_step) in
+           (select project_id, start_at, minutes, product, network_id, is_step from activity
              where minutes = 1 and start_at < $1
-             order by start_at, project_id, product, network_id limit $2)
-         returning project_id, start_at, product, network_id, {}",
+             order by start_at, project_id, product, network_id, is_step limit $2)
+         returning project_id, start_at, product, network_id, is_step, {}",
         COUNT_COLUMNS.join(", ")
     );
     let minute = |row: Row| {
@@ -238,6 +296,7 @@ async fn delete_minutes(tx: &mut dyn Tx, before: Timestamp) -> Result<Vec<(Activ
             minutes: 1,
             product: row.parsed::<Product>("product")?.into_str(),
             network: row.text("network_id")?,
+            is_step: row.boolean("is_step")?,
         };
         Ok((key, counts_from_row(&mut row)?))
     };
@@ -249,9 +308,12 @@ fn activity_sql(project: ProjectId, filter: &ActivityFilter) -> (String, Vec<Val
     let millis = i64::try_from(filter.period.as_millis()).unwrap_or(i64::MAX).max(1);
     let mut values = values![project, filter.from, filter.to].to_vec();
     let mut conditions = vec!["project_id = $1 and start_at >= $2 and start_at < $3".to_owned()];
-    if let Some(product) = filter.product {
-        values.push(product.into_str().into());
-        conditions.push(format!("product = ${}", values.len()));
+    let products = products_of(filter.scope);
+    conditions.push(format!("product in ({})", placeholders(values.len() + 1, products.len())));
+    values.extend(products.iter().map(|product| Value::from(product.into_str())));
+    if excludes_steps(filter.scope) {
+        values.push(false.into());
+        conditions.push(format!("is_step = ${}", values.len()));
     }
     if let Some(network) = &filter.network {
         values.push(network.into());
@@ -271,11 +333,16 @@ fn activity_sql(project: ProjectId, filter: &ActivityFilter) -> (String, Vec<Val
 fn completion_times_sql(project: ProjectId, filter: &ActivityFilter, scan_limit: u32) -> (String, Vec<Value>) {
     let span = Span::since(filter.from.as_millisecond()).intersect(Span::before(filter.to.as_millisecond()));
     let mut values = values![project, span.first_id(), span.end_id(), i64::from(scan_limit)].to_vec();
-    let products = filter.product.map_or_else(|| Product::VARIANTS.to_vec(), |product| vec![product]);
+    let products = products_of(filter.scope);
     let first = values.len() + 1;
     values.extend(products.iter().map(|product| Value::from(product.into_str())));
     let products = placeholders(first, products.len());
     let mut condition = "status = 'COMPLETED'".to_owned();
+    if filter.scope == ActivityScope::Verifications {
+        values.push(true.into());
+        condition = format!("{condition} and matched = ${}", values.len());
+    }
+    let without_steps = if excludes_steps(filter.scope) { "and verification_id is null" } else { "" };
     if let Some(network) = &filter.network {
         values.push(network.into());
         condition = format!("{condition} and network_id = ${}", values.len());
@@ -283,12 +350,65 @@ fn completion_times_sql(project: ProjectId, filter: &ActivityFilter, scan_limit:
     let sql = format!(
         "select millis, count(*) from
            (select case when {condition} then concluded_at - created_at else {NOT_COMPLETED} end as millis
-              from (select status, network_id, created_at, concluded_at from checks
-                     where project_id = $1 and product in ({products}) and id >= $2 and id < $3
+              from (select status, matched, network_id, created_at, concluded_at from checks
+                     where project_id = $1 and product in ({products}) and id >= $2 and id < $3 {without_steps}
                      limit $4) as scanned) as times
           group by millis order by millis"
     );
     (sql, values)
+}
+
+/// Returns the products whose checks a scope includes.
+fn products_of(scope: ActivityScope) -> Vec<Product> {
+    Product::VARIANTS.iter().copied().filter(|product| scope.includes(*product, false)).collect()
+}
+
+fn excludes_steps(scope: ActivityScope) -> bool {
+    match scope {
+        ActivityScope::All | ActivityScope::Verifications => false,
+        ActivityScope::Checks(_) => true,
+    }
+}
+
+async fn upsert_funnel(tx: &mut dyn Tx, counts: BTreeMap<FunnelKey, i64>) -> Result<(), StoreError> {
+    let counts: Vec<_> = counts.into_iter().collect();
+    for chunk in counts.chunks(ROWS_PER_STATEMENT) {
+        let mut values = Vec::new();
+        let mut rows = Vec::new();
+        for (key, count) in chunk {
+            rows.push(format!("({})", placeholders(values.len() + 1, 5)));
+            values.extend_from_slice(values![key.project, key.start, key.minutes, key.event.as_str(), *count]);
+        }
+        let sql = format!(
+            "insert into funnel_counts (project_id, start_at, minutes, event, count) values {}
+             on conflict (project_id, start_at, minutes, event)
+             do update set count = funnel_counts.count + excluded.count",
+            rows.join(", ")
+        );
+        tx.query(sql.into(), &values).await?;
+    }
+    Ok(())
+}
+
+/// Merges old per-minute rows of funnels into per-hour rows. Returns the number of replaced rows.
+async fn roll_up_funnel(tx: &mut dyn Tx, before: Timestamp) -> Result<u64, StoreError> {
+    let delete = "delete from funnel_counts where (project_id, start_at, minutes, event) in
+                    (select project_id, start_at, minutes, event from funnel_counts
+                      where minutes = 1 and start_at < $1
+                      order by start_at, project_id, event limit $2)
+                  returning project_id, start_at, event, count";
+    let minutes = tx.query(delete.into(), values![before, MAX_ROWS_PER_TRANSACTION]).await?;
+    let replaced = minutes.len() as u64;
+    let mut hours = BTreeMap::<FunnelKey, i64>::new();
+    for row in minutes {
+        let mut row = row.reader("funnel_counts");
+        let project = ProjectId(row.uuid("project_id")?);
+        let start = row.int("start_at")?.div_euclid(HOUR_MILLIS) * HOUR_MILLIS;
+        let key = FunnelKey { project, start, minutes: 60, event: row.text("event")? };
+        *hours.entry(key).or_default() += row.int("count")?;
+    }
+    upsert_funnel(tx, hours).await?;
+    Ok(replaced)
 }
 
 fn sums() -> String {

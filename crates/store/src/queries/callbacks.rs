@@ -12,14 +12,17 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     callbacks::{
-        AttemptSettlement, CallbackQuery, CallbackRecord, CallbackSelection, CallbackState, CallbackStore, LastAttempt,
-        LeasedCallback, ListedCallback, MAX_LOGGED_ATTEMPTS, MAX_RESENDS, ResendOutcome, ResendProgress,
+        AttemptSettlement, AttemptSummary, CallbackList, CallbackQuery, CallbackRecord, CallbackSelection,
+        CallbackState, CallbackStore, LastAttempt, LeasedCallback, ListedCallback, MAX_LOGGED_ATTEMPTS, MAX_RESENDS,
+        ResendOutcome, ResendProgress,
     },
     idempotency::IdempotentResponse,
     store::{StoreError, TenantLookup},
 };
 
-use super::{SqlStore, audit::insert_audit_event, first_id_after, idempotency, placeholders};
+use uuid::Uuid;
+
+use super::{SqlStore, audit::insert_audit_event, first_id_after, first_id_since, idempotency, placeholders};
 use crate::{
     check_row_mapping::{self, attempt_columns, callback_columns, leased_columns},
     driver::{Database, TransactionEnd, Tx, work},
@@ -117,27 +120,62 @@ impl<D: Database> CallbackStore for SqlStore<D> {
             .await
     }
 
-    async fn list_callbacks(&self, query: CallbackQuery) -> Result<Vec<ListedCallback>, StoreError> {
-        let CallbackQuery { project, selection, product, created_after, limit } = query;
+    async fn list_callbacks(&self, query: CallbackQuery) -> Result<CallbackList, StoreError> {
+        let CallbackQuery { project, selection, product, created_after, created_before, limit } = query;
         if selection == CallbackSelection::All {
             return self.list_all_callbacks(query).await;
         }
-        let mut values = values![project, first_id_after(created_after)].to_vec();
+        let mut values = values![project, first_id_after(created_after), first_id_since(created_before)].to_vec();
         let mut of_product = "";
         if let Some(product) = product {
             values.push(product.into_str().into());
-            of_product = "and c.product = $3";
+            of_product = "and c.product = $4";
         }
         values.push(i64::from(limit).into());
         let select = format!(
-            "{} where c.project_id = $1 and c.check_id >= $2 and {} {of_product}
+            "{} where c.project_id = $1 and c.check_id >= $2 and c.check_id < $3 and {} {of_product}
               order by c.check_id desc limit ${}",
             select_listed::<D>(),
             condition(selection),
             values.len()
         );
-        let rows = self.read_list(project, work!(|tx| tx.query(select.into(), &values).await));
-        rows.await?.into_iter().map(listed_callback_from_row).collect()
+        let rows = self.read_list(project, work!(|tx| tx.query(select.into(), &values).await)).await?;
+        let callbacks = rows.into_iter().map(listed_callback_from_row).collect::<Result<Vec<_>, _>>()?;
+        let is_cut = is_limit_reached(callbacks.len(), limit);
+        Ok(CallbackList { cut_at: callbacks.last().filter(|_| is_cut).map(|last| last.check), callbacks })
+    }
+
+    async fn list_attempts(
+        &self,
+        project: ProjectId,
+        checks: Vec<CheckId>,
+        limit: u32,
+    ) -> Result<Vec<AttemptSummary>, StoreError> {
+        let rows = self.read_list(
+            project,
+            work!(|tx| {
+                let mut rows = vec![];
+                for checks in checks.chunks(IDS_PER_STATEMENT) {
+                    let remaining = i64::from(limit) - i64::try_from(rows.len()).unwrap_or(i64::MAX);
+                    if remaining <= 0 {
+                        break;
+                    }
+                    let select = format!(
+                        "select a.check_id, a.started_at, a.ended_at, a.status, a.failure
+                           from callbacks c join callback_attempts a on a.check_id = c.check_id {}
+                          where c.project_id = $1 and c.check_id in ({})
+                          order by a.check_id desc, a.attempt desc limit $2",
+                        D::same_bucket("a", "c"),
+                        placeholders(3, checks.len())
+                    );
+                    let mut values = values![project, remaining].to_vec();
+                    values.extend(checks.iter().map(|check| Value::from(*check)));
+                    rows.extend(tx.query(select.into(), &values).await?);
+                }
+                Ok(rows)
+            }),
+        );
+        rows.await?.into_iter().map(attempt_summary_from_row).collect()
     }
 
     async fn resend_progress(
@@ -177,8 +215,9 @@ impl<D: Database> CallbackStore for SqlStore<D> {
 impl<D: Database> SqlStore<D> {
     /// Lists callbacks in any state. Finds them through the newest checks of each product, because most callbacks are
     /// in no index by project.
-    async fn list_all_callbacks(&self, query: CallbackQuery) -> Result<Vec<ListedCallback>, StoreError> {
-        let CallbackQuery { project, product, created_after, limit, .. } = query;
+    async fn list_all_callbacks(&self, query: CallbackQuery) -> Result<CallbackList, StoreError> {
+        let CallbackQuery { project, product, created_after, created_before, limit, .. } = query;
+        let (first, end) = (first_id_after(created_after), first_id_since(created_before));
         let products: Vec<Product> = match product {
             Some(product) => vec![product],
             None => Product::WITH_CALLBACKS.to_vec(),
@@ -187,14 +226,21 @@ impl<D: Database> SqlStore<D> {
             project,
             work!(|tx| {
                 let mut ids = vec![];
+                let mut oldest_considered: Option<Uuid> = None;
                 for product in products {
-                    let select = "select id from checks where project_id = $1 and product = $2 and id >= $3
-                                   order by id desc limit $4";
-                    let values = values![project, product.into_str(), first_id_after(created_after), i64::from(limit)];
-                    for row in tx.run(select, values).await? {
-                        ids.push(row.reader("checks").uuid("id")?);
+                    let select = "select id from checks where project_id = $1 and product = $2 and id >= $3 and id < $4
+                                   order by id desc limit $5";
+                    let values = values![project, product.into_str(), first, end, i64::from(limit)];
+                    let found = tx.run(select, values).await?;
+                    let found = found.into_iter().map(|row| row.reader("checks").uuid("id"));
+                    let found = found.collect::<Result<Vec<_>, _>>()?;
+                    if is_limit_reached(found.len(), limit) {
+                        oldest_considered = oldest_considered.max(found.last().copied());
                     }
+                    ids.extend(found);
                 }
+                // Older checks of the other products are left out too, so that the list has no gaps.
+                ids.retain(|id| oldest_considered.is_none_or(|oldest| *id >= oldest));
                 ids.sort_unstable_by(|one, other| other.cmp(one));
                 let limit = usize::try_from(limit).unwrap_or(usize::MAX);
                 let mut rows = vec![];
@@ -210,19 +256,27 @@ impl<D: Database> SqlStore<D> {
                     let values: Vec<Value> = ids.iter().map(|id| Value::from(*id)).collect();
                     rows.extend(tx.query(select.into(), &values).await?);
                 }
+                let is_cut = rows.len() >= limit;
                 rows.truncate(limit);
-                Ok(rows)
+                Ok((rows, is_cut, oldest_considered))
             }),
         );
-        rows.await?.into_iter().map(listed_callback_from_row).collect()
+        let (rows, is_cut, oldest_considered) = rows.await?;
+        let callbacks = rows.into_iter().map(listed_callback_from_row).collect::<Result<Vec<_>, _>>()?;
+        let last_listed = callbacks.last().filter(|_| is_cut).map(|last| last.check);
+        Ok(CallbackList { callbacks, cut_at: last_listed.or(oldest_considered.map(CheckId)) })
     }
+}
+
+fn is_limit_reached(count: usize, limit: u32) -> bool {
+    u32::try_from(count).is_ok_and(|count| count >= limit)
 }
 
 /// Selects callbacks `c` with their last attempt `a`. `failed_attempts` does not count a successful attempt, so the
 /// last attempt of a delivered callback has the next number.
 fn select_listed<D: Database>() -> String {
     format!(
-        "select c.check_id, c.product, c.url, c.body is null, c.state, c.due_at, c.resends,
+        "select c.check_id, c.product, c.url, c.body is null, c.created_at, c.state, c.due_at, c.resends,
                 a.attempt, a.ended_at, a.status, a.failure
            from callbacks c left join callback_attempts a
              on a.check_id = c.check_id {}
@@ -239,6 +293,10 @@ fn condition(selection: CallbackSelection) -> &'static str {
         CallbackSelection::GivenUp => "c.state = 'given_up'",
         CallbackSelection::Retrying => "c.failed_attempts > 0 and c.state = 'waiting'",
         CallbackSelection::Recovered => "c.failed_attempts > 0 and c.state = 'delivered'",
+        // SQLite uses a partial index only if the query repeats its condition.
+        CallbackSelection::Failing => {
+            "(c.failed_attempts > 0 or c.resends > 0 or c.state = 'given_up') and c.state <> 'delivered'"
+        }
     }
 }
 
@@ -246,6 +304,7 @@ fn listed_callback_from_row(row: Row) -> Result<ListedCallback, StoreError> {
     let mut row = row.reader("callbacks");
     let (check, product) = (CheckId(row.uuid("check_id")?), row.parsed("product")?);
     let (url, is_erased) = (Sealed(row.bytes("url")?), row.boolean("body")?);
+    let created_at = row.instant("created_at")?;
     let state = check_row_mapping::callback_state(&mut row)?;
     let resends = row.count("resends")?;
     let (number, ended_at) = (row.int_or_null("attempt")?, row.instant_or_null("ended_at")?);
@@ -256,7 +315,18 @@ fn listed_callback_from_row(row: Row) -> Result<ListedCallback, StoreError> {
         status: status.and_then(|status| u16::try_from(status).ok()),
         failure,
     });
-    Ok(ListedCallback { check, product, url, is_erased, state, resends, last_attempt })
+    Ok(ListedCallback { check, product, url, is_erased, created_at, state, resends, last_attempt })
+}
+
+fn attempt_summary_from_row(row: Row) -> Result<AttemptSummary, StoreError> {
+    let mut row = row.reader("callback_attempts");
+    Ok(AttemptSummary {
+        check: CheckId(row.uuid("check_id")?),
+        started_at: row.instant("started_at")?,
+        ended_at: row.instant("ended_at")?,
+        status: row.int_or_null("status")?.and_then(|status| u16::try_from(status).ok()),
+        failure: row.text_or_null("failure")?,
+    })
 }
 
 const IDS_PER_STATEMENT: usize = 500;

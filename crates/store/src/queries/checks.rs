@@ -276,9 +276,9 @@ async fn mark_pending<D: Database>(
                       returning id, project_id, product, created_at, network_id, verification_id";
         let marked = tx.first(update, values![at, connector, id]).await?;
         if let Some(row) = marked {
-            let (check, verification) = marked_pending_from_row(row)?;
+            let check = marked_pending_from_row(row)?;
+            verifications.extend(check.verification);
             pending.push(check);
-            verifications.extend(verification);
         }
     }
     // The verifications are updated after their steps, in the same order as when a verification advances. Another order

@@ -262,7 +262,7 @@ impl<D: Database> HousekeepingStore for SqlStore<D> {
 }
 
 /// Deletes expired rows. Each statement deletes a limited number.
-const DELETE_EXPIRED: [&str; 5] = [
+const DELETE_EXPIRED: [&str; 9] = [
     // Connectors delete expired rows themselves, and count the SMS with missing parts. This statement deletes rows that
     // are still left an hour after they expired.
     "delete from concatenated_sms where sms_key in
@@ -282,5 +282,19 @@ const DELETE_EXPIRED: [&str; 5] = [
      returning 1",
     "delete from account_links where token_hash in
        (select token_hash from account_links where expires_at <= $1 order by expires_at, token_hash limit 1000)
+     returning 1",
+    "delete from sign_ins where id in
+       (select id from sign_ins where expires_at <= $1 order by expires_at, id limit 1000)
+     returning 1",
+    "delete from pushed_authorizations where reference_hash in
+       (select reference_hash from pushed_authorizations where expires_at <= $1
+         order by expires_at, reference_hash limit 1000)
+     returning 1",
+    "delete from sign_in_sessions where token_hash in
+       (select token_hash from sign_in_sessions where expires_at <= $1 order by expires_at, token_hash limit 1000)
+     returning 1",
+    "delete from used_assertions where assertion_hash in
+       (select assertion_hash from used_assertions where expires_at <= $1
+         order by expires_at, assertion_hash limit 1000)
      returning 1",
 ];

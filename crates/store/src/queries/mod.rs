@@ -27,6 +27,7 @@ mod retention;
 mod row_macs;
 mod sandbox;
 mod sessions;
+mod sign_ins;
 mod signed_tables;
 mod sms_parts;
 mod tenants;
@@ -218,6 +219,11 @@ impl PagedQuery {
 /// Returns the smallest possible id of a check that was created after this time.
 fn first_id_after(created_after: Option<Timestamp>) -> Uuid {
     created_after.map_or(Uuid::nil(), |after| Span::since(after.as_millisecond().saturating_add(1)).first_id())
+}
+
+/// Returns the smallest possible id of a check that was not created before this time.
+fn first_id_since(time: Option<Timestamp>) -> Uuid {
+    time.map_or(Uuid::max(), |time| Span::since(time.as_millisecond()).first_id())
 }
 
 /// Returns placeholders for consecutive parameters, such as `$3, $4, $5`.

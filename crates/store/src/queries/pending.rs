@@ -26,20 +26,19 @@ pub(super) async fn mark_verification_pending<D: Database>(
         in_bucket::<D>("", verification)
     );
     let row = tx.query(update.into(), values![at, verification]).await?.pop();
-    row.map(|row| marked_pending_from_row(row).map(|(marked, _)| marked)).transpose()
+    row.map(marked_pending_from_row).transpose()
 }
 
-/// Reads a check that was marked as pending, and the id of the verification of which it is a step, if any.
-pub(super) fn marked_pending_from_row(row: Row) -> Result<(MarkedPending, Option<CheckId>), StoreError> {
+pub(super) fn marked_pending_from_row(row: Row) -> Result<MarkedPending, StoreError> {
     let mut row = row.reader("checks");
     row.uuid("id")?;
-    let marked = MarkedPending {
+    Ok(MarkedPending {
         project: ProjectId(row.uuid("project_id")?),
         product: row.parsed("product")?,
         created_at: row.instant("created_at")?,
         network: row.parsed_or_null("network_id")?,
-    };
-    Ok((marked, row.uuid_or_null("verification_id")?.map(CheckId)))
+        verification: row.uuid_or_null("verification_id")?.map(CheckId),
+    })
 }
 
 pub(super) fn pending_usage_changes(check: &MarkedPending) -> [UsageDelta; 2] {

@@ -36,6 +36,7 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
                            where number_hash = $1 and status not in ('ACCEPTED', 'PENDING') order by id";
             let ended = tx.run(select, values![number]).await?;
             let erased = ErasureCounts { deferred, ..erase::<D>(tx, ended, WaitingCallbackPolicy::Keep).await? };
+            tx.run("delete from sign_in_sessions where number_hash = $1", values![number]).await?;
             event.changes = erased.audit_details();
             insert_audit_event(tx, &event).await?;
             Ok(TransactionEnd::Commit(erased))

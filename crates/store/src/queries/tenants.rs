@@ -7,6 +7,7 @@ use ringtrue_domain::{
     page::{Page, PageRequest},
     search::Filter,
     tenancy::{ClientId, Credential, CredentialOwner, Name, Project, ProjectId, RateLimits, Workspace, WorkspaceId},
+    verification::{LogoImage, LogoUrl, UploadedLogo},
 };
 use ringtrue_engine::ports::{
     idempotency::IdempotentResponse,
@@ -241,9 +242,11 @@ impl<D: Database> ProjectStore for SqlStore<D> {
         &self,
         project: &Project,
         replacement: Option<&Credential>,
+        logo: Option<&LogoImage>,
         audit: &[AuditEvent],
     ) -> Result<UpdateProjectOutcome, StoreError> {
         let (project, replacement, events) = (project.clone(), replacement.cloned(), audit.to_vec());
+        let logo = logo.cloned();
         let signer = self.signer()?;
         self.change_control_plane(work!(|tx, version| {
             let select = "select revision from projects where workspace_id = $1 and id = $2";
@@ -255,6 +258,7 @@ impl<D: Database> ProjectStore for SqlStore<D> {
                 return Ok(TransactionEnd::Rollback(UpdateProjectOutcome::NameTaken));
             }
             update_project_row(tx, &project, version).await?;
+            replace_logo(tx, &project, logo.as_ref()).await?;
             if let Some(replacement) = &replacement {
                 replace_credentials(tx, &*signer, replacement, version).await?;
             }
@@ -263,6 +267,24 @@ impl<D: Database> ProjectStore for SqlStore<D> {
         }))
         .await
     }
+
+    async fn find_logo(&self, logo: &UploadedLogo) -> Result<Option<Vec<u8>>, StoreError> {
+        let select = "select content from logos where project_id = $1 and file_name = $2";
+        let row = self.read_first(select, values![logo.project(), logo.file_name()]).await?;
+        row.map(|row| row.reader("logos").bytes("content")).transpose()
+    }
+}
+
+/// Stores the new logo of a project, and deletes those to which its configuration does not refer.
+async fn replace_logo(tx: &mut dyn Tx, project: &Project, new: Option<&LogoImage>) -> Result<(), StoreError> {
+    let current = project.configuration.verification.brand.logo_url.as_ref().and_then(LogoUrl::uploaded);
+    let current = current.map(UploadedLogo::file_name).unwrap_or_default();
+    tx.run("delete from logos where project_id = $1 and file_name <> $2", values![project.id, current]).await?;
+    if let Some(image) = new {
+        let insert = "insert into logos (project_id, file_name, content) values ($1, $2, $3) on conflict do nothing";
+        tx.run(insert, values![project.id, current, image.content()]).await?;
+    }
+    Ok(())
 }
 
 /// Returns the column of `projects` for a filter field.
@@ -597,7 +619,7 @@ async fn insert_credential(
             scopes,
             credential.label.as_ref().map(Name::as_str),
             credential.created_at,
-            credential.created_by.as_ref().map(row_mapping::creator_column),
+            row_mapping::creator_column(&credential.created_by),
             credential.expires_at,
             credential.retires_at,
             credential.deleted_at,

@@ -31,7 +31,7 @@ pub(crate) struct CounterKey {
     pub status: &'static str,
     /// 1: match, 0: no match, -1: no verdict.
     pub matched: i16,
-    /// Empty if the check has no network.
+    /// Id of the network. Empty for checks whose network is unknown.
     pub network: String,
 }
 

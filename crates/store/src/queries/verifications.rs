@@ -15,7 +15,7 @@ use ringtrue_engine::ports::{
     store::StoreError,
     verifications::{
         Advance, AdvanceOptions, AdvanceOutcome, AdvanceTo, EndedStep, ListedProgress, NewRedirectSession,
-        NumberLimitQuery, OpenedSession, PageVersion, VerificationRecord, VerificationStore,
+        NumberLimitQuery, OpenedSession, PageOpening, PageVersion, VerificationRecord, VerificationStore,
     },
 };
 
@@ -125,6 +125,15 @@ impl<D: Database> VerificationStore for SqlStore<D> {
             reached.extend(until.filter(|until| query.at < *until).map(|until| (product, until)));
         }
         Ok(reached)
+    }
+
+    async fn record_opening(&self, id: CheckId, opening: PageOpening) -> Result<bool, StoreError> {
+        let update = format!(
+            "update verifications set opened_at = $1, opened_on = $2 where check_id = $3 and opened_at is null {}
+             returning check_id",
+            in_bucket::<D>("", id)
+        );
+        Ok(!self.write(update, values![opening.at, opening.platform.into_str(), id]).await?.is_empty())
     }
 
     async fn redeem_completion_code(&self, id: CheckId, code: TokenHash, at: Timestamp) -> Result<bool, StoreError> {

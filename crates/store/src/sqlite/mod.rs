@@ -178,7 +178,7 @@ impl Database for Sqlite {
         String::new()
     }
 
-    /// Empty: there is only one writer, so no rows are locked.
+    /// Returns nothing: SQLite has one writer at a time, so no other transaction locks rows.
     fn skip_locked_sql(&self) -> &'static str {
         ""
     }

@@ -45,9 +45,10 @@ enum Content {
 }
 
 /// All tables. A table comes after those that its foreign keys refer to.
-const TABLES: [(&str, Content); 35] = [
+const TABLES: [(&str, Content); 41] = [
     ("workspaces", Content::Rows),
     ("projects", Content::Rows),
+    ("logos", Content::Rows),
     ("credentials", Content::Rows),
     ("sealed_keys", Content::Rows),
     ("revocations", Content::Rows),
@@ -63,12 +64,17 @@ const TABLES: [(&str, Content); 35] = [
     ("deadlines", Content::Rows),
     ("redirect_sessions", Content::Rows),
     ("verifications", Content::Rows),
+    ("sign_ins", Content::Rows),
+    ("pushed_authorizations", Content::Rows),
+    ("sign_in_sessions", Content::Rows),
+    ("used_assertions", Content::Rows),
     ("callbacks", Content::Rows),
     ("callback_attempts", Content::Rows),
     ("erasures", Content::Rows),
     ("usage_counters", Content::Rows),
     ("usage_days", Content::Rows),
     ("activity", Content::Rows),
+    ("funnel_counts", Content::Rows),
     ("requests", Content::Rows),
     ("concatenated_sms", Content::Rows),
     ("sms_parts", Content::Rows),

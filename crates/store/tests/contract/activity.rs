@@ -1,8 +1,19 @@
 use futures_util::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
-use ringtrue_domain::{activity::ActivityCounts, network::NetworkId, product::Product, tenancy::ProjectId};
+use ringtrue_domain::{
+    activity::ActivityCounts,
+    network::NetworkId,
+    product::Product,
+    tenancy::ProjectId,
+    verification::{
+        Method,
+        funnel::{Funnel, FunnelEvent, FunnelStage},
+    },
+};
 use ringtrue_engine::ports::{
-    activity::{ActivityDelta, ActivityFilter, CompletionTime, PeriodActivity, WaitingCallbacks},
+    activity::{
+        ActivityDelta, ActivityFilter, ActivityScope, CompletionTime, FunnelDelta, PeriodActivity, WaitingCallbacks,
+    },
     callbacks::AttemptOutcome,
     combined::Store,
 };
@@ -17,6 +28,7 @@ pub fn count(project: ProjectId, minute: &str, network: Option<&str>, counts: Ac
         minute: minute.parse().unwrap(),
         product: Product::ReverseSms,
         network: network.map(|id| id.parse().unwrap()),
+        is_step: false,
         counts,
     }
 }
@@ -31,7 +43,7 @@ fn day(minutes: i64) -> ActivityFilter {
         from: "2026-11-15T00:00:00Z".parse().unwrap(),
         to: "2026-11-16T00:00:00Z".parse().unwrap(),
         period: SignedDuration::from_mins(minutes),
-        product: None,
+        scope: ActivityScope::All,
         network: None,
     }
 }
@@ -104,18 +116,21 @@ pub async fn activity_is_filtered_by_product_and_network(fixture: &StoreFixture)
         counts.push(ActivityDelta { product, ..count(shop, "2026-11-15T02:30:00Z", network, created) });
     }
     store.add_activity(counts).await.unwrap();
-    for (product, network, expected) in [
-        (None, None, 0b11_1111),
-        (Some(Product::ReverseSms), None, 0b00_0111),
-        (Some(Product::SimSwap), None, 0b11_1000),
-        (None, Some("23410"), 0b01_0010),
-        (Some(Product::SimSwap), Some("310004"), 0b10_0000),
-        (Some(Product::Discovery), None, 0),
-        (None, Some("23415"), 0),
+    let checks = |product| ActivityScope::Checks(Some(product));
+    for (scope, network, expected) in [
+        (ActivityScope::All, None, 0b11_1111),
+        (ActivityScope::Checks(None), None, 0b11_1111),
+        (ActivityScope::Verifications, None, 0),
+        (checks(Product::ReverseSms), None, 0b00_0111),
+        (checks(Product::SimSwap), None, 0b11_1000),
+        (ActivityScope::All, Some("23410"), 0b01_0010),
+        (checks(Product::SimSwap), Some("310004"), 0b10_0000),
+        (checks(Product::Discovery), None, 0),
+        (ActivityScope::All, Some("23415"), 0),
     ] {
         let network = network.map(|id| id.parse().unwrap());
-        let found = total(store, shop, ActivityFilter { product, network: network.clone(), ..day(60) }).await;
-        assert_eq!(found, expected, "{product:?} {network:?}");
+        let found = total(store, shop, ActivityFilter { scope, network: network.clone(), ..day(60) }).await;
+        assert_eq!(found, expected, "{scope:?} {network:?}");
     }
     let ActivityFilter { from, to, .. } = day(1);
     let by_network = store.activity_by_network(shop, from, to).await.unwrap();
@@ -135,6 +150,62 @@ pub async fn activity_is_filtered_by_product_and_network(fixture: &StoreFixture)
         ]
     );
     assert_eq!(store.activity_by_network(shop, to, Timestamp::MAX).await.unwrap(), []);
+}
+
+pub async fn steps_are_counted_apart(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let shop = ProjectId(sample::uuid());
+    let minute = "2026-11-15T02:30:00Z";
+    let verification = ActivityDelta { product: Product::Verification, ..count(shop, minute, None, created(1)) };
+    let step = ActivityDelta { is_step: true, ..count(shop, minute, None, created(2)) };
+    let check = count(shop, minute, None, created(4));
+    store.add_activity(vec![verification, check, step]).await.unwrap();
+    for (scope, expected) in [
+        (ActivityScope::All, 7),
+        (ActivityScope::Verifications, 1),
+        (ActivityScope::Checks(None), 4),
+        (ActivityScope::Checks(Some(Product::ReverseSms)), 4),
+    ] {
+        assert_eq!(total(store, shop, ActivityFilter { scope, ..day(1) }).await, expected, "{scope:?}");
+    }
+    let ActivityFilter { from, to, .. } = day(1);
+    let rows = async || {
+        let rows = store.activity_by_network(shop, from, to).await.unwrap().into_iter();
+        rows.map(|row| (row.product, row.is_step, row.counts.created)).collect::<Vec<_>>()
+    };
+    let expected = [(Product::ReverseSms, false, 4), (Product::ReverseSms, true, 2), (Product::Verification, false, 1)];
+    assert_eq!(rows().await, expected);
+    assert_eq!(store.roll_up_activity(to).await.unwrap(), 3);
+    assert_eq!(rows().await, expected, "also after the roll-up");
+}
+
+pub async fn funnel_is_summed_and_rolled_up(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let (shop, bank) = (ProjectId(sample::uuid()), ProjectId(sample::uuid()));
+    let opened = FunnelEvent::Reached(FunnelStage::Opened);
+    let verified = FunnelEvent::Verified(Method::SecureSna);
+    let delta = |project, minute: &str, event, count| FunnelDelta {
+        project,
+        minute: format!("2026-11-{minute}:00Z").parse().unwrap(),
+        event,
+        count,
+    };
+    store.add_funnel(vec![]).await.unwrap();
+    store.add_funnel(vec![delta(shop, "15T02:30", opened, 3), delta(shop, "15T02:30", verified, 1)]).await.unwrap();
+    store.add_funnel(vec![delta(shop, "15T02:30", opened, 2), delta(shop, "15T02:31", opened, 4)]).await.unwrap();
+    store.add_funnel(vec![delta(shop, "16T00:00", opened, 8), delta(bank, "15T02:30", opened, 16)]).await.unwrap();
+    let ActivityFilter { from, to, .. } = day(1);
+    let expected = Funnel(vec![(opened, 9), (verified, 1)]);
+    assert_eq!(store.funnel(shop, from, to).await.unwrap(), expected);
+    assert_eq!(store.funnel(bank, from, to).await.unwrap(), Funnel(vec![(opened, 16)]));
+    assert_eq!(store.funnel(ProjectId(sample::uuid()), from, to).await.unwrap(), Funnel::default());
+
+    assert_eq!(store.roll_up_activity(to).await.unwrap(), 4);
+    assert_eq!(store.roll_up_activity(to).await.unwrap(), 0);
+    assert_eq!(store.funnel(shop, from, to).await.unwrap(), expected);
+    assert_eq!(store.delete_activity_before(to).await.unwrap(), 3);
+    assert_eq!(store.funnel(shop, from, to).await.unwrap(), Funnel::default());
+    assert_eq!(store.funnel(shop, to, Timestamp::MAX).await.unwrap(), Funnel(vec![(opened, 8)]));
 }
 
 pub async fn activity_is_scoped_by_project(fixture: &StoreFixture) {
@@ -214,7 +285,8 @@ pub async fn completion_times_are_those_of_completed_checks(fixture: &StoreFixtu
     let whole_day = day(24 * 60);
     let before = ActivityFilter { to: sample::now(), ..day(1) };
     let after = ActivityFilter { from: sample::later(1), ..day(1) };
-    let of = |product| ActivityFilter { product: Some(product), ..day(1) };
+    let of = |product| ActivityFilter { scope: ActivityScope::Checks(Some(product)), ..day(1) };
+    let verifications = ActivityFilter { scope: ActivityScope::Verifications, ..day(1) };
     let served_by = |network: &str| ActivityFilter { network: network.parse().ok(), ..day(1) };
     let seven_seconds = |count| Some(vec![CompletionTime { millis: 7_000, count }]);
     for (project, filter, expected) in [
@@ -225,6 +297,7 @@ pub async fn completion_times_are_those_of_completed_checks(fixture: &StoreFixtu
         (shop, after, Some(vec![])),
         (shop, of(Product::ReverseSms), seven_seconds(2)),
         (shop, of(Product::SimSwap), Some(vec![])),
+        (shop, verifications, Some(vec![])),
         (shop, served_by("23410"), seven_seconds(2)),
         (shop, served_by("310004"), Some(vec![])),
     ] {
@@ -244,18 +317,19 @@ pub async fn waiting_callbacks_are_counted_by_project(fixture: &StoreFixture) {
     let delivered = settlement(checks[0].id, 1, AttemptOutcome::Delivered);
     assert!(store.settle_attempt(delivered).await.unwrap());
     let waiting = |count, is_cut| WaitingCallbacks { count, is_truncated: is_cut };
-    for (project, product, expected) in [
-        (shop, None, 2),
-        (shop, Some(Product::ReverseSms), 2),
-        (shop, Some(Product::Discovery), 0),
-        (bank, None, 1),
-        (ProjectId(sample::uuid()), None, 0),
+    for (project, scope, expected) in [
+        (shop, ActivityScope::All, 2),
+        (shop, ActivityScope::Checks(Some(Product::ReverseSms)), 2),
+        (shop, ActivityScope::Checks(Some(Product::Discovery)), 0),
+        (shop, ActivityScope::Verifications, 0),
+        (bank, ActivityScope::All, 1),
+        (ProjectId(sample::uuid()), ActivityScope::All, 0),
     ] {
-        let found = store.waiting_callbacks(project, product, 9).await.unwrap();
-        assert_eq!(found, waiting(expected, false), "{product:?}");
+        let found = store.waiting_callbacks(project, scope, 9).await.unwrap();
+        assert_eq!(found, waiting(expected, false), "{scope:?}");
     }
     assert!(
-        store.waiting_callbacks(shop, None, 2).await.unwrap().is_truncated,
+        store.waiting_callbacks(shop, ActivityScope::All, 2).await.unwrap().is_truncated,
         "the scan limit counts other projects too"
     );
 }

@@ -9,8 +9,9 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     callbacks::{
-        AttemptLog, AttemptOutcome, AttemptSettlement, CallbackQuery, CallbackRecord, CallbackSelection, CallbackState,
-        LastAttempt, LeasedCallback, ListedCallback, MAX_LOGGED_ATTEMPTS, MAX_RESENDS, ResendOutcome, ResendProgress,
+        AttemptLog, AttemptOutcome, AttemptSettlement, AttemptSummary, CallbackList, CallbackQuery, CallbackRecord,
+        CallbackSelection, CallbackState, LastAttempt, LeasedCallback, ListedCallback, MAX_LOGGED_ATTEMPTS,
+        MAX_RESENDS, ResendOutcome, ResendProgress,
     },
     checks::ConcludeOutcome,
     combined::Store,
@@ -290,6 +291,100 @@ pub async fn resends_and_logged_attempts_are_limited(fixture: &StoreFixture) {
     assert_eq!(resends, MAX_RESENDS as usize);
 }
 
+fn all_times(project: ProjectId, selection: CallbackSelection) -> CallbackQuery {
+    CallbackQuery { project, selection, product: None, created_after: None, created_before: None, limit: 9 }
+}
+
+pub async fn callbacks_are_listed_by_time(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let project = ProjectId(sample::uuid());
+    let mut checks = vec![];
+    for seconds in 0..5 {
+        let check = check_sample::check(project, sample::later(seconds));
+        store.create_check(check_sample::new(check.clone())).await.unwrap();
+        // The check in the middle has no callback.
+        let callback = (seconds != 2).then(|| check_sample::callback(sample::now()));
+        let (conclusion, _) = check_sample::conclusion(check_sample::received(&check, true));
+        store.conclude(conclusion, callback).await.unwrap();
+        if seconds != 2 {
+            assert!(store.settle_attempt(settlement(check.id, 1, AttemptOutcome::GivenUp)).await.unwrap());
+        }
+        assert_eq!(check.id.created_at(), sample::later(seconds));
+        checks.push(check.id);
+    }
+    let position = |id| checks.iter().position(|check| *check == id).unwrap();
+    let shown = |list: CallbackList| {
+        let listed: Vec<_> = list.callbacks.into_iter().map(|callback| position(callback.check)).collect();
+        (listed, list.cut_at.map(position))
+    };
+    for (selection, after, before, limit, expected) in [
+        (CallbackSelection::All, None, None, 9, (vec![4, 3, 1, 0], None)),
+        (CallbackSelection::All, Some(0), None, 9, (vec![4, 3, 1], None)),
+        (CallbackSelection::All, None, Some(3), 9, (vec![1, 0], None)),
+        (CallbackSelection::All, Some(0), Some(4), 9, (vec![3, 1], None)),
+        (CallbackSelection::All, None, None, 2, (vec![4, 3], Some(3))),
+        // The list is cut by the number of checks, of which some have no callback.
+        (CallbackSelection::All, None, Some(3), 1, (vec![], Some(2))),
+        (CallbackSelection::GivenUp, Some(0), Some(4), 9, (vec![3, 1], None)),
+        (CallbackSelection::GivenUp, None, Some(4), 2, (vec![3, 1], Some(1))),
+        (CallbackSelection::Failing, Some(2), None, 9, (vec![4, 3], None)),
+        (CallbackSelection::Recovered, None, None, 9, (vec![], None)),
+    ] {
+        let [created_after, created_before] = [after, before].map(|seconds| seconds.map(sample::later));
+        let query = CallbackQuery { created_after, created_before, limit, ..all_times(project, selection) };
+        assert_eq!(shown(store.list_callbacks(query).await.unwrap()), expected, "{query:?}");
+    }
+}
+
+pub async fn failing_callbacks_are_listed(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let workspace = sample::stored_workspace(store).await;
+    let project = ProjectId(sample::uuid());
+    let retry = AttemptOutcome::RetryAt(sample::later(10));
+    let mut checks = vec![];
+    let outcomes: [&[AttemptOutcome]; 6] = [
+        &[],
+        &[AttemptOutcome::Delivered],
+        &[retry, AttemptOutcome::Delivered],
+        &[retry],
+        &[retry, AttemptOutcome::GivenUp],
+        &[AttemptOutcome::Delivered],
+    ];
+    for outcomes in outcomes {
+        let check = check_sample::concluded(store, project, sample::now()).await.id;
+        for (attempt, outcome) in (1..).zip(outcomes) {
+            assert!(store.settle_attempt(settlement(check, attempt, *outcome)).await.unwrap());
+        }
+        checks.push(check);
+    }
+    let audit = sample::event(workspace.id, Action::CallbackResent);
+    store.resend_callback(project, checks[5], sample::later(100), &audit, None).await.unwrap();
+    let list = store.list_callbacks(all_times(project, CallbackSelection::Failing)).await.unwrap();
+    let failing: BTreeSet<_> = list.callbacks.into_iter().map(|callback| callback.check).collect();
+    assert_eq!(failing, BTreeSet::from([checks[3], checks[4], checks[5]]));
+}
+
+pub async fn attempts_are_listed_by_check(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let (project, other) = (ProjectId(sample::uuid()), ProjectId(sample::uuid()));
+    let one = check_sample::concluded(store, project, sample::now()).await.id;
+    let two = check_sample::concluded(store, project, sample::now()).await.id;
+    let foreign = check_sample::concluded(store, other, sample::now()).await.id;
+    let retry = AttemptOutcome::RetryAt(sample::later(10));
+    for (check, attempt) in [(one, 1), (one, 2), (two, 1), (foreign, 1)] {
+        assert!(store.settle_attempt(settlement(check, attempt, retry)).await.unwrap());
+    }
+    let attempt = |check, number: u32| {
+        let AttemptLog { started_at, ended_at, status, failure, .. } = log(number.into());
+        AttemptSummary { check, started_at, ended_at, status, failure }
+    };
+    let list = async |checks: &[CheckId], limit| store.list_attempts(project, checks.to_vec(), limit).await.unwrap();
+    assert_eq!(list(&[one], 9).await, [attempt(one, 2), attempt(one, 1)]);
+    assert_eq!(list(&[one, two, foreign], 9).await.len(), 3, "attempts of other projects are not listed");
+    assert_eq!(list(&[one], 1).await, [attempt(one, 2)]);
+    assert_eq!(list(&[], 9).await, []);
+}
+
 pub async fn callbacks_are_listed_by_state(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let workspace = sample::stored_workspace(store).await;
@@ -309,8 +404,8 @@ pub async fn callbacks_are_listed_by_state(fixture: &StoreFixture) {
     settle(recovered, 2, AttemptOutcome::Delivered).await;
     settle(delivered, 1, AttemptOutcome::Delivered).await;
 
-    let query = |selection| CallbackQuery { project, selection, product: None, created_after: None, limit: 9 };
-    let list = async |query| store.list_callbacks(query).await.unwrap();
+    let query = |selection| all_times(project, selection);
+    let list = async |query| store.list_callbacks(query).await.unwrap().callbacks;
     let attempt = |number: u32, status, failure: Option<&str>| LastAttempt {
         number,
         ended_at: sample::later(i64::from(number) + 1),
@@ -322,6 +417,7 @@ pub async fn callbacks_are_listed_by_state(fixture: &StoreFixture) {
         product: Product::ReverseSms,
         url: Sealed(b"sealed url".to_vec()),
         is_erased: false,
+        created_at: sample::later(7),
         state,
         resends: 0,
         last_attempt: Some(last_attempt),

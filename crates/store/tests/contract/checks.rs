@@ -208,6 +208,7 @@ pub async fn checks_awaiting_a_number_become_pending(fixture: &StoreFixture) {
         product: check.product,
         network: check.network.clone(),
         created_at: check.created_at,
+        verification: None,
     };
     let now_pending = store.mark_pending(SmsOrigin::Operator, number, &receiver, "acme", at).await.unwrap();
     assert_eq!(now_pending, [marked(&check), marked(&twin)]);

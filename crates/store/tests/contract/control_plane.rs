@@ -69,7 +69,7 @@ pub async fn changes_contain_only_changed_rows(fixture: &StoreFixture) {
     let since = store.changes_since(ControlPlaneVersion(0), sample::now()).await.unwrap().version;
 
     let disabled = Project { disabled: true, revision: project.revision.next(), ..project };
-    store.update_project(&disabled, None, &[sample::event(acme.id, Action::ProjectUpdated)]).await.unwrap();
+    store.update_project(&disabled, None, None, &[sample::event(acme.id, Action::ProjectUpdated)]).await.unwrap();
     let changes = store.changes_since(since, sample::now()).await.unwrap();
     assert_eq!(changes.projects, [disabled]);
     assert!(!changes.is_full_snapshot);
@@ -204,7 +204,7 @@ async fn write_rows(store: &dyn Store, acme: &WorkspaceId, number: usize) {
     for round in 0..3 {
         let (project, credential) = sample::stored_project(store, acme, &format!("{number} {round}")).await;
         let changed = Project { disabled: true, revision: project.revision.next(), ..project };
-        store.update_project(&changed, None, &[sample::event(acme, Action::ProjectUpdated)]).await.unwrap();
+        store.update_project(&changed, None, None, &[sample::event(acme, Action::ProjectUpdated)]).await.unwrap();
         for result in join_all((0..4).map(|_| store.revoke_token(sample::revocation()))).await {
             result.unwrap();
         }

@@ -1,6 +1,6 @@
 use futures_util::future::join_all;
 use ringtrue_domain::{
-    audit::Action,
+    audit::{Action, Actor},
     tenancy::{ClientId, Credential, CredentialOwner, ProjectId},
 };
 use ringtrue_engine::ports::{
@@ -284,7 +284,7 @@ pub async fn replaced_credential_retires(fixture: &StoreFixture) {
     store.record_credential_uses(&[(old.client_id.clone(), sample::later(60))]).await.unwrap();
     let event = || sample::event(acme.id, Action::CredentialCreated);
     let rotate = async |old: &Credential, limits| {
-        let new = Credential { created_by: None, label: None, ..sample::credential(old.owner) };
+        let new = Credential { created_by: Actor::Operator, label: None, ..sample::credential(old.owner) };
         let outcome = store.rotate_credential(old, &new, sample::later(100), &event(), limits).await.unwrap();
         (new, outcome)
     };

@@ -36,6 +36,7 @@ mod sandbox;
 mod searches;
 mod sessions;
 mod sign_in;
+mod sign_ins;
 mod silent_sample;
 mod sms_parts;
 mod transfer;
@@ -151,6 +152,7 @@ contract! {
         project_name_is_unique_in_its_workspace,
         concurrent_creations_of_a_name_succeed_once,
         project_is_updated,
+        uploaded_logo_is_kept_replaced_and_removed,
         update_of_an_old_revision_is_stale,
         concurrent_updates_of_a_revision_succeed_once,
         update_to_a_taken_name_is_rejected,
@@ -219,6 +221,8 @@ contract! {
         activity_counts_round_trip,
         activity_is_summed_by_period,
         activity_is_filtered_by_product_and_network,
+        steps_are_counted_apart,
+        funnel_is_summed_and_rolled_up,
         activity_is_scoped_by_project,
         concurrent_activity_is_summed,
         old_minutes_are_rolled_up_and_old_hours_deleted,
@@ -257,6 +261,7 @@ contract! {
         overdue_checks_are_listed_oldest_first;
     verifications:
         verification_is_created_with_its_first_step,
+        first_opening_is_kept,
         step_leads_to_the_next_once,
         second_text_counts_but_is_not_refused,
         reached_number_limits_are_found,
@@ -313,6 +318,9 @@ contract! {
         concurrent_settlements_are_stored,
         overdue_callbacks_are_given_up,
         callbacks_are_listed_by_state,
+        callbacks_are_listed_by_time,
+        attempts_are_listed_by_check,
+        failing_callbacks_are_listed,
         lease_is_released;
     privacy:
         number_is_erased,
@@ -342,6 +350,13 @@ contract! {
         expired_lease_is_free,
         lease_expires_by_the_clock_of_the_database,
         concurrent_requests_acquire_a_lease_once;
+    sign_ins:
+        open_sign_in_changes_its_check,
+        sign_in_ends_once,
+        code_is_redeemed_once_in_a_race,
+        late_and_missing_codes_are_invalid,
+        pushed_request_is_taken_once_by_its_client,
+        sessions_and_assertions_end;
     sms_parts:
         parts_complete_an_sms_in_any_order,
         processed_sms_is_not_completed_again,

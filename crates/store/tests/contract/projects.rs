@@ -7,6 +7,7 @@ use ringtrue_domain::{
     audit::{Action, Actor, AuditEvent},
     product::Product,
     tenancy::{Configuration, CredentialOwner, Mode, Name, Project, ProjectId},
+    verification::{LogoImage, LogoUrl, UploadedLogo},
 };
 use ringtrue_engine::ports::{
     audit::{AuditCap, AuditCapScope, AuditFilter},
@@ -99,11 +100,43 @@ pub async fn project_is_updated(fixture: &StoreFixture) {
     };
     let event = sample::event(acme.id, Action::ProjectUpdated);
     assert_eq!(
-        store.update_project(&changed, None, std::slice::from_ref(&event)).await.unwrap(),
+        store.update_project(&changed, None, None, std::slice::from_ref(&event)).await.unwrap(),
         UpdateProjectOutcome::Updated
     );
     assert_eq!(store.find_project(acme.id, changed.id).await.unwrap(), TenantLookup::Found(changed));
     assert_eq!(store.list_audit_events(acme.id, sample::ANY, sample::page(1, 1)).await.unwrap().items, [event]);
+}
+
+pub async fn uploaded_logo_is_kept_replaced_and_removed(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let acme = sample::stored_workspace(store).await;
+    let (project, _) = sample::stored_project(store, acme.id, "Shop").await;
+    let (neighbour, _) = sample::stored_project(store, acme.id, "Neighbour").await;
+    let image = sample::logo_image();
+    let logos = [1, 2].map(|digest| UploadedLogo::new(project.id, [digest; 16], image.format()));
+    let others = UploadedLogo::new(neighbour.id, [1; 16], image.format());
+    let update = async |project: &Project, logo: Option<&UploadedLogo>, new: Option<&LogoImage>| {
+        let mut changed = Project { revision: project.revision.next(), ..project.clone() };
+        changed.configuration.verification.brand.logo_url = logo.cloned().map(LogoUrl::Uploaded);
+        let event = sample::event(acme.id, Action::ProjectUpdated);
+        let updated = store.update_project(&changed, None, new, &[event]).await.unwrap();
+        assert_eq!(updated, UpdateProjectOutcome::Updated);
+        changed
+    };
+    let found = async |logo: &UploadedLogo| store.find_logo(logo).await.unwrap();
+    update(&neighbour, Some(&others), Some(&image)).await;
+    assert_eq!(found(&logos[0]).await, None, "the same image of another project");
+
+    let first = update(&project, Some(&logos[0]), Some(&image)).await;
+    assert_eq!(found(&logos[0]).await.as_deref(), Some(image.content()));
+    let kept = update(&first, Some(&logos[0]), None).await;
+    let again = update(&kept, Some(&logos[0]), Some(&image)).await;
+    assert!(found(&logos[0]).await.is_some());
+    let replaced = update(&again, Some(&logos[1]), Some(&image)).await;
+    assert!(found(&logos[0]).await.is_none() && found(&logos[1]).await.is_some());
+    update(&replaced, None, None).await;
+    assert_eq!(found(&logos[1]).await, None);
+    assert!(found(&others).await.is_some());
 }
 
 pub async fn update_of_an_old_revision_is_stale(fixture: &StoreFixture) {
@@ -116,16 +149,16 @@ pub async fn update_of_an_old_revision_is_stale(fixture: &StoreFixture) {
     let unknown = Project { id: ProjectId(sample::uuid()), ..next.clone() };
     for stale in [&project, &foreign, &unknown] {
         assert_eq!(
-            store.update_project(stale, None, std::slice::from_ref(&event)).await.unwrap(),
+            store.update_project(stale, None, None, std::slice::from_ref(&event)).await.unwrap(),
             UpdateProjectOutcome::Stale
         );
     }
     assert_eq!(
-        store.update_project(&next, None, std::slice::from_ref(&event)).await.unwrap(),
+        store.update_project(&next, None, None, std::slice::from_ref(&event)).await.unwrap(),
         UpdateProjectOutcome::Updated
     );
     assert_eq!(
-        store.update_project(&next, None, std::slice::from_ref(&event)).await.unwrap(),
+        store.update_project(&next, None, None, std::slice::from_ref(&event)).await.unwrap(),
         UpdateProjectOutcome::Stale
     );
 }
@@ -143,7 +176,10 @@ pub async fn concurrent_updates_of_a_revision_succeed_once(fixture: &StoreFixtur
         };
         async move {
             let event = sample::event(acme.id, Action::ProjectUpdated);
-            (changed.name.clone(), store.update_project(&changed, None, std::slice::from_ref(&event)).await.unwrap())
+            (
+                changed.name.clone(),
+                store.update_project(&changed, None, None, std::slice::from_ref(&event)).await.unwrap(),
+            )
         }
     });
     let updated = join_all(attempts).await;
@@ -162,7 +198,7 @@ pub async fn update_to_a_taken_name_is_rejected(fixture: &StoreFixture) {
     let event = sample::event(acme.id, Action::ProjectUpdated);
     let renamed = Project { name: "Shop".parse().unwrap(), revision: project.revision.next(), ..project.clone() };
     assert_eq!(
-        store.update_project(&renamed, None, std::slice::from_ref(&event)).await.unwrap(),
+        store.update_project(&renamed, None, None, std::slice::from_ref(&event)).await.unwrap(),
         UpdateProjectOutcome::NameTaken
     );
     assert_eq!(store.find_project(acme.id, project.id).await.unwrap(), TenantLookup::Found(project));
@@ -305,7 +341,7 @@ pub async fn going_live_replaces_all_credentials(fixture: &StoreFixture) {
     let go_live = async |number: usize| {
         let replacement = sample::credential(old.owner);
         let events = [sample::event(acme.id, Action::ProjectUpdated)];
-        let updated = stores[number % 2].update_project(&live, Some(&replacement), &events).await.unwrap();
+        let updated = stores[number % 2].update_project(&live, Some(&replacement), None, &events).await.unwrap();
         (updated == UpdateProjectOutcome::Updated).then_some(replacement)
     };
     let replacements: Vec<_> = join_all((0..6).map(go_live)).await.into_iter().flatten().collect();

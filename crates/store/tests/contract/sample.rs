@@ -13,11 +13,13 @@ use ringtrue_domain::{
     page::PageRequest,
     product::{Product, Scope},
     region::Region,
+    sign_in::{ClientAuthentication, IdTokenAlgorithm, RedirectUri, SessionLifetime, SignInSettings},
+    sim_swap::SimSwapPeriod,
     tenancy::{
         CallbackSettings, ClientId, Configuration, Credential, CredentialOwner, Mode, Project, ProjectId, RateLimits,
         ReverseSmsSettings, ReverseSmsTtl, Revision, SecretDigest, SilentSettings, Workspace, WorkspaceId,
     },
-    verification::{Brand, Method, VerificationSettings, VerificationTtl},
+    verification::{Brand, LogoImage, Method, VerificationSettings, VerificationTtl},
     web_url::{CallbackUrl, RedirectUrl, WebOrigin},
 };
 use ringtrue_engine::ports::{
@@ -106,7 +108,19 @@ pub fn project(workspace: WorkspaceId, name: &str) -> Project {
                     colour: Some("#1a73e8".parse().unwrap()),
                 },
             },
-            callbacks: CallbackSettings { retry_for: Some(RetryFor::try_from(86_400).unwrap()) },
+            sign_in: SignInSettings {
+                redirect_uris: vec![RedirectUri::from_stored("https://id.acme.example/callback?a=b").unwrap()],
+                sim_swap_period: SimSwapPeriod::try_from(1_440).ok(),
+                session: SessionLifetime::try_from(600).ok(),
+                token_endpoint_auth_method: Some(ClientAuthentication::PrivateKeyJwt),
+                jwks: Some(r#"{"keys":[]}"#.parse().unwrap()),
+                jwks_uri: CallbackUrl::from_stored("https://id.acme.example/jwks").ok(),
+                id_token_signed_response_alg: Some(IdTokenAlgorithm::Es256),
+            },
+            callbacks: CallbackSettings {
+                url: CallbackUrl::from_stored("https://acme.example/callbacks").ok(),
+                retry_for: Some(RetryFor::try_from(86_400).unwrap()),
+            },
         },
         products: vec![Product::SimSwap, Product::ReverseSms],
         allowed_networks: vec![
@@ -120,6 +134,17 @@ pub fn project(workspace: WorkspaceId, name: &str) -> Project {
     }
 }
 
+/// A PNG image of one pixel.
+pub fn logo_image() -> LogoImage {
+    let chunks: [(&[u8; 4], &[u8]); 2] = [(b"IHDR", &[0, 0, 0, 1, 0, 0, 0, 1, 8, 6, 0, 0, 0]), (b"IEND", &[])];
+    let mut content = b"\x89PNG\r\n\x1a\n".to_vec();
+    for (kind, data) in chunks {
+        let length = u32::try_from(data.len()).unwrap().to_be_bytes();
+        content.extend([&length[..], kind, data, &[0; 4]].concat());
+    }
+    LogoImage::parse(content).unwrap()
+}
+
 pub fn credential(owner: CredentialOwner) -> Credential {
     Credential {
         client_id: client_id(),
@@ -131,7 +156,7 @@ pub fn credential(owner: CredentialOwner) -> Credential {
         },
         label: Some("Web shop".parse().unwrap()),
         created_at: now(),
-        created_by: Some(Actor::Account(AccountId(uuid()))),
+        created_by: Actor::Account(AccountId(uuid())),
         expires_at: Some(later(3600)),
         retires_at: None,
         deleted_at: None,

@@ -10,10 +10,15 @@ use ringtrue_domain::{
     activity::ActivityCounts,
     audit::Action,
     product::Product,
-    tenancy::{CredentialOwner, ProjectId, WorkspaceId},
+    tenancy::{CredentialOwner, Project, ProjectId, WorkspaceId},
+    verification::{
+        LogoUrl, UploadedLogo,
+        funnel::{FunnelEvent, FunnelStage},
+    },
 };
 use ringtrue_engine::ports::{
     accounts::LinkPurpose,
+    activity::FunnelDelta,
     callbacks::AttemptOutcome,
     combined::Store,
     keys::KeyPurpose,
@@ -27,7 +32,7 @@ use tempfile::TempDir;
 use crate::{
     accounts, activity, callbacks, check_sample,
     fixture::{Database, StoreFixture},
-    requests, sample, sandbox, silent_sample, sms_parts, verifications,
+    requests, sample, sandbox, sign_ins, silent_sample, sms_parts, verifications,
 };
 
 /// The export files of one test.
@@ -66,6 +71,12 @@ async fn import_file(database: &Database, path: &Path) -> Result<u64, TransferEr
 async fn store_everything(store: &dyn Store) -> (WorkspaceId, ProjectId) {
     let acme = sample::stored_workspace(store).await;
     let (shop, _) = sample::stored_project(store, acme.id, "Shop").await;
+    let image = sample::logo_image();
+    let mut branded = Project { revision: shop.revision.next(), ..shop.clone() };
+    let logo = UploadedLogo::new(shop.id, [1; 16], image.format());
+    branded.configuration.verification.brand.logo_url = Some(LogoUrl::Uploaded(logo));
+    let audit = sample::event(acme.id, Action::ProjectUpdated);
+    store.update_project(&branded, None, Some(&image), &[audit]).await.unwrap();
     let credential = sample::credential(CredentialOwner::Project(acme.id, shop.id));
     let audit = sample::event(acme.id, Action::CredentialCreated);
     store.create_credential(&credential, &audit, None, sample::LIMITS).await.unwrap();
@@ -96,6 +107,14 @@ async fn store_everything(store: &dyn Store) -> (WorkspaceId, ProjectId) {
 
     let counts = ActivityCounts { created: 3, ..ActivityCounts::default() };
     store.add_activity(vec![activity::count(shop.id, "2026-11-15T02:30:00Z", Some("23410"), counts)]).await.unwrap();
+    let opened = FunnelDelta {
+        project: shop.id,
+        minute: "2026-11-15T02:30:00Z".parse().unwrap(),
+        event: FunnelEvent::Reached(FunnelStage::Opened),
+        count: 3,
+    };
+    store.add_funnel(vec![opened]).await.unwrap();
+    sign_ins::store_everything(store, shop.id).await;
     store.add_sms_part(&sms_parts::part(1, 2, 1, b'a', 0)).await.unwrap();
     store.record_simulated_sim_swap(shop.id, &sandbox::swap(1, 100), 20, sample::now()).await.unwrap();
     store.append_requests(vec![requests::record(shop.id, 400, "one")]).await.unwrap();
@@ -216,7 +235,8 @@ pub async fn damaged_export_is_rejected_as_a_whole(fixture: &StoreFixture) {
     migrate(&empty.url(), sample::now()).await.unwrap();
     let content = fs::read(&file).unwrap();
     let (length, header) = (content.len(), content.iter().position(|byte| *byte == b'\n').unwrap());
-    let middle_of_rows = header.midpoint(length);
+    // A line break there already would make the change below none.
+    let middle_of_rows = (header.midpoint(length)..length).find(|at| content[*at] != b'\n').unwrap();
 
     let cut = |length| exports.changed(&file, |content| content.truncate(length));
     for length in [length - 1, length - 20, middle_of_rows] {

@@ -8,7 +8,7 @@ use ringtrue_domain::{
         OpenState, Sealed,
     },
     product::Product,
-    reverse_sms::{NumberLimit, SenderMatch},
+    reverse_sms::{NumberLimit, Platform, SenderMatch},
     search::parse,
     silent::{OperatorVerdict, SilentCheck},
     sim_swap::{SimHistory, SimSwapPeriod, SimSwapVerdict},
@@ -26,9 +26,11 @@ use ringtrue_engine::ports::{
     store::TenantLookup,
     verifications::{
         Advance, AdvanceOptions, AdvanceOutcome, AdvanceTo, EndedStep, ListedProgress, NewRedirectSession,
-        NumberLimitQuery, OpenedSession, PageVersion, VerificationRecord,
+        NumberLimitQuery, OpenedSession, PageOpening, PageVersion, VerificationRecord,
     },
 };
+
+use strum::VariantArray as _;
 
 use crate::{
     check_sample::{self, callback, find},
@@ -202,6 +204,7 @@ pub async fn verification_is_created_with_its_first_step(fixture: &StoreFixture)
             code_redeemed_at: None,
             code_hash: None,
             locale: verification.locale,
+            opening: None,
         }
     );
     let unknown = CheckId(sample::uuid());
@@ -227,6 +230,22 @@ pub async fn verification_is_created_with_its_first_step(fixture: &StoreFixture)
         assert_eq!(ids(overdue), [sample.check.id], "{product}");
     }
     assert_eq!(store.overdue_checks_of_project(shop, Product::Discovery, at(600), 10).await.unwrap(), []);
+}
+
+pub async fn first_opening_is_kept(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let (_, shop) = project(store).await;
+    let sample = stored(store, shop).await;
+    let first = PageOpening { at: at(3), platform: Platform::Ios };
+    assert!(store.record_opening(sample.check.id, first).await.unwrap());
+    for platform in Platform::VARIANTS {
+        let later = PageOpening { at: at(4), platform: *platform };
+        assert!(!store.record_opening(sample.check.id, later).await.unwrap());
+    }
+    assert_eq!(record(store, &sample).await.opening, Some(first));
+    assert!(!store.record_opening(CheckId(sample::uuid()), first).await.unwrap(), "no verification");
+    store.advance(to_next_step(&sample, at(5)).0).await.unwrap();
+    assert_eq!(record(store, &sample).await.opening, Some(first));
 }
 
 pub async fn step_leads_to_the_next_once(fixture: &StoreFixture) {

@@ -18,8 +18,25 @@ Timestamp = str
 """RFC 3339, UTC, with milliseconds."""
 
 Scope = Union[
-    Literal["management", "reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "verification"], str
+    Literal[
+        "management",
+        "reverse_sms",
+        "secure_sna",
+        "discovery",
+        "sim_swap",
+        "eligibility",
+        "verification",
+        "openid",
+        "openid phone",
+        "openid sim_swap",
+        "openid phone sim_swap",
+    ],
+    str,
 ]
+"""The scope of a token for the API, or the scopes of a sign-in."""
+
+RedirectUris = List[str]
+"""Redirect URIs of the client. Authorization requests must repeat one exactly."""
 
 ProjectName = str
 """Unique in the workspace. At most 100 characters, not all of them white space, none of them a control, invisible
@@ -32,9 +49,13 @@ Mode = Literal["sandbox", "live"]
 `sandbox`.
 """
 
-ProductScope = Union[Literal["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "verification"], str]
+ProductScope = Union[
+    Literal["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "verification", "sign_in"], str
+]
 
-ProductsInput = List[Literal["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "verification"]]
+ProductsInput = List[
+    Literal["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "verification", "sign_in"]
+]
 """The products enabled for this project."""
 
 CallbackUrl = str
@@ -67,7 +88,9 @@ project names.
 """
 
 LogoUrl = str
-"""The logo on the hosted page, an absolute `https` URL."""
+"""The logo on the hosted page, an absolute `https` URL. If the logo was uploaded, its URL at this deployment;
+sending that URL back keeps the logo.
+"""
 
 SupportUrl = str
 """Where users get help, an absolute `https` URL. The hosted page links to it."""
@@ -89,7 +112,9 @@ the six regular retries. After those, the delays double from 2 minutes to 1 hour
 ClientSecret = str
 """The secret part. It is only shown in this response."""
 
-ProjectScopesInput = List[Literal["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "verification"]]
+ProjectScopesInput = List[
+    Literal["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "verification", "sign_in"]
+]
 """The scopes that this credential's tokens may have. Defaults to all of them."""
 
 WorkspaceScopes = List[Literal["management"]]
@@ -247,6 +272,10 @@ class Problem(TypedDict):
             "invalid_request",
             "invalid_scope",
             "unsupported_grant_type",
+            "invalid_grant",
+            "unauthorized_client",
+            "invalid_request_object",
+            "unsupported_response_type",
             "unauthorized",
             "invalid_client",
             "forbidden",
@@ -318,6 +347,10 @@ class OAuthProblem(TypedDict):
             "invalid_request",
             "invalid_scope",
             "unsupported_grant_type",
+            "invalid_grant",
+            "unauthorized_client",
+            "invalid_request_object",
+            "unsupported_response_type",
             "unauthorized",
             "invalid_client",
             "forbidden",
@@ -376,6 +409,10 @@ class OAuthProblem(TypedDict):
             "invalid_request",
             "invalid_scope",
             "unsupported_grant_type",
+            "invalid_grant",
+            "unauthorized_client",
+            "invalid_request_object",
+            "unsupported_response_type",
             "unauthorized",
             "invalid_client",
             "forbidden",
@@ -449,6 +486,10 @@ class DeviceProblem(TypedDict):
             "invalid_request",
             "invalid_scope",
             "unsupported_grant_type",
+            "invalid_grant",
+            "unauthorized_client",
+            "invalid_request_object",
+            "unsupported_response_type",
             "unauthorized",
             "invalid_client",
             "forbidden",
@@ -510,6 +551,10 @@ class DeviceProblem(TypedDict):
                 "invalid_request",
                 "invalid_scope",
                 "unsupported_grant_type",
+                "invalid_grant",
+                "unauthorized_client",
+                "invalid_request_object",
+                "unsupported_response_type",
                 "unauthorized",
                 "invalid_client",
                 "forbidden",
@@ -568,24 +613,47 @@ class AccessToken(TypedDict):
     expires_in: int
     """Seconds until the token expires."""
     scope: Scope
-    """The granted scope."""
+    """The granted scope. Several in the tokens of a sign-in."""
+    id_token: NotRequired[str]
+    """Claims about the user who signed in, as a signed JWT. Only for `authorization_code`."""
 
 
 class ServerMetadata(TypedDict):
-    """Authorization server metadata (RFC 8414)."""
+    """Metadata of the authorization server (RFC 8414) and OpenID provider (OpenID Connect Discovery 1.0)."""
 
     issuer: str
     """This deployment's base URL."""
+    authorization_endpoint: str
     token_endpoint: str
+    userinfo_endpoint: str
+    pushed_authorization_request_endpoint: str
     revocation_endpoint: str
     jwks_uri: str
-    """The public keys for callbacks."""
-    scopes_supported: List[Scope]
+    """The public keys for callbacks and ID tokens."""
+    scopes_supported: List[str]
+    """Scopes of access tokens for the API, and of sign-ins (`openid`, `phone`, `sim_swap`)."""
     response_types_supported: List[str]
-    """Empty. There is no authorization endpoint."""
-    grant_types_supported: List[Literal["client_credentials"]]
-    token_endpoint_auth_methods_supported: List[Literal["client_secret_basic", "client_secret_post"]]
-    revocation_endpoint_auth_methods_supported: List[Literal["client_secret_basic", "client_secret_post"]]
+    response_modes_supported: NotRequired[List[str]]
+    grant_types_supported: List[str]
+    subject_types_supported: List[str]
+    id_token_signing_alg_values_supported: List[str]
+    token_endpoint_auth_methods_supported: List[str]
+    token_endpoint_auth_signing_alg_values_supported: NotRequired[List[str]]
+    revocation_endpoint_auth_methods_supported: List[str]
+    request_object_signing_alg_values_supported: NotRequired[List[str]]
+    code_challenge_methods_supported: List[str]
+    prompt_values_supported: NotRequired[List[str]]
+    display_values_supported: NotRequired[List[str]]
+    claim_types_supported: NotRequired[List[str]]
+    claims_supported: NotRequired[List[str]]
+    acr_values_supported: NotRequired[List[str]]
+    ui_locales_supported: NotRequired[List[str]]
+    claims_parameter_supported: NotRequired[bool]
+    request_parameter_supported: NotRequired[bool]
+    request_uri_parameter_supported: NotRequired[bool]
+    """Whether a `request_uri` may lead to other servers. Pushed requests are always supported."""
+    require_pushed_authorization_requests: NotRequired[bool]
+    authorization_response_iss_parameter_supported: NotRequired[bool]
     service_documentation: NotRequired[str]
     """This reference."""
 
@@ -597,19 +665,105 @@ class KeySet(TypedDict):
 
 
 class PublicKey(TypedDict):
-    """A JSON Web Key (RFC 7517)."""
+    """A JSON Web Key (RFC 7517). RSA keys have `n` and `e`, EC keys have `crv`, `x` and `y`."""
 
     kid: str
     """The RFC 7638 thumbprint; the `keyId` in a callback's signature."""
-    kty: Literal["RSA"]
+    kty: Union[Literal["RSA", "EC"], str]
     use: Literal["sig"]
-    alg: Literal["RS256"]
-    use_mode: NotRequired[Literal["sandbox"]]
-    """Present on keys that sign sandbox callbacks. Reject them where you expect live callbacks."""
-    n: str
+    alg: Union[Literal["RS256", "ES256"], str]
+    use_mode: NotRequired[Union[Literal["sandbox", "id_token"], str]]
+    """Present on keys that sign sandbox callbacks (`sandbox`) or ID tokens (`id_token`). Accept live callbacks only
+    from keys without it.
+    """
+    n: NotRequired[str]
     """Modulus, base64url."""
-    e: str
+    e: NotRequired[str]
     """Exponent, base64url."""
+    crv: NotRequired[Literal["P-256"]]
+    x: NotRequired[str]
+    """Coordinate, base64url."""
+    y: NotRequired[str]
+    """Coordinate, base64url."""
+
+
+class PushedAuthorization(TypedDict):
+    """Pushed authorization."""
+
+    request_uri: str
+    """Send it with `client_id` to the authorization endpoint, once."""
+    expires_in: int
+    """Seconds until it expires."""
+
+
+class UserInfo(TypedDict):
+    """Claims about the user who signed in."""
+
+    sub: str
+    """Identifies the number in this project. Other projects get another value."""
+    phone_number: NotRequired[str]
+    """The number in E.164 form. Only with the scope `phone`."""
+    phone_number_verified: NotRequired[Literal[True]]
+    sim_change: NotRequired[bool]
+    """Whether the SIM was changed within the project's period. Only with the scope `sim_swap`, and if the operator
+    answered.
+    """
+
+
+class ClientKeys(TypedDict):
+    """The client's public keys as a JSON Web Key Set, for `private_key_jwt` and signed requests."""
+
+    keys: List[ClientKey]
+
+
+class ClientKey(TypedDict):
+    """A public key (RFC 7517) of RSA, P-256 or Ed25519. Other members are kept."""
+
+    kty: str
+    kid: NotRequired[str]
+    use: NotRequired[str]
+    alg: NotRequired[str]
+    crv: NotRequired[str]
+    x: NotRequired[str]
+    y: NotRequired[str]
+    n: NotRequired[str]
+    e: NotRequired[str]
+
+
+class SignInConfiguration(TypedDict):
+    """Settings of the project as an OpenID Connect client. Its credentials are the client's."""
+
+    redirect_uris: NotRequired[RedirectUris]
+    """Redirect URIs of the client. Authorization requests must repeat one exactly."""
+    sim_swap_period: NotRequired[int]
+    """Minutes within which a SIM change is reported. Defaults to a week."""
+    session: NotRequired[int]
+    """Seconds for which a browser stays signed in to this project. Defaults to 0: every sign-in needs a new proof.
+    """
+    token_endpoint_auth_method: NotRequired[
+        Literal["client_secret_basic", "client_secret_post", "private_key_jwt", "none"]
+    ]
+    """How the client authenticates. Defaults to its secret, by HTTP Basic or in the form."""
+    jwks: NotRequired[ClientKeys]
+    """The client's public keys as a JSON Web Key Set, for `private_key_jwt` and signed requests."""
+    jwks_uri: NotRequired[CallbackUrl]
+    """URL of the client's public keys. `jwks` takes precedence."""
+    id_token_signed_response_alg: NotRequired[Literal["RS256", "ES256"]]
+    """Defaults to RS256."""
+
+
+class SignInConfigurationPatch(TypedDict):
+    """Sign in configuration patch."""
+
+    redirect_uris: NotRequired[Union[RedirectUris, None]]
+    sim_swap_period: NotRequired[Union[int, None]]
+    session: NotRequired[Union[int, None]]
+    token_endpoint_auth_method: NotRequired[
+        Union[Literal["client_secret_basic", "client_secret_post", "private_key_jwt", "none"], None]
+    ]
+    jwks: NotRequired[Union[ClientKeys, None]]
+    jwks_uri: NotRequired[Union[CallbackUrl, None]]
+    id_token_signed_response_alg: NotRequired[Union[Literal["RS256", "ES256"], None]]
 
 
 class PageInfo(TypedDict):
@@ -659,7 +813,8 @@ class ReverseSmsConfiguration(TypedDict):
     """Reverse sms configuration."""
 
     callback_url: NotRequired[CallbackUrl]
-    """Receives callbacks for checks without their own `callback_url`. If unset, those checks have no callback."""
+    """Receives callbacks for checks without their own `callback_url`. Overrides `callbacks.url` for this product.
+    """
     ttl: NotRequired[Ttl]
     """Seconds until a check expires. Defaults to 300."""
     prefix: NotRequired[Prefix]
@@ -673,7 +828,8 @@ class RedirectConfiguration(TypedDict):
     """Redirect configuration."""
 
     callback_url: NotRequired[CallbackUrl]
-    """Receives callbacks for checks without their own `callback_url`. If unset, those checks have no callback."""
+    """Receives callbacks for checks without their own `callback_url`. Overrides `callbacks.url` for this product.
+    """
     redirect_url: NotRequired[RedirectUrl]
     """Final redirect target of devices for checks without their own `redirect_url`."""
 
@@ -686,7 +842,9 @@ class Brand(TypedDict):
     project names.
     """
     logo_url: NotRequired[LogoUrl]
-    """The logo on the hosted page, an absolute `https` URL."""
+    """The logo on the hosted page, an absolute `https` URL. If the logo was uploaded, its URL at this deployment;
+    sending that URL back keeps the logo.
+    """
     support_url: NotRequired[SupportUrl]
     """Where users get help, an absolute `https` URL. The hosted page links to it."""
     colour: NotRequired[Colour]
@@ -703,7 +861,8 @@ class VerificationConfiguration(TypedDict):
     `methods_exhausted`.
     """
     callback_url: NotRequired[CallbackUrl]
-    """Receives callbacks for checks without their own `callback_url`. If unset, those checks have no callback."""
+    """Receives callbacks for checks without their own `callback_url`. Overrides `callbacks.url` for this product.
+    """
     redirect_url: NotRequired[RedirectUrl]
     """Final redirect target of the hosted page for verifications without their own `redirect_url`."""
     redirect_origins: NotRequired[RedirectOrigins]
@@ -728,7 +887,8 @@ class VerificationConfigurationInput(TypedDict):
     `methods_exhausted`.
     """
     callback_url: NotRequired[CallbackUrl]
-    """Receives callbacks for checks without their own `callback_url`. If unset, those checks have no callback."""
+    """Receives callbacks for checks without their own `callback_url`. Overrides `callbacks.url` for this product.
+    """
     redirect_url: NotRequired[RedirectUrl]
     """Final redirect target of the hosted page for verifications without their own `redirect_url`."""
     redirect_origins: NotRequired[RedirectOrigins]
@@ -746,6 +906,10 @@ class VerificationConfigurationInput(TypedDict):
 class CallbackConfiguration(TypedDict):
     """Settings for the callbacks of all products."""
 
+    url: NotRequired[CallbackUrl]
+    """Receives callbacks for checks of all products without their own `callback_url`, unless the product has one.
+    If none is set, those checks have no callback.
+    """
     retry_for: NotRequired[RetryFor]
     """Seconds after the end of a check for which its callback is retried, up to three days. Defaults to 0, which
     means the six regular retries. After those, the delays double from 2 minutes to 1 hour.
@@ -755,6 +919,7 @@ class CallbackConfiguration(TypedDict):
 class CallbackConfigurationPatch(TypedDict):
     """Callback configuration patch."""
 
+    url: NotRequired[Union[CallbackUrl, None]]
     retry_for: NotRequired[Union[RetryFor, None]]
 
 
@@ -765,6 +930,8 @@ class ProjectConfiguration(TypedDict):
     secure_sna: RedirectConfiguration
     discovery: RedirectConfiguration
     verification: VerificationConfiguration
+    sign_in: SignInConfiguration
+    """Settings of the project as an OpenID Connect client. Its credentials are the client's."""
     callbacks: CallbackConfiguration
     """Settings for the callbacks of all products."""
 
@@ -776,6 +943,8 @@ class ProjectConfigurationInput(TypedDict):
     secure_sna: NotRequired[RedirectConfiguration]
     discovery: NotRequired[RedirectConfiguration]
     verification: NotRequired[VerificationConfigurationInput]
+    sign_in: NotRequired[SignInConfiguration]
+    """Settings of the project as an OpenID Connect client. Its credentials are the client's."""
     callbacks: NotRequired[CallbackConfiguration]
     """Settings for the callbacks of all products."""
 
@@ -787,6 +956,7 @@ class ProjectConfigurationPatch(TypedDict):
     secure_sna: NotRequired[Union[RedirectConfigurationPatch, None]]
     discovery: NotRequired[Union[RedirectConfigurationPatch, None]]
     verification: NotRequired[Union[VerificationConfigurationPatch, None]]
+    sign_in: NotRequired[Union[SignInConfigurationPatch, None]]
     callbacks: NotRequired[Union[CallbackConfigurationPatch, None]]
 
 
@@ -1141,6 +1311,7 @@ class AuditEvent(TypedDict):
             "key.resealed",
             "number.erased",
             "number.searched",
+            "sign_in.tested",
             "account.created",
             "account.made_admin",
             "account.signed_in",
@@ -1174,7 +1345,8 @@ class AuditEvent(TypedDict):
     """Names of the changed members, never their values. For `number.erased`, the pending erasure: `open_checks=`
     with the number of open checks, and `open_until=` with the latest time at which the last of them expires.
     They are erased after they have concluded. For `number.searched`, the last two digits of the number. For
-    `account.sign_in_failed`, what was rejected: `password`, `second_factor` or `openid_connect`.
+    `sign_in.tested`, `client=` with the client id. For `account.sign_in_failed`, what was rejected: `password`,
+    `second_factor` or `openid_connect`.
     """
     request_id: NotRequired[str]
     """The request's `X-Request-Id`."""
@@ -1874,6 +2046,8 @@ __all__ = [
     "CallbackUrl",
     "ChainEnd",
     "CheckStatus",
+    "ClientKey",
+    "ClientKeys",
     "ClientSecret",
     "Colour",
     "CreatedProject",
@@ -1928,11 +2102,13 @@ __all__ = [
     "ProjectScopes",
     "ProjectScopesInput",
     "PublicKey",
+    "PushedAuthorization",
     "Readiness",
     "Redemption",
     "RedirectConfiguration",
     "RedirectConfigurationPatch",
     "RedirectOrigins",
+    "RedirectUris",
     "RedirectUrl",
     "ReferenceId",
     "RetryFor",
@@ -1953,6 +2129,8 @@ __all__ = [
     "SecureSnaCheckPage",
     "SecureSnaNextStep",
     "ServerMetadata",
+    "SignInConfiguration",
+    "SignInConfigurationPatch",
     "SilentErrorCode",
     "SimSwapCheck",
     "SimSwapCheckInput",
@@ -1965,6 +2143,7 @@ __all__ = [
     "UpdatedProject",
     "Usage",
     "UsageCount",
+    "UserInfo",
     "UserNetwork",
     "Verification",
     "VerificationCallback",

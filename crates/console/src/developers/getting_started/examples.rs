@@ -50,9 +50,9 @@ pub struct Example {
     pub id: &'static str,
     pub title: &'static str,
     pub text: &'static str,
-    /// File for `commands` if they are a program. `None`: they are shell commands.
+    /// File in which the user saves the program. `None`: `commands` are shell commands.
     pub file: Option<ProgramFile>,
-    /// Empty: there is nothing to copy.
+    /// Shell commands, or a program. Empty if the example is only a text.
     pub commands: String,
 }
 

@@ -55,6 +55,7 @@ struct GettingStartedPage {
     layout: Layout,
     first_number: &'static str,
     has_verifications: bool,
+    has_sign_in: bool,
     trials: Vec<&'static BrowserTrial>,
     tabs: Vec<Tab>,
     tool: &'static str,
@@ -72,11 +73,11 @@ struct GettingStartedPage {
 /// Credential in the setup commands.
 #[derive(Debug)]
 enum SetupCredential {
-    /// It has just been created, and the setup contains its secret.
+    /// The credential has just been created, and the commands contain its secret.
     New,
-    /// The commands read it from the file of `ringtrue dev`.
+    /// The commands read the credential from the file of `ringtrue dev`.
     InFile,
-    /// The setup contains its client id, but no secret.
+    /// The commands contain this client id, and a placeholder for the secret.
     WithoutSecret(String),
     /// The project has no active credential.
     Missing,
@@ -226,6 +227,7 @@ async fn render(
         layout: access.layout("Getting started", MenuSection::GettingStarted),
         first_number: FIRST_NUMBER,
         has_verifications: project.products.contains(&Product::Verification),
+        has_sign_in: project.products.contains(&Product::SignIn),
         trials: BROWSER_TRIALS.iter().filter(|trial| project.products.contains(&trial.product)).collect(),
         tabs: TOOLS.map(tab).into(),
         tool: tool.name(),

@@ -324,7 +324,7 @@ async fn create_check(app: &App, access: &ProjectAccess, check_form: &CheckForm)
             Ok(HostedPage::new(&created, &check_form.number).map_or(PhoneScreen::Idle, PhoneScreen::HostedPage))
         }
         // Does not happen: `CheckForm::parse` accepts only products with checks.
-        product @ Product::Eligibility => {
+        product @ (Product::Eligibility | Product::SignIn) => {
             Err(CreateFailure::InvalidInput(format!("{} has no checks", product.title())))
         }
     }

@@ -9,9 +9,9 @@ use ringtrue_domain::{
     sim_swap::{self, OLDER_CHANGE_BUCKET_MINUTES, SimSwapVerdict},
     verification,
 };
-use ringtrue_web::parameters::PathParameters;
+use ringtrue_web::{app::App, parameters::PathParameters};
 
-use crate::page::{Badge, UtcTime, error::ConsoleError};
+use crate::page::{Badge, UtcTime, error::ConsoleError, network_name::NetworkName};
 
 #[derive(Debug)]
 pub struct CheckRow {
@@ -21,7 +21,7 @@ pub struct CheckRow {
     pub product: &'static str,
     pub number: String,
     pub reference: String,
-    pub network: String,
+    pub network: Option<NetworkName>,
     /// Method that verified the number. Empty: the check is no verification, or has no result.
     pub method: &'static str,
     /// Time from the creation to the end. Empty: the check is open.
@@ -31,7 +31,7 @@ pub struct CheckRow {
 }
 
 impl CheckRow {
-    pub fn new(project_path: &str, check: &AnyCheck) -> Self {
+    pub fn new(app: &App, project_path: &str, check: &AnyCheck) -> Self {
         CheckRow {
             path: format!("{project_path}/checks/{}/{}", check.product, check.id),
             id: check.id.to_string(),
@@ -39,7 +39,7 @@ impl CheckRow {
             product: check.product.title(),
             number: masked_number(check),
             reference: check.reference.as_ref().map(Reference::as_str).unwrap_or_default().to_owned(),
-            network: check.network.as_ref().map(ToString::to_string).unwrap_or_default(),
+            network: check.network.as_ref().map(|id| NetworkName::new(app, id)),
             method: method(check),
             duration: duration(check).map(format_duration).unwrap_or_default(),
             created_at: UtcTime(check.created_at),

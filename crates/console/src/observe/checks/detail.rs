@@ -7,11 +7,14 @@ use axum::{
 };
 use ringtrue_domain::{
     account::Permission,
-    lifecycle::{AnyCheck, AnyVerdict, CheckStatus, Lifecycle, Reference},
+    lifecycle::{AnyCheck, AnyVerdict, CheckId, CheckStatus, Lifecycle, Reference},
     product::Product,
+    tenancy::ProjectId,
     verification::{Progress, Step, StepState},
 };
-use ringtrue_engine::{callbacks::CallbackLog, ports::callbacks::CallbackState, rate_limits::RateLimitClass};
+use ringtrue_engine::{
+    callbacks::CallbackLog, checks::ReadError, ports::callbacks::CallbackState, rate_limits::RateLimitClass,
+};
 use ringtrue_web::{
     app::App,
     development::shell_quote,
@@ -24,13 +27,14 @@ use crate::{
         callbacks::resend_error,
         checks::{
             check_view::{describe_sim_swap, masked_number, parse_product, result_label},
-            timeline::{TimelineEvent, build_timeline},
+            timeline::{StepRecord, TimelineEvent, VerificationEvents, build_timeline},
         },
     },
     page::{
         self, Badge, BadgeKind, Layout, MenuSection, ShortId, UtcTime,
         error::ConsoleError,
         masking::{NumberMask, redact_query},
+        network_name::network_name,
     },
     session::{console_session::ProjectAccess, forms::SessionForm},
 };
@@ -128,6 +132,10 @@ async fn detail(
     };
     let check = app.engine.checks.read_any_check(project, product, id).await?;
     let history = app.engine.checks.check_history(project, product, id).await?;
+    let verification_events = match &progress {
+        Some(progress) => Some(load_verification_events(&app, project, id, progress).await?),
+        None => None,
+    };
     let log = app.engine.callbacks.callback_log(project, id).await?;
     let is_verification = product == Product::Verification;
     let layout = access.layout(if is_verification { "Verification" } else { "Check" }, MenuSection::Checks);
@@ -135,7 +143,7 @@ async fn detail(
     let mut facts = vec![
         ("Number", masked_number(&check)),
         ("Reference", check.reference.as_ref().map(Reference::as_str).unwrap_or_default().to_owned()),
-        ("Network", check.network.as_ref().map(ToString::to_string).unwrap_or_default()),
+        ("Network", check.network.as_ref().map(|id| network_name(&app, id)).unwrap_or_default()),
         ("Mode", check.mode.into_str().to_owned()),
     ];
     match check.verdict() {
@@ -171,7 +179,7 @@ async fn detail(
             .verification
             .map(|id| format!("{}/checks/{}/{id}", layout.project_path(), Product::Verification)),
         steps: progress.iter().flat_map(|progress| &progress.steps).map(step_view).collect(),
-        events: build_timeline(&check, &history, log.as_ref(), layout.may_develop()),
+        events: build_timeline(&check, &history, verification_events.as_ref(), log.as_ref(), layout.may_develop()),
         callback: log.map(|log| callback_view(log, layout.may_develop())),
         was_resent,
         is_open: matches!(check.state, Lifecycle::Open(_)),
@@ -179,6 +187,35 @@ async fn detail(
         scope: product,
         layout,
     }))
+}
+
+/// Loads the steps of a verification, and when its page was opened and its code redeemed.
+async fn load_verification_events(
+    app: &App,
+    project: ProjectId,
+    id: CheckId,
+    progress: &Progress,
+) -> Result<VerificationEvents, ConsoleError> {
+    let history = app.engine.verifications.history(project, id).await?;
+    let checks = &app.engine.checks;
+    let mut steps = Vec::new();
+    for step in &progress.steps {
+        let check = match step.check {
+            // The check of an open SIM Swap step is stored only when the step ends.
+            Some(check) if (step.product, step.state) != (Product::SimSwap, StepState::Open) => {
+                let record = checks.read_any_check(project, step.product, check).await;
+                match record {
+                    Ok(record) => Some((record, checks.check_history(project, step.product, check).await?)),
+                    // A SIM Swap step without an answer has no check.
+                    Err(ReadError::NotFound) => None,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Some(_) | None => None,
+        };
+        steps.push(StepRecord { step: *step, check });
+    }
+    Ok(VerificationEvents { history, steps })
 }
 
 /// `POST …/checks/{product}/{check_id}/resend`

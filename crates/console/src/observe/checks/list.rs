@@ -171,7 +171,7 @@ async fn list(
     };
     let filter = Some(search.as_str()).filter(|search| !search.is_empty());
     let pagination = Pagination::new(&found, &here, &[("search", filter)]);
-    let checks = found.items.iter().map(|check| CheckRow::new(layout.project_path(), check)).collect();
+    let checks = found.items.iter().map(|check| CheckRow::new(&app, layout.project_path(), check)).collect();
     let tab = |other: Product| Tab {
         path: format!("{}/checks/{other}", layout.project_path()),
         title: if other == Product::Verification { "Verifications" } else { other.title() },

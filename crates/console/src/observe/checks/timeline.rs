@@ -1,13 +1,17 @@
-//! Timeline of a check: its events, and every attempt to deliver its callback.
+//! Timeline of a check: its events, and every attempt to deliver its callback. The timeline of a verification also has
+//! the events of its steps.
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    lifecycle::{AnyCheck, CheckOutcome, Lifecycle, Verdict},
+    lifecycle::{AnyCheck, CheckOutcome, ErrorCode, Lifecycle, Verdict},
     product::Product,
+    reverse_sms::Platform,
+    verification::{Step, StepState},
 };
 use ringtrue_engine::{
     callbacks::{Attempt, CallbackLog},
     ports::{callbacks::CallbackState, checks::CheckHistory},
+    verifications::VerificationHistory,
 };
 
 use crate::{
@@ -66,15 +70,33 @@ fn format_elapsed(elapsed: SignedDuration) -> String {
     }
 }
 
+/// A step of a verification with its check.
+#[derive(Debug)]
+pub struct StepRecord {
+    pub step: Step,
+    /// `None`: the step has no check, because it could not begin or its SIM Swap check is not stored yet.
+    pub check: Option<(AnyCheck, CheckHistory)>,
+}
+
+/// What happened to a verification besides its own events.
+#[derive(Debug)]
+pub struct VerificationEvents {
+    pub history: VerificationHistory,
+    pub steps: Vec<StepRecord>,
+}
+
+/// Builds the timeline of a check. `verification` is present if the check is a verification.
 pub fn build_timeline(
     check: &AnyCheck,
     history: &CheckHistory,
+    verification: Option<&VerificationEvents>,
     log: Option<&CallbackLog>,
     may_develop: bool,
 ) -> Vec<TimelineEvent> {
     let mut events = vec![TimelineEvent::new(check.created_at, "Created", "")];
-    if let Some(at) = history.pending_at {
-        events.extend(pending_events(check, history, at));
+    match verification {
+        Some(verification) => events.extend(verification_events(check, verification)),
+        None => events.extend(history.pending_at.into_iter().flat_map(|at| pending_events(check, history, at))),
     }
     match &check.state {
         Lifecycle::Open(_) => {
@@ -99,17 +121,78 @@ pub fn build_timeline(
     if let Some(CallbackState::Waiting { due_at }) = log.map(|log| log.state) {
         events.push(TimelineEvent::new(due_at, "Callback, next attempt", ""));
     }
+    if let Some(at) = verification.and_then(|verification| verification.history.code_redeemed_at) {
+        events.push(TimelineEvent::new(at, "Code redeemed", "Your backend has confirmed the result."));
+    }
+    if verification.is_some() {
+        // Steps may end while an attempt is made, so the events are not in order by themselves.
+        events.sort_by_key(|event| event.at.0);
+    }
     for event in events.iter_mut().skip(1) {
         event.after = format_elapsed(check.created_at.duration_until(event.at.0));
     }
     events
 }
 
-/// Returns the events that explain why the check became pending: an SMS, a device's request, or a verification step.
-fn pending_events(check: &AnyCheck, history: &CheckHistory, at: Timestamp) -> Vec<TimelineEvent> {
-    if check.product == Product::Verification {
-        return vec![TimelineEvent::new(at, "Pending", "A step has begun or ended.")];
+/// Returns the opening of the hosted page and the events of all steps.
+fn verification_events(check: &AnyCheck, verification: &VerificationEvents) -> Vec<TimelineEvent> {
+    let mut events = Vec::new();
+    if let Some(opening) = verification.history.opening {
+        let device = match opening.platform {
+            Platform::Android => "On an Android phone.",
+            Platform::Ios => "On an iPhone or iPad.",
+            Platform::Unknown => "On a computer or another device.",
+        };
+        events.push(TimelineEvent::new(opening.at, "Page opened", device));
     }
+    let mut last_end = check.created_at;
+    for StepRecord { step, check } in &verification.steps {
+        let Some((check, history)) = check else {
+            if let StepState::Error(code) = step.state {
+                let title = format!("{} left out", step.product.title());
+                events.push(TimelineEvent::new(last_end, title, code.into_str()).failure());
+            }
+            continue;
+        };
+        events.extend(step_events(check, history));
+        last_end = check.updated_at().unwrap_or(last_end);
+    }
+    events
+}
+
+fn step_events(step: &AnyCheck, history: &CheckHistory) -> Vec<TimelineEvent> {
+    let mut events = Vec::new();
+    let (title, text) = if step.product == Product::ReverseSms {
+        events.push(TimelineEvent::new(step.created_at, "SMS expected", "The instructions were ready."));
+        ("SMS received", "Sent from the number, incomplete or without the code.")
+    } else {
+        ("Silent check started", "The device was redirected to its operator.")
+    };
+    events.extend(history.pending_at.map(|at| TimelineEvent::new(at, title, text)));
+    if let Lifecycle::Concluded { outcome, at } = &step.state {
+        if is_concluded_by_sms(step) {
+            events.push(TimelineEvent::new(*at, "SMS received", describe_connector(history)));
+        }
+        let name = match step.product {
+            Product::ReverseSms => "SMS",
+            Product::SimSwap => "SIM Swap",
+            _ => "Silent check",
+        };
+        let has_matched = matches!(outcome, CheckOutcome::Completed(verdict) if verdict.matched() != Some(false));
+        let title = format!("{name} {}", if has_matched { "completed" } else { "ended" });
+        let text = match outcome {
+            CheckOutcome::Completed(_) => result_label(step),
+            CheckOutcome::Expired => "Not completed in time.".to_owned(),
+            CheckOutcome::Error(code) => code.into_str().to_owned(),
+        };
+        let event = TimelineEvent::new(*at, title, text);
+        events.push(if has_matched { event } else { event.failure() });
+    }
+    events
+}
+
+/// Returns the events that explain why the check became pending: an SMS or a device's request.
+fn pending_events(check: &AnyCheck, history: &CheckHistory, at: Timestamp) -> Vec<TimelineEvent> {
     if check.product == Product::ReverseSms {
         // The store keeps only the last connector. If an SMS concluded the check, the connector belongs to that SMS,
         // not to this earlier one.
@@ -123,13 +206,18 @@ fn pending_events(check: &AnyCheck, history: &CheckHistory, at: Timestamp) -> Ve
     ]
 }
 
-/// Returns whether an SMS concluded the check. A Reverse SMS check ends only by an SMS or by expiry.
+/// Returns whether an SMS concluded the check. A Reverse SMS check ends by an SMS, by expiry, or, as a step of a
+/// verification, by being given up.
 fn is_concluded_by_sms(check: &AnyCheck) -> bool {
-    let is_concluded_in_time = matches!(
-        check.state,
-        Lifecycle::Concluded { outcome: CheckOutcome::Completed(_) | CheckOutcome::Error(_), .. }
-    );
-    check.product == Product::ReverseSms && is_concluded_in_time
+    let is_received = match &check.state {
+        Lifecycle::Open(_) => false,
+        Lifecycle::Concluded { outcome, .. } => match outcome {
+            CheckOutcome::Completed(_) => true,
+            CheckOutcome::Expired => false,
+            CheckOutcome::Error(code) => *code != ErrorCode::GivenUp,
+        },
+    };
+    check.product == Product::ReverseSms && is_received
 }
 
 fn describe_connector(history: &CheckHistory) -> String {

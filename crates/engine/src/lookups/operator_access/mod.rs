@@ -149,6 +149,13 @@ pub trait OperatorAccess: fmt::Debug + Send + Sync {
 
     fn eligibility_of_address(&self, project: &Project, address: IpAddr) -> Result<Eligibility, EligibilityError>;
 
+    /// Whether the operator may recognise a device at this address for a silent product. `sim` is the number of the SIM
+    /// that a simulated device names.
+    fn may_recognise_device(&self, project: &Project, product: Product, address: IpAddr, _sim: Option<&str>) -> bool {
+        let eligibility = self.eligibility_of_address(project, address);
+        eligibility.is_ok_and(|eligibility| eligibility.products.contains(&product))
+    }
+
     /// Explains which products are available to an end-user, and why others are not. Without a `project`, does not
     /// consider the permissions of projects.
     async fn explain_eligibility(

@@ -234,9 +234,10 @@ fn issue_id_token(
 
 /// Lifetime of a CIBA request, in seconds.
 const BACKCHANNEL_LIFETIME: i64 = 120;
-/// How long after its expiry a request still gets `expired_token`, in seconds.
+/// Time in seconds for which an expired CIBA request is kept, so that polling it returns `expired_token` instead of an
+/// unknown request.
 const EXPIRED_RETENTION: i64 = 600;
-/// Added to the polling interval by `slow_down`, in seconds.
+/// Seconds by which a `slow_down` error lengthens the client's polling interval.
 const SLOW_DOWN_INCREMENT: i64 = 5;
 
 /// `POST /bc-authorize`: CIBA in poll mode. The first poll is pending, the second succeeds.

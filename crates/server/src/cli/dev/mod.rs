@@ -21,7 +21,7 @@ use ringtrue_client::{SelftestArguments, Signals, printer, selftest_profile, sel
 use ringtrue_domain::account::Email;
 use ringtrue_engine::{
     Engine,
-    accounts::AccessLink,
+    accounts::{AccessLink, PasswordCosts},
     keys::MasterKey,
     ports::{
         clock::{Clock, DatabaseClock, SystemClock},
@@ -178,10 +178,11 @@ async fn start(
         master,
         clock,
         entropy: Arc::new(SystemEntropy::default()),
+        password_costs: PasswordCosts::default(),
         development: Some(Arc::clone(&development)),
         periodic_heartbeats: true,
     };
-    let running = wiring::start(dependencies, shutdown).await.map_err(|error| {
+    let running = Box::pin(wiring::start(dependencies, shutdown)).await.map_err(|error| {
         let is_in_use = error.chain().any(|cause| {
             cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
         });

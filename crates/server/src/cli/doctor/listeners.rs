@@ -5,7 +5,6 @@ use std::{
     fs, io,
     net::{SocketAddr, TcpListener},
     os::unix::fs::PermissionsExt,
-    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -20,7 +19,7 @@ use rustls::{
         verify_server_name,
     },
     crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+    pki_types::{CertificateDer, ServerName, UnixTime},
     server::ParsedCertificate,
 };
 use tokio::{
@@ -30,10 +29,10 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 use url::Url;
-use x509_cert::{Certificate, der::Decode, time::Time};
 
 use super::{Finding, failed, passed, skipped};
 use crate::{
+    certificates::{read_leaf, validity},
     config::{Config, TlsFiles},
     listener::Tls,
 };
@@ -100,16 +99,6 @@ fn check_certificate(check: &'static str, files: &TlsFiles, name: Option<&Server
     }
     let days = (until.as_second() - now.as_second()) / 86_400;
     passed(check, format!("{path} matches its private key, and is valid for {days} days"))
-}
-
-fn read_leaf(certificate: &Path) -> Option<CertificateDer<'static>> {
-    CertificateDer::pem_file_iter(certificate).ok()?.next()?.ok()
-}
-
-fn validity(leaf: &CertificateDer<'_>) -> Option<(Timestamp, Timestamp)> {
-    let validity = Certificate::from_der(leaf).ok()?.tbs_certificate.validity;
-    let instant = |time: Time| Timestamp::from_second(time.to_unix_duration().as_secs().try_into().ok()?).ok();
-    Some((instant(validity.not_before)?, instant(validity.not_after)?))
 }
 
 pub(super) async fn check_listeners(config: &Config) -> Vec<Finding> {

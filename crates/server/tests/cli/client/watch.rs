@@ -113,3 +113,36 @@ fn tail_resumes_after_a_server_restart() {
     tail.wait_for("The server is reachable again.");
     tail.stop();
 }
+
+#[test]
+fn tail_and_listen_do_not_fill_the_request_log() {
+    const CHECKS: &str = "/v1/number-verification/reverse-sms-checks";
+
+    let client = TestClient::signed_in();
+    let log = client.start_command("logs --follow --output json");
+    log.wait_for("Watching for changes");
+    let tail = client.start_command("tail --interval 1 --output json");
+    tail.wait_for("Watching for changes");
+    let listening = client.start_command("listen --project --output json");
+    listening.wait_for("To stop");
+    let id = text(&client.json(&format!("reverse-sms create {MATCHING}")), "check_id").to_owned();
+    client.run(&format!("trigger {id}")).expect_code(0);
+    // Both have polled at least once more since they started.
+    tail.wait_for("COMPLETED");
+    listening.wait_for(&id);
+    tail.stop();
+    listening.stop();
+
+    // A list that the user asks for is logged, and entries are written in the order of their requests.
+    client.run("reverse-sms list --size 7").expect_code(0);
+    log.wait_for("size=7");
+    log.stop();
+    let entries = client.json("logs");
+    let reads = entries.as_array().unwrap().iter().filter(|entry| entry["method"] == "GET");
+    let polled = |route: &str| route == CHECKS || route.contains("callbacks");
+    let shown: Vec<_> = reads
+        .filter(|entry| polled(text(entry, "route")))
+        .map(|entry| (text(entry, "route"), entry["query"].as_str()))
+        .collect();
+    assert_eq!(shown, [(CHECKS, Some("size=7&page=1"))], "{entries:#}");
+}

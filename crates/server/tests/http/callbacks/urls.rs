@@ -1,5 +1,6 @@
 //! Callback and redirect URLs of projects.
 
+use jiff::SignedDuration;
 use ringtrue_server::config::BaseUrl;
 use ringtrue_server::config::HeaderEnrichmentSection;
 use serde_json::{Value, json};
@@ -8,6 +9,9 @@ use crate::{
     client::{HttpResponse, Request},
     on_both_stores,
     operators::networks::configured,
+    products::reverse_sms,
+    receiver::Receiver,
+    silent::silent_client::{DISCOVERY, SECURE_SNA},
     world::World,
 };
 
@@ -295,6 +299,7 @@ async fn going_live_validates_urls_again(world: World) {
     for (product, member, code) in [
         ("reverse_sms", "callback_url", "callback_url_invalid"),
         ("secure_sna", "callback_url", "callback_url_invalid"),
+        ("callbacks", "url", "callback_url_invalid"),
         ("discovery", "redirect_url", "redirect_url_invalid"),
     ] {
         let configuration = json!({product: {member: "http://shop.example/hook"}});
@@ -317,7 +322,44 @@ async fn going_live_validates_urls_again(world: World) {
     }
 }
 
+/// A check's own URL comes first, then the project's URL for its product, then the project's URL for all products.
+async fn most_specific_callback_url_is_used(world: World) {
+    let mut receiver = Receiver::start().await;
+    let callbacks = json!({"url": receiver.url("/all")});
+    let shared = world.project("Shared", json!({"configuration": {"callbacks": callbacks}})).await;
+    let own = |product: &str| json!({"callback_url": receiver.url(&format!("/{product}"))});
+    let [reverse_sms, secure_sna, discovery] = CALLBACKS.map(own);
+    let configuration = json!({
+        "callbacks": callbacks, "reverse_sms": reverse_sms, "secure_sna": secure_sna, "discovery": discovery,
+    });
+    let overridden = world.project("Overridden", json!({"configuration": configuration})).await;
+    for (product, path, body) in [
+        ("reverse_sms", reverse_sms::CHECKS, json!({"phone_number": reverse_sms::EVEN})),
+        ("secure_sna", SECURE_SNA.checks, SECURE_SNA.body()),
+        ("discovery", DISCOVERY.checks, DISCOVERY.body()),
+    ] {
+        let product_target = format!("/{product}");
+        for (project, requested, target) in [
+            (&shared, None, "/all"),
+            (&overridden, None, product_target.as_str()),
+            (&shared, Some("/request"), "/request"),
+            (&overridden, Some("/request"), "/request"),
+        ] {
+            let token = world.token(&project.client_id, &project.client_secret, product).await;
+            let mut body = body.clone();
+            if let Some(requested) = requested {
+                body["callback_url"] = json!(receiver.url(requested));
+            }
+            let check = world.send(Request::post(path).bearer(&token).json(&body)).await.assert(201).json();
+            world.advance(SignedDuration::from_mins(5));
+            let callback = receiver.next().await;
+            assert_eq!((callback.target.as_str(), &callback.json()["check_id"]), (target, &check["check_id"]));
+        }
+    }
+}
+
 on_both_stores!(
+    most_specific_callback_url_is_used,
     malformed_urls_are_rejected_in_both_modes,
     valid_urls_are_stored,
     plain_http_is_allowed_in_sandbox_only,

@@ -117,6 +117,27 @@ impl Browser {
         self.send(Request::post(action).form(&fields)).await
     }
 
+    /// Submits a form with a file and the CSRF token of a page, in the encoding that browsers use for files.
+    pub async fn submit_file(
+        &mut self,
+        page: &str,
+        action: &str,
+        fields: &[(&str, &str)],
+        (name, file): (&str, &[u8]),
+    ) -> HttpResponse {
+        let token = self.form_token(page).await;
+        let mut body = vec![];
+        for (name, value) in [("form_token", &*token)].iter().chain(fields) {
+            let head = format!("--x--y\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n");
+            body.extend([head.as_bytes(), value.as_bytes(), b"\r\n"].concat());
+        }
+        let head = format!(
+            "--x--y\r\nContent-Disposition: form-data; name=\"{name}\"; filename=\"a.png\"\r\nContent-Type: image/png\r\n\r\n"
+        );
+        body.extend([head.as_bytes(), file, b"\r\n--x--y--\r\n"].concat());
+        self.send(Request::post(action).body("multipart/form-data; boundary=x--y", body)).await
+    }
+
     /// Returns the CSRF token of a page.
     pub async fn form_token(&mut self, page: &str) -> String {
         let text = self.get(page).await.assert(200).text();

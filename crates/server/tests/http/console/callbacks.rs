@@ -26,6 +26,8 @@ use crate::{
 
 on_both_stores!(
     undeliverable_callbacks_are_grouped_and_resent,
+    deliveries_are_filtered_and_charted,
+    receiver_that_fails_for_an_hour_is_a_trouble,
     test_callback_is_signed_and_sent_once,
     failed_tls_handshake_is_named,
 );
@@ -62,26 +64,30 @@ async fn undeliverable_callbacks_are_grouped_and_resent(world: World) {
     let backend = ReverseSmsClient::sandbox(&world).await;
     let mut receiver = Receiver::start().await;
     let page = path_of(&world, &backend.project);
+    let undeliverable = format!("{page}?state=undeliverable");
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
-    let empty = viewer.get(&page).await.assert(200);
-    assert_well_formed(&page, &empty);
+    let empty = viewer.get(&undeliverable).await.assert(200);
+    assert_well_formed(&undeliverable, &empty);
     assert!(empty.text().contains("No undeliverable callbacks."), "{}", empty.text());
 
     let ids = fail_callbacks(&world, &backend, &mut receiver).await;
     let host = receiver.url("").trim_start_matches("http://").trim_end_matches('/').to_owned();
-    let listed = viewer.get(&page).await.assert(200);
-    assert_well_formed(&page, &listed);
+    let listed = viewer.get(&undeliverable).await.assert(200);
+    assert_well_formed(&undeliverable, &listed);
     let text = listed.text();
     assert!(ids.iter().all(|id| text.contains(id)) && text.contains(&host) && text.contains("503"), "{text}");
     assert!(text.contains("data-label=\"Callbacks\">2<") && text.contains("data-label=\"Attempts\">7<"), "{text}");
     assert!(!text.contains("secret") && !text.contains("/resend\""), "viewers see hosts only, and no forms: {text}");
 
     for (query, found) in [
-        ("product=reverse_sms", true),
-        ("product=discovery", false),
-        ("reason=503", true),
-        ("reason=timeout", false),
-        ("receiver=example.com", false),
+        ("state=undeliverable&product=reverse_sms", true),
+        ("state=undeliverable&product=discovery", false),
+        ("state=undeliverable&reason=503", true),
+        ("state=undeliverable&reason=timeout", false),
+        ("state=undeliverable&receiver=example.com", false),
+        ("state=undeliverable&from=2026-01-01T00:00&to=2026-01-01T00:01", true),
+        ("state=undeliverable&from=2026-01-01T00:01", false),
+        ("state=undeliverable&to=2026-01-01T00:00", false),
         ("state=retrying", false),
         ("state=delivered", false),
     ] {
@@ -91,15 +97,16 @@ async fn undeliverable_callbacks_are_grouped_and_resent(world: World) {
     }
 
     let mut developer = Browser::member(&world, &world.acme, Role::Developer).await;
-    let none = developer.submit(&page, &format!("{page}/resend"), &[("reason", "timeout")]).await;
-    assert!(location(&none).contains("queued=0"), "{}", location(&none));
+    for filter in [("reason", "timeout"), ("from", "2026-01-01T00:01")] {
+        let none = developer.submit(&page, &format!("{page}/resend"), &[filter]).await;
+        assert!(location(&none).contains("queued=0"), "{}", location(&none));
+    }
+    developer.submit(&page, &format!("{page}/resend"), &[("from", "yesterday")]).await.assert(400);
     let one = [("product", "reverse_sms"), ("filter_reason", "503")];
     let resent = developer.submit(&page, &format!("{page}/{}/resend", ids[0]), &one).await;
-    assert!(
-        location(&resent).contains("reason=503") && location(&resent).contains("queued=1"),
-        "{}",
-        location(&resent)
-    );
+    let progress = location(&resent);
+    assert!(progress.contains("state=undeliverable") && progress.contains("reason=503"), "{progress}");
+    assert!(progress.contains("queued=1"), "{progress}");
     assert_eq!(receiver.next().await.json()["check_id"], ids[0].as_str());
     world.wait_for_callback_results().await;
 
@@ -125,6 +132,105 @@ async fn undeliverable_callbacks_are_grouped_and_resent(world: World) {
     let token = developer.form_token(&page).await;
     developer.post(&format!("{other}/{}/resend", ids[0]), &token, &one).await.assert(403);
     developer.post(&format!("{page}/{}/resend", ids[0]), &token, &[("product", "sim_swap")]).await.assert(404);
+}
+
+async fn deliveries_are_filtered_and_charted(world: World) {
+    let mut backend = ReverseSmsClient::sandbox(&world).await;
+    let mut receiver = Receiver::start().await;
+    let page = path_of(&world, &backend.project);
+    let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
+    let empty = viewer.get(&page).await.assert(200);
+    assert_well_formed(&page, &empty);
+    assert!(empty.text().contains("No callbacks yet.") && !empty.text().contains("Response times"), "{}", empty.text());
+
+    // One callback on the first day, at whose first attempt the receiver fails, and one on the second day.
+    receiver.respond_with([BROKEN]);
+    let mut ids = vec![];
+    for number in ["+990123456702", "+990123456704"] {
+        let check = backend.create(json!({"phone_number": number, "callback_url": receiver.url("/cb")})).await;
+        backend.text(number, &check.receiver, &check.body).await;
+        receiver.next().await;
+        world.wait_for_callback_results().await;
+        world.advance(SignedDuration::from_hours(24));
+        world.node.engine.courier().wake();
+        backend.renew_token().await;
+        if ids.is_empty() {
+            receiver.next().await;
+            world.wait_for_callback_results().await;
+        }
+        ids.push(check.id);
+    }
+    let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
+    let listed = viewer.get(&page).await.assert(200);
+    assert_well_formed(&page, &listed);
+    let text = listed.text();
+    let link = page.replace("/callbacks", &format!("/checks/reverse_sms/{}#callback", ids[0]));
+    assert!(ids.iter().all(|id| text.contains(id)) && text.contains(&link), "{text}");
+    assert!(text.contains("Response times per hour: maximum"), "{text}");
+    assert!(text.contains("Attempts per hour: 3 in total."), "{text}");
+    assert!(text.contains("<th scope=\"col\">Other status</th>"), "{text}");
+    assert!(!text.contains("Show older callbacks"), "{text}");
+
+    let host = receiver.url("").trim_start_matches("http://").trim_end_matches('/').to_owned();
+    for (query, found) in [
+        ("", [true, true]),
+        ("from=2026-01-02T00:00", [false, true]),
+        ("to=2026-01-02T00:00", [true, false]),
+        ("from=2026-01-01T00:00&to=2026-01-02T00:00", [true, false]),
+        ("from=2026-01-03T00:00&to=", [false, false]),
+        (&format!("receiver={host}"), [true, true]),
+        ("receiver=example.com", [false, false]),
+        ("reason=200&to=2026-01-02T00:00", [true, false]),
+        ("state=delivered", [true, false]),
+        ("state=delivered&from=2026-01-02T00:00", [false, false]),
+    ] {
+        let filtered = viewer.get(&format!("{page}?{query}")).await.assert(200);
+        assert_well_formed(query, &filtered);
+        let text = filtered.text();
+        assert_eq!([0, 1].map(|index| text.contains(&ids[index])), found, "{query}");
+    }
+    let yesterday = viewer.get(&format!("{page}?from=2026-01-02T00:00&to=2026-01-03T00:00")).await.assert(200).text();
+    let chip = format!("href=\"{page}?state=all\" aria-current=\"true\">Yesterday<");
+    assert!(yesterday.contains(&chip), "{yesterday}");
+    for invalid in ["from=yesterday", "from=2026-01-02T00:00&to=2026-01-01T00:00"] {
+        viewer.get(&format!("{page}?{invalid}")).await.assert(400);
+    }
+}
+
+async fn receiver_that_fails_for_an_hour_is_a_trouble(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let mut receiver = Receiver::start().await;
+    let page = path_of(&world, &backend.project);
+    let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
+    let mut developer = Browser::member(&world, &world.acme, Role::Developer).await;
+    let has_trouble = async |browser: &mut Browser| {
+        let shown = browser.get(&page).await.assert(200);
+        assert_well_formed(&page, &shown);
+        shown.text().contains("Receiver fails")
+    };
+    let ids = fail_callbacks(&world, &backend, &mut receiver).await;
+    assert!(!has_trouble(&mut viewer).await, "the receiver has failed for a few minutes");
+    world.advance(SignedDuration::from_mins(60));
+    assert!(has_trouble(&mut viewer).await);
+    let overview = viewer.get(&page.replace("/callbacks", "/overview")).await.assert(200);
+    assert_well_formed("overview", &overview);
+    assert!(overview.text().contains("Receiver fails"), "{}", overview.text());
+
+    let host = receiver.url("").trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let text = viewer.get(&page).await.text();
+    assert!(text.contains(&format!("Every attempt to deliver to <code>{host}</code> has failed")), "{text}");
+    assert!(text.contains("Last result: 503. Not delivered: 2 given up, 0 waiting."), "{text}");
+    assert!(text.contains(&format!("{page}?state=all&#38;receiver=")), "{text}");
+    let test_link = format!("href=\"{page}#test\"");
+    assert!(!text.contains(&test_link) && !text.contains("secret"), "{text}");
+    assert!(developer.get(&page).await.text().contains(&test_link));
+    let other = path_of(&world, &world.project("Other", json!({})).await);
+    assert!(!viewer.get(&other).await.assert(200).text().contains("Receiver fails"));
+
+    developer.submit(&page, &format!("{page}/{}/resend", ids[0]), &[("product", "reverse_sms")]).await.assert(303);
+    receiver.next().await;
+    world.wait_for_callback_results().await;
+    assert!(!has_trouble(&mut viewer).await, "the receiver has accepted a callback");
 }
 
 async fn test_callback_is_signed_and_sent_once(world: World) {
@@ -164,7 +270,7 @@ async fn test_callback_is_signed_and_sent_once(world: World) {
     developer.submit(&page, &test, &[("product", "discovery")]).await.assert(400);
     developer.submit(&page, &test, &[("product", "sim_swap")]).await.assert(404);
     let empty = developer.get(&page).await.assert(200).text();
-    assert!(empty.contains("No undeliverable callbacks."), "a test is not stored: {empty}");
+    assert!(empty.contains("No callbacks yet."), "a test is not stored: {empty}");
     let none = path_of(&world, &world.project("None", json!({})).await);
     assert!(developer.get(&none).await.text().contains("Save a callback URL"));
 }

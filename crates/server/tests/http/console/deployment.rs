@@ -195,12 +195,17 @@ async fn key_rotation_requires_confirmation() {
     let world = World::sqlite().await;
     let mut admin = Browser::admin(&world).await;
     let page = "/console/deployment/keys";
-    let kids = async || {
+    let published = async |of_id_tokens: bool| {
         let keys = world.send(Request::get("/.well-known/jwks.json")).await.assert(200).json();
-        keys["keys"].as_array().unwrap().iter().map(|key| key["kid"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        let keys =
+            keys["keys"].as_array().unwrap().iter().filter(|key| (key["use_mode"] == "id_token") == of_id_tokens);
+        keys.map(|key| key["kid"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
+    let kids = async || published(false).await;
     let first = kids().await;
-    assert!(admin.get(page).await.text().contains(&first[0]));
+    let shown = admin.get(page).await.text();
+    assert!(first.iter().chain(&published(true).await).all(|kid| shown.contains(kid)), "{shown}");
+    assert!(shown.contains("Rotate the ID token (ES256) key"), "{shown}");
 
     for (fields, status) in [
         (&[("purpose", "callback")][..], 400),
@@ -210,12 +215,14 @@ async fn key_rotation_requires_confirmation() {
         (&[("purpose", "callback"), ("confirm", "yes")], 303),
         (&[("purpose", "callback"), ("confirm", "yes")], 409),
         (&[("purpose", "seal"), ("confirm", "yes")], 303),
+        (&[("purpose", "id_token_ec"), ("confirm", "yes")], 303),
     ] {
         let response = admin.submit(page, page, fields).await;
         assert_eq!(response.status, status, "{fields:?}: {}", response.text());
         assert_well_formed(page, &follow_redirect(response, page, &mut admin).await);
     }
     assert_eq!(kids().await.len(), 3, "the next key is published with the first two");
+    assert_eq!(published(true).await.len(), 3, "the next key is published with the first two");
 
     world.advance(SignedDuration::from_secs(1));
     let at_once = [("purpose", "callback"), ("emergency", "yes"), ("confirm", "callback")];
@@ -228,7 +235,7 @@ async fn key_rotation_requires_confirmation() {
     assert!(last.len() == 2 && last[0] == first[1] && !first.contains(&last[1]), "{last:?}");
 
     let text = admin.get("/console/deployment/audit?action=key.rotated").await.assert(200).text();
-    assert!(text.contains("3 total") && text.contains("root@example.com"), "{text}");
+    assert!(text.contains("4 total") && text.contains("root@example.com"), "{text}");
 }
 
 /// If the response is a redirect, loads `page` instead. Returns other responses unchanged.

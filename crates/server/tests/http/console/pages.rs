@@ -103,10 +103,10 @@ async fn viewers_cannot_submit_changes() {
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let token = viewer.form_token(&format!("/console/workspaces/{}", world.acme.workspace_id)).await;
     let changes = console_routes();
-    // Search is exempt: it is a form because phone numbers must not be in URLs, but changes nothing.
-    let is_change = |route: &&Route| {
-        route.method == "POST" && route.path.contains("{workspace_id}") && !route.path.ends_with("/search")
-    };
+    // These change nothing: they are forms because phone numbers must not be in URLs, and files cannot be.
+    let is_exempt = |path: &str| path.ends_with("/search") || path.ends_with("/settings/preview");
+    let is_change =
+        |route: &&Route| route.method == "POST" && route.path.contains("{workspace_id}") && !is_exempt(route.path);
     for Route { path, .. } in changes.iter().filter(is_change) {
         let response = viewer.post(&fill_path(path, &world.acme.workspace_id), &token, &[]).await.assert(403);
         assert!(response.text().contains("does not permit this action"), "{path}");
@@ -236,7 +236,10 @@ async fn error_pages_have_the_menu() {
         (format!("{project}/checks/unknown"), 404, &["Project", "Workspace"]),
         (format!("{project}/requests?page=x"), 400, &["Project", "Workspace"]),
         (format!("{workspace}/projects/01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b/overview"), 404, &["Project", "Workspace"]),
+        (format!("{project}/nothing/here"), 404, &["Project", "Workspace"]),
+        (format!("{workspace}/nothing"), 404, &["Project", "Workspace"]),
         (format!("/console/workspaces/{}/members", other.workspace_id), 403, &[]),
+        (format!("/console/workspaces/{}/nothing", other.workspace_id), 403, &[]),
         ("/console/unknown".to_owned(), 404, &[]),
     ] {
         let page = viewer.get(&path).await;

@@ -52,27 +52,47 @@ async fn developers_create_and_change_projects(world: World) {
     let id = listed["content"][0]["project_id"].as_str().unwrap().to_owned();
     let settings = format!("{workspace}/projects/{id}/settings");
     assert_well_formed(&settings, &browser.get(&settings).await.assert(200));
-    let fields = [
-        ("name", "Store"),
-        ("reverse_sms", "on"),
-        ("reverse_sms.callback_url", "https://example.com/cb"),
-        ("reverse_sms.ttl", "120"),
-        ("reverse_sms.auto_reply", "on"),
-        ("discovery.redirect_url", "https://example.com/done"),
-        ("verification.methods", "reverse_sms secure_sna"),
-        ("verification.fall_back_on_mismatch", "on"),
-        ("verification.ttl", "900"),
-        ("verification.brand.name", "Shop"),
-        ("verification.brand.colour", "#0B6E4F"),
-    ];
-    world.advance(SignedDuration::from_secs(1));
-    let saved = browser.submit(&settings, &settings, &fields).await;
-    let saved = browser.get(location(&saved)).await.assert(200);
-    assert_well_formed(&settings, &saved);
-    assert!(saved.text().contains("Saved."), "{}", saved.text());
+    for (part, fields) in [
+        ("general", &[("name", "Store"), ("reverse_sms", "on")][..]),
+        (
+            "products",
+            &[
+                ("reverse_sms.ttl", "120"),
+                ("reverse_sms.auto_reply", "on"),
+                ("discovery.redirect_url", "https://example.com/done"),
+            ],
+        ),
+        (
+            "hosted-page",
+            &[
+                ("verification.methods", "reverse_sms secure_sna"),
+                ("verification.fall_back_on_mismatch", "on"),
+                ("verification.ttl", "900"),
+                ("verification.brand.name", "Shop"),
+                ("verification.brand.colour", "#0B6E4F"),
+            ],
+        ),
+        (
+            "callbacks",
+            &[("callbacks.url", "https://example.com/all"), ("reverse_sms.callback_url", "https://example.com/cb")],
+        ),
+    ] {
+        world.advance(SignedDuration::from_secs(1));
+        let response = save_part(&mut browser, &settings, part, fields).await.assert(303);
+        assert_eq!(location(&response), format!("{settings}?saved={part}#{part}"));
+        let saved = browser.get(&format!("{settings}?saved={part}")).await.assert(200);
+        assert_well_formed(&settings, &saved);
+        let text = saved.text();
+        assert!(text.split("<section").any(|html| html.contains(&format!("id=\"{part}\"")) && html.contains("Saved.")));
+        assert_eq!(text.matches("Saved.").count(), 1, "{text}");
+    }
+    let saved = browser.get(&settings).await.assert(200);
+    assert!(saved.text().contains("<details open>"), "a product has its own URL: {}", saved.text());
     let project = world.manage(Request::get(&format!("{}/projects/{id}", world.acme.path()))).await.assert(200).json();
     assert_eq!((&project["name"], &project["products"]), (&json!("Store"), &json!(["reverse_sms"])));
     assert_eq!(project["configuration"]["reverse_sms"]["ttl"], 120);
+    assert_eq!(project["configuration"]["reverse_sms"]["callback_url"], "https://example.com/cb");
+    assert_eq!(project["configuration"]["callbacks"], json!({"url": "https://example.com/all"}));
     assert_eq!(project["configuration"]["discovery"]["redirect_url"], "https://example.com/done");
     let verification = json!({
         "methods": ["reverse_sms", "secure_sna"],
@@ -83,19 +103,7 @@ async fn developers_create_and_change_projects(world: World) {
     assert_eq!(project["configuration"]["verification"], verification);
     assert!(saved.text().contains("value=\"reverse_sms secure_sna\" selected"), "{}", saved.text());
 
-    for (name, value, why) in [
-        ("reverse_sms.ttl", "5", "60 to 900"),
-        ("reverse_sms.ttl", "x", "60 to 900"),
-        ("reverse_sms.callback_url", "ftp://example.com", "reverse_sms/callback_url"),
-        ("verification.methods", "sim_swap", "Unknown method"),
-        ("verification.ttl", "5", "60 to 3600"),
-        ("verification.brand.logo_url", "http://example.com/logo.svg", "https"),
-        ("verification.brand.support_url", "http://example.com/help", "https"),
-        ("verification.brand.colour", "red", "six hexadecimal digits"),
-    ] {
-        let response = browser.submit(&settings, &settings, &[("name", "Store"), (name, value)]).await.assert(400);
-        assert!(response.text().contains(why), "{}", response.text());
-    }
+    rejected_fields_keep_what_was_typed(&mut browser, &settings).await;
     let go_live = format!("{settings}/mode");
     assert!(!browser.get(&settings).await.text().contains(&go_live), "developers see no form for going live");
     browser.submit(&settings, &go_live, &[("mode", "live"), ("confirm", "on")]).await.assert(403);
@@ -104,6 +112,49 @@ async fn developers_create_and_change_projects(world: World) {
     let events = world.manage(Request::get(&format!("{}/audit-events", world.acme.path()))).await.json();
     assert_eq!(events["content"][0]["action"], "project.updated");
     assert_eq!(events["content"][0]["actor"]["type"], "account");
+}
+
+async fn save_part(browser: &mut Browser, settings: &str, part: &str, fields: &[(&str, &str)]) -> HttpResponse {
+    browser.submit(settings, settings, &[&[("part", part)], fields].concat()).await
+}
+
+/// The page shows an error at its field, with the submitted values of its part and the stored values of the others.
+async fn rejected_fields_keep_what_was_typed(browser: &mut Browser, settings: &str) {
+    for (part, name, value, why) in [
+        ("general", "name", " ", "must not be empty"),
+        ("products", "reverse_sms.ttl", "5", "60 to 900"),
+        ("products", "reverse_sms.ttl", "x", "60 to 900"),
+        ("products", "discovery.redirect_url", "/back", "not absolute"),
+        ("callbacks", "reverse_sms.callback_url", "ftp://example.com", "scheme"),
+        ("callbacks", "callbacks.url", "https://user@example.com/", "user name"),
+        ("callbacks", "callbacks.retry_for", "999999", "259200"),
+        ("hosted-page", "verification.methods", "sim_swap", "Unknown method"),
+        ("hosted-page", "verification.ttl", "5", "60 to 3600"),
+        ("hosted-page", "verification.redirect_origins", "https://a.example https://b.example/x", "origin"),
+        ("hosted-page", "verification.brand.logo_url", "http://example.com/logo.svg", "https"),
+        ("hosted-page", "verification.brand.support_url", "http://example.com/help", "https"),
+        ("hosted-page", "verification.brand.colour", "red\"<", "six hexadecimal digits"),
+    ] {
+        let response = save_part(browser, settings, part, &[(name, value)]).await.assert(400);
+        assert_well_formed(settings, &response);
+        let text = response.text();
+        let section = text.split("<section class=\"part\" ").find(|html| html.starts_with(&format!("id=\"{part}\"")));
+        let section = section.unwrap_or_else(|| panic!("{text}"));
+        assert!(section.contains("role=\"alert\">No changes were saved."), "{section}");
+        let field = section.split('<').find(|tag| tag.contains(&format!(" name=\"{name}\""))).unwrap();
+        assert!(field.contains(&format!("aria-invalid=\"true\" aria-describedby=\"{name}-error\"")), "{field}");
+        // The offered methods are a list, so another one cannot be shown.
+        let typed = value.replace('"', "&#34;").replace('<', "&#60;");
+        assert!(name == "verification.methods" || field.contains(&format!("value=\"{typed}\"")), "{field}");
+        let error = section.split(&format!("id=\"{name}-error\">")).nth(1).unwrap().split("</p>").next().unwrap();
+        assert!(error.contains(why), "{error}");
+        assert_eq!(text.matches("aria-invalid").count(), 1, "{text}");
+        let ttl_is_stored = text.contains("name=\"reverse_sms.ttl\" inputmode=\"numeric\" value=\"120\"");
+        assert_eq!(ttl_is_stored, part != "products", "other parts show what is stored: {text}");
+    }
+    for part in ["", "unknown", "danger-zone"] {
+        save_part(browser, settings, part, &[("name", "Store")]).await.assert(404);
+    }
 }
 
 /// Takes a project live, then disables and enables it. Each step requires confirmation. The project cannot return to
@@ -126,7 +177,7 @@ async fn take_live_and_toggle(world: &World, browser: &mut Browser, settings: &s
         let response = browser.submit(settings, action, fields).await.assert(status);
         match status {
             303 if fields[0] == ("mode", "live") => drop(revealed(browser, &response).await),
-            303 => assert_eq!(location(&response), format!("{settings}?saved")),
+            303 => assert_eq!(location(&response), format!("{settings}?saved=danger-zone#danger-zone")),
             _ => assert_well_formed(settings, &response),
         }
         let project = world.manage(Request::get(&format!("{}/projects/{id}", world.acme.path()))).await.json();

@@ -12,7 +12,8 @@ use crate::{
     world::World,
 };
 
-const EVERY_PRODUCT: [&str; 6] = ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "verification"];
+const EVERY_PRODUCT: [&str; 7] =
+    ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "verification", "sign_in"];
 
 /// Paths of project and workspace credentials, with their scopes.
 async fn credential_paths(world: &World) -> [(String, Vec<&'static str>); 2] {

@@ -9,7 +9,8 @@ use crate::{
     world::World,
 };
 
-const EVERY_PRODUCT: [&str; 6] = ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "verification"];
+const EVERY_PRODUCT: [&str; 7] =
+    ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "verification", "sign_in"];
 
 async fn new_project_has_defaults_and_a_working_credential(world: World) {
     let created = create(&world, &json!({"name": "Shop"})).await.assert(201).json();
@@ -20,7 +21,9 @@ async fn new_project_has_defaults_and_a_working_credential(world: World) {
         "name": "Shop",
         "mode": "sandbox",
         "disabled": false,
-        "configuration": {"reverse_sms": {}, "secure_sna": {}, "discovery": {}, "verification": {}, "callbacks": {}},
+        "configuration": {
+            "reverse_sms": {}, "secure_sna": {}, "discovery": {}, "verification": {}, "sign_in": {}, "callbacks": {},
+        },
         "products": EVERY_PRODUCT,
         "created_at": "2026-01-01T00:00:00.000Z",
         "updated_at": "2026-01-01T00:00:00.000Z",
@@ -66,6 +69,14 @@ async fn project_can_be_created_with_all_settings(world: World) {
                 "redirect_url": "https://shop.example/back",
                 "ttl": 3600,
                 "brand": {"name": "Shop", "logo_url": "https://shop.example/logo.svg", "support_url": "https://shop.example/help", "colour": "#0b6e4f"},
+            },
+            "sign_in": {
+                "redirect_uris": ["https://id.shop.example/cb"],
+                "sim_swap_period": 60,
+                "session": 86_400,
+                "token_endpoint_auth_method": "private_key_jwt",
+                "jwks_uri": "https://id.shop.example/jwks",
+                "id_token_signed_response_alg": "ES256",
             },
             "callbacks": {"retry_for": 259_200},
         },
@@ -167,7 +178,9 @@ async fn merge_patch_changes_only_the_given_members(world: World) {
         (
             json!({"configuration": null}),
             "/configuration",
-            json!({"reverse_sms": {}, "secure_sna": {}, "discovery": {}, "verification": {}, "callbacks": {}}),
+            json!({
+                "reverse_sms": {}, "secure_sna": {}, "discovery": {}, "verification": {}, "sign_in": {}, "callbacks": {},
+            }),
         ),
         (json!({"mode": "live", "disabled": false}), "/mode", json!("live")),
     ]
@@ -291,7 +304,7 @@ async fn invalid_values_are_rejected(world: World) {
     }
     let nulls = json!({"name": "Nulls", "mode": null, "products": null, "configuration": {"secure_sna": null}});
     let created = create(&world, &nulls).await.assert(201).json();
-    assert_eq!((&created["mode"], created["products"].as_array().unwrap().len()), (&json!("sandbox"), 6));
+    assert_eq!((&created["mode"], created["products"].as_array().unwrap().len()), (&json!("sandbox"), 7));
     create(&world, &json!({"name": "No settings", "configuration": null})).await.assert(201);
 }
 

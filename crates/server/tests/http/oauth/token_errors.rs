@@ -31,7 +31,7 @@ async fn invalid_forms_are_rejected() {
         (&format!("{GOOD}&client_id={id}&client_secret={secret}"), "invalid_request"),
         (&format!("{GOOD}&client_id=somebody-else"), "invalid_request"),
         ("grant_type=client_credentials&scope=\u{fffd}", "invalid_scope"),
-        ("grant_type=authorization_code&code=x&scope=management", "unsupported_grant_type"),
+        ("grant_type=authorization_code&code=x&scope=management", "unauthorized_client"),
         ("grant_type=refresh_token&refresh_token=x", "unsupported_grant_type"),
         ("grant_type=password&username=a&password=b&scope=management", "unsupported_grant_type"),
         ("grant_type=CLIENT_CREDENTIALS&scope=management", "unsupported_grant_type"),

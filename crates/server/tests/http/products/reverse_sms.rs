@@ -59,6 +59,12 @@ impl<'a> ReverseSmsClient<'a> {
         ReverseSmsClient::new(world, json!({})).await
     }
 
+    /// Requests a new token, after the test has advanced the time.
+    pub async fn renew_token(&mut self) {
+        let TestProject { client_id, client_secret, .. } = &self.project;
+        self.token = self.world.token(client_id, client_secret, "reverse_sms").await;
+    }
+
     pub async fn post(&self, body: Value) -> HttpResponse {
         self.world.send(Request::post(CHECKS).bearer(&self.token).json(&body)).await
     }

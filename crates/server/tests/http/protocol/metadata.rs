@@ -1,4 +1,4 @@
-//! OAuth metadata and callback keys.
+//! OAuth metadata and public keys.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
@@ -25,23 +25,35 @@ async fn metadata_is_sufficient_to_get_a_token() {
     let world = World::sqlite().await;
     let base = &world.node.base_url;
     let response = world.send(Request::get(METADATA)).await.assert(200);
-    assert_eq!(
-        response.json(),
-        json!({
-            "issuer": base,
-            "token_endpoint": format!("{base}/oauth2/token"),
-            "revocation_endpoint": format!("{base}/oauth2/revoke"),
-            "jwks_uri": format!("{base}/.well-known/jwks.json"),
-            "scopes_supported": [
-                "reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "verification", "management",
-            ],
-            "response_types_supported": [],
-            "grant_types_supported": ["client_credentials"],
-            "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
-            "revocation_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
-            "service_documentation": format!("{base}/docs"),
-        })
-    );
+    let metadata = response.json();
+    for (member, value) in [
+        ("issuer", json!(base)),
+        ("token_endpoint", json!(format!("{base}/oauth2/token"))),
+        ("revocation_endpoint", json!(format!("{base}/oauth2/revoke"))),
+        ("jwks_uri", json!(format!("{base}/.well-known/jwks.json"))),
+        (
+            "scopes_supported",
+            json!([
+                "openid",
+                "phone",
+                "reverse_sms",
+                "secure_sna",
+                "discovery",
+                "sim_swap",
+                "eligibility",
+                "verification",
+                "management",
+            ]),
+        ),
+        ("grant_types_supported", json!(["client_credentials", "authorization_code"])),
+        (
+            "token_endpoint_auth_methods_supported",
+            json!(["client_secret_basic", "client_secret_post", "private_key_jwt", "none"]),
+        ),
+        ("service_documentation", json!(format!("{base}/docs"))),
+    ] {
+        assert_eq!(metadata[member], value, "{member}");
+    }
     assert_eq!(response.header("content-type"), Some("application/json"));
 }
 
@@ -61,9 +73,16 @@ async fn callback_keys_are_published_with_their_thumbprint(world: World) {
     let response = world.send(Request::get(JWKS)).await.assert(200);
     assert_eq!(response.header("cache-control"), Some("public, max-age=3600"));
     let keys = response.json()["keys"].as_array().unwrap().clone();
-    let modes: Vec<_> = keys.iter().map(|key| key.get("use_mode").cloned()).collect();
-    assert_eq!(modes, [None, Some("sandbox".into())], "one key for live checks, and a marked one for sandbox checks");
+    let modes: Vec<_> = keys.iter().map(|key| key.get("use_mode").and_then(Value::as_str)).collect();
+    let marked = [None, Some("sandbox"), Some("id_token"), Some("id_token")];
+    assert_eq!(modes, marked, "one key for live checks, and marked ones for sandbox checks and ID tokens");
     for key in keys {
+        if key["kty"] == "EC" {
+            let canonical = format!(r#"{{"crv":"P-256","kty":"EC","x":{},"y":{}}}"#, key["x"], key["y"]);
+            let thumbprint = digest(&SHA256, canonical.as_bytes());
+            assert_eq!(key["kid"], BASE64_URL_SAFE_NO_PAD.encode(thumbprint));
+            continue;
+        }
         let canonical = format!(r#"{{"e":{},"kty":"RSA","n":{}}}"#, key["e"], key["n"]);
         let thumbprint = digest(&SHA256, canonical.as_bytes());
         assert_eq!(key["kid"], BASE64_URL_SAFE_NO_PAD.encode(thumbprint));
@@ -130,9 +149,11 @@ on_both_stores!(
     emergency_rotation_withdraws_the_old_key,
 );
 
+/// Returns the ids of the published keys of callbacks.
 async fn key_ids(world: &World) -> Vec<Value> {
     let keys = world.send(Request::get(JWKS)).await.assert(200).json();
-    keys["keys"].as_array().unwrap().iter().map(|key| key["kid"].clone()).collect()
+    let keys = keys["keys"].as_array().unwrap().iter().filter(|key| key["use_mode"] != "id_token");
+    keys.map(|key| key["kid"].clone()).collect()
 }
 
 pub async fn rotate(world: &World, purpose: KeyPurpose, emergency: bool) {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     client::Request,
+    management::logo::png,
     world::{Tenant, TestProject, World},
 };
 
@@ -84,7 +85,8 @@ pub fn created_id(body: &Value) -> &str {
 
 /// Returns the routes with a JSON body.
 pub fn with_body() -> impl Iterator<Item = Route> {
-    managed().filter(|route| ["POST", "PUT", "PATCH"].contains(&route.method)).chain(checks())
+    let has_body = |route: &Route| ["POST", "PUT", "PATCH"].contains(&route.method) && !route.takes_image();
+    managed().filter(has_body).chain(checks())
 }
 
 /// Returns the routes that support `Idempotency-Key`.
@@ -130,7 +132,17 @@ impl Route {
     /// Builds a request to the route, with a valid body if it takes one.
     pub fn request(self, ids: &Ids) -> Request {
         let request = Request::new(self.method, &fill(self.template, ids));
-        if with_body().any(|route| route == self) { request.json(&self.good_body()) } else { request }
+        if self.takes_image() {
+            request.body("image/png", png(1))
+        } else if with_body().any(|route| route == self) {
+            request.json(&self.good_body())
+        } else {
+            request
+        }
+    }
+
+    fn takes_image(self) -> bool {
+        (self.method, self.last_segment()) == ("PUT", "logo")
     }
 
     /// Returns the scope that a route with a body requires.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::SignedDuration;
-use ringtrue_domain::{lifecycle::CheckStatus, tenancy::Project, verification::Method};
+use ringtrue_domain::{account::Role, lifecycle::CheckStatus, tenancy::Project, verification::Method};
 use ringtrue_engine::verifications::{CreateVerification, StepInstructions, Verification};
 use ringtrue_server::config::BaseUrl;
 use serde_json::{Value, json};
@@ -49,6 +49,7 @@ on_both_stores!(
     button_verifies_without_a_redirect_url,
     mismatch_is_worded_for_the_device,
     every_end_has_its_page,
+    overview_and_timeline_follow_verifications,
 );
 on_both_databases!(visitors_are_limited_apart);
 
@@ -1067,4 +1068,83 @@ async fn page_speaks_the_language_of_the_browser() {
     }
     let unknown = shop.send(Request::get("/v/x").header("Accept-Language", "de")).await.assert(404).text();
     assert!(unknown.contains("Dieser Link ist ungültig"), "{unknown}");
+}
+
+async fn overview_and_timeline_follow_verifications(world: World) {
+    const IPHONE: &str = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148";
+    ScriptedOperator::of(&world);
+    let shop = Shop::new(&world).await;
+    // Verified silently, on a phone.
+    let (_, path) = shop.create(request(EVEN, &[])).await;
+    for _ in 0..2 {
+        shop.send(navigation(&path).header("User-Agent", IPHONE)).await.assert(200);
+    }
+    let started = shop.press_button(&format!("{path}/silent?sim={}", EVEN.replace('+', "%2B"))).await;
+    shop.send(started.come_back()).await.assert(302);
+    // Verified by an SMS, on a computer.
+    let (by_sms, path) = shop.create(request(EVEN, &[])).await;
+    world.advance(SignedDuration::from_secs(2));
+    shop.expect_state(&path, "silent").await;
+    shop.submit(&format!("{path}/next"), &[("method", "secure_sna")]).await.assert(303);
+    world.advance(SignedDuration::from_secs(2));
+    shop.text(EVEN, &by_sms).await;
+    // Given up in front of the SMS.
+    let (given_up, path) = shop.create(request(ODD, &[])).await;
+    shop.expect_state(&path, "silent").await;
+    shop.submit(&format!("{path}/next"), &[("method", "secure_sna")]).await.assert(303);
+    shop.submit(&format!("{path}/end"), &[("reason", "give_up")]).await.assert(303);
+    // Never opened.
+    let (unopened, _) = shop.create(request(ODD, &[])).await;
+    world.advance(SignedDuration::from_mins(11));
+    assert_eq!(shop.status(&unopened).await, CheckStatus::Expired);
+
+    let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
+    let project = format!("/console/workspaces/{}/projects/{}", world.acme.workspace_id, shop.project.id);
+    let text = viewer.get(&format!("{project}/overview")).await.assert(200).text();
+    for expected in [
+        "<dt>Verifications</dt><dd>4</dd>",
+        "<dt>Verified</dt><dd>50 % <small>2 of 4</small>",
+        "<dt>Silent</dt><dd>50 % <small>1 of 2 verified</small>",
+        "<dt>By SMS</dt><dd>50 % <small>1 of 2 verified</small>",
+        "<dt>Gave up</dt><dd>25 % <small>1 of 4</small>",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let funnel = text.split("<ol class=\"funnel\">").nth(1).unwrap().split("</ol>").next().unwrap();
+    let stages: Vec<_> = funnel.split("<span class=\"name\">").skip(1).map(stage_of).collect();
+    let expected = [
+        ("Created", "4", "1 ran out of time"),
+        ("Page opened", "3", ""),
+        ("Silent check tried", "1", ""),
+        ("SMS shown", "2", "1 gave up"),
+        ("SMS sent", "1", ""),
+        ("Verified", "2", ""),
+    ];
+    assert_eq!(stages, expected.map(|(name, count, loss)| (name.to_owned(), count.to_owned(), loss.to_owned())));
+    let checks = viewer.get(&format!("{project}/overview?view=checks")).await.assert(200).text();
+    assert!(checks.contains("No checks in the last hour."), "steps do not count as checks: {checks}");
+
+    for (verification, expected) in [
+        (&by_sms, ["SMS expected", "SMS received", "SMS completed", "Completed"].as_slice()),
+        (&given_up, &["SMS expected", "SMS ended", "Failed"]),
+    ] {
+        let path = format!("{project}/checks/verification/{}", verification.check.id);
+        let page = viewer.get(&path).await.assert(200).text();
+        let timeline = page.split("<ol class=\"timeline\">").nth(1).unwrap().split("</ol>").next().unwrap();
+        let titles: Vec<_> =
+            timeline.split("<strong>").skip(1).map(|rest| rest.split("</strong>").next().unwrap()).collect();
+        assert_eq!(titles, [&["Created", "Page opened", "Silent check ended"], expected].concat());
+        assert!(timeline.contains("On a computer or another device.") && timeline.contains("given_up"), "{timeline}");
+        assert!(!page.contains(EVEN) && !page.contains(ODD), "{page}");
+    }
+}
+
+/// Returns the name, the count and the losses of a stage in the funnel.
+fn stage_of(stage: &str) -> (String, String, String) {
+    let name = stage.split('<').next().unwrap();
+    let count = stage.split("<span class=\"count\">").nth(1).unwrap().split(' ').next().unwrap();
+    let losses = stage.split("<ul class=\"losses\">").nth(1).map(|list| list.split("</ul>").next().unwrap());
+    let losses: Vec<_> =
+        losses.unwrap_or_default().split("<li>").skip(1).map(|it| it.split('<').next().unwrap()).collect();
+    (name.to_owned(), count.to_owned(), losses.join(", "))
 }

@@ -1,0 +1,158 @@
+//! Troubles of a project, with the way to mend each. The template `observe/troubles.html` shows them; a page that
+//! includes it has them in its field `troubles`.
+
+use ringtrue_domain::{account::Permission, network::NetworkId};
+use ringtrue_engine::{
+    callbacks::FailingReceiver,
+    ports::certificates::CertificateStatus,
+    troubles::{ConnectorDown, CredentialEnding, Trouble, TroubleSources},
+};
+use ringtrue_web::app::App;
+
+use crate::{
+    dependencies::ConsoleDependencies,
+    observe::callbacks::reason_label,
+    page::{self, CodeText, MenuSection, UtcTime, error::ConsoleError, network_name::network_name},
+    session::console_session::ProjectAccess,
+};
+
+/// Maximum number of networks that are named for a connector.
+const MAX_NAMED_NETWORKS: usize = 5;
+
+/// A trouble as a title and a sentence, which may contain a time.
+#[derive(Debug)]
+pub struct TroubleView {
+    /// Section of the page that shows more about it.
+    pub section: MenuSection,
+    pub icon: &'static str,
+    pub title: &'static str,
+    /// Part of the sentence before the time.
+    pub text: CodeText,
+    pub at: Option<UtcTime>,
+    /// Part of the sentence after the time.
+    pub text_after: CodeText,
+    /// Links to the pages on which the user can mend it.
+    pub links: Vec<TroubleLink>,
+}
+
+#[derive(Debug)]
+pub struct TroubleLink {
+    pub title: &'static str,
+    pub path: String,
+}
+
+/// Loads the troubles of a project on which the user can act.
+pub async fn load(
+    app: &App,
+    dependencies: &ConsoleDependencies,
+    access: &ProjectAccess,
+) -> Result<Vec<TroubleView>, ConsoleError> {
+    let is_admin = access.session.user.account.is_admin;
+    let sources = TroubleSources {
+        with_credentials: may_develop(access),
+        connectors: dependencies.connectors.statuses(),
+        certificates: if is_admin { dependencies.certificates.certificates() } else { vec![] },
+    };
+    let troubles = app.engine.troubles.find(&access.actor, &access.project, sources).await?;
+    let view = |trouble| match trouble {
+        Trouble::FailingReceiver(receiver) => failing_receiver(access, receiver),
+        Trouble::ConnectorDown(connector) => connector_down(app, access, &connector),
+        Trouble::CredentialEnding(credential) => credential_ending(access, credential),
+        Trouble::CertificateEnding(certificate) => certificate_ending(&certificate),
+    };
+    Ok(troubles.into_iter().map(view).collect())
+}
+
+fn may_develop(access: &ProjectAccess) -> bool {
+    access.session.user.role_in(access.workspace.id).is_some_and(|role| role.may(Permission::Develop))
+}
+
+fn text(text: impl Into<String>) -> CodeText {
+    CodeText(text.into())
+}
+
+fn failing_receiver(access: &ProjectAccess, failing: FailingReceiver) -> TroubleView {
+    let FailingReceiver { receiver, since, waiting, given_up, is_at_least, last_reason } = failing;
+    let callbacks = format!("{}/callbacks", access.path());
+    let at_least = if is_at_least { "at least " } else { "" };
+    let mut links = vec![TroubleLink {
+        title: "Show callbacks",
+        path: page::link(&callbacks, &[("state", Some("all")), ("receiver", Some(&receiver))]),
+    }];
+    if may_develop(access) {
+        links.push(TroubleLink { title: "Send a test callback", path: format!("{callbacks}#test") });
+    }
+    TroubleView {
+        section: MenuSection::Callbacks,
+        icon: "callbacks",
+        title: "Receiver fails",
+        text: text(format!("Every attempt to deliver to `{receiver}` has failed, beginning ")),
+        at: Some(UtcTime(since)),
+        text_after: text(format!(
+            ". Last result: {}. Not delivered: {at_least}{given_up} given up, {waiting} waiting.",
+            reason_label(&last_reason)
+        )),
+        links,
+    }
+}
+
+fn connector_down(app: &App, access: &ProjectAccess, down: &ConnectorDown) -> TroubleView {
+    let names: Vec<_> =
+        down.networks.iter().take(MAX_NAMED_NETWORKS).map(|id: &NetworkId| network_name(app, id)).collect();
+    let more = match down.networks.len().saturating_sub(MAX_NAMED_NETWORKS) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let (advice, link) = if access.session.user.account.is_admin {
+        ("", TroubleLink { title: "Show connectors", path: "/console/deployment/networks".to_owned() })
+    } else {
+        let path = format!("{}/networks", access.path());
+        (" Ask this deployment's operator.", TroubleLink { title: "Allowed networks", path })
+    };
+    let connector = &down.connector;
+    let networks = format!("It serves {}{more}.{advice}", names.join(", "));
+    let (before, after) = match down.since {
+        Some(_) => (format!("The connector `{connector}` lost its connection "), format!(". {networks}")),
+        None => (format!("The connector `{connector}` does not work. {networks}"), String::new()),
+    };
+    TroubleView {
+        section: MenuSection::AllowedNetworks,
+        icon: "networks",
+        title: "Connector down",
+        text: text(before),
+        at: down.since.map(UtcTime),
+        text_after: text(after),
+        links: vec![link],
+    }
+}
+
+fn credential_ending(access: &ProjectAccess, ending: CredentialEnding) -> TroubleView {
+    let CredentialEnding { client_id, label, ends_at, is_rotated } = ending;
+    let label = label.map(|label| format!("“{label}” ")).unwrap_or_default();
+    let advice = if is_rotated {
+        ". It was rotated: switch your clients to the new credential."
+    } else {
+        ". Rotate it, and switch your clients to the new credential."
+    };
+    TroubleView {
+        section: MenuSection::Credentials,
+        icon: "credentials",
+        title: "Credential ends soon",
+        text: text(format!("The credential {label}`{client_id}` is in use and ends ")),
+        at: Some(UtcTime(ends_at)),
+        text_after: text(advice),
+        links: vec![TroubleLink { title: "Show credentials", path: format!("{}/credentials", access.path()) }],
+    }
+}
+
+fn certificate_ending(certificate: &CertificateStatus) -> TroubleView {
+    TroubleView {
+        section: MenuSection::DeploymentNetworks,
+        icon: "key",
+        title: "Certificate expires",
+        text: text(format!("The certificate `{}` expires ", certificate.setting)),
+        at: Some(UtcTime(certificate.expires_at)),
+        text_after: text(". Renew it, and send SIGHUP to this node."),
+        links: vec![TroubleLink { title: "Show connectors", path: "/console/deployment/networks".to_owned() }],
+    }
+}

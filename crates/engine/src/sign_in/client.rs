@@ -1,0 +1,293 @@
+//! Clients that prove their identity by keys: client assertions (`private_key_jwt`, RFC 7523) and signed authorization
+//! requests (RFC 9101).
+
+use std::{collections::HashMap, sync::Arc};
+
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+use ringtrue_domain::{
+    sign_in::{ClientAuthentication, Parameters, SignInSettings},
+    tenancy::Credential,
+    web_url::CallbackUrl,
+};
+use serde_json::{Map, Value};
+
+use super::{Client, SignIns};
+use crate::{
+    jwt::{JwtError, KeySet},
+    ports::{hashes::TokenHash, store::StoreError, transport::Transport},
+};
+
+/// How far in the future an assertion may expire.
+const MAX_ASSERTION_LIFETIME: i64 = 300;
+/// How far in the future a request object may expire.
+const MAX_REQUEST_LIFETIME: i64 = 3_600;
+/// Tolerance for clients whose clock is not exact, in seconds.
+const CLOCK_SKEW: i64 = 30;
+const MAX_JTI_BYTES: usize = 256;
+/// How long a fetched key set is used before it is fetched again.
+const KEY_SET_AGE: SignedDuration = SignedDuration::from_mins(10);
+/// Minimum time between two requests for the same key set, so that tokens with unknown keys cause few requests.
+const MIN_FETCH_INTERVAL: SignedDuration = SignedDuration::from_secs(10);
+const MAX_CACHED_KEY_SETS: usize = 1_000;
+
+/// Key sets that clients publish at a `jwks_uri`.
+#[derive(derive_more::Debug)]
+#[debug("ClientKeySets")]
+pub struct ClientKeySets {
+    transport: Arc<dyn Transport>,
+    cached: Mutex<HashMap<String, CachedKeySet>>,
+}
+
+#[derive(Clone)]
+struct CachedKeySet {
+    /// `None`: the last request failed.
+    keys: Option<Arc<KeySet>>,
+    fetched_at: Timestamp,
+}
+
+impl ClientKeySets {
+    pub fn new(transport: Arc<dyn Transport>) -> Self {
+        ClientKeySets { transport, cached: Mutex::default() }
+    }
+
+    /// Returns the keys at a URL. With `is_stale`, they do not contain the key of a token, so they are fetched again
+    /// unless they are very recent. `None`: the keys cannot be fetched.
+    async fn get(&self, url: &CallbackUrl, now: Timestamp, is_stale: bool) -> Option<Arc<KeySet>> {
+        let max_age = if is_stale { MIN_FETCH_INTERVAL } else { KEY_SET_AGE };
+        let known = self.cached.lock().get(url.as_str()).cloned();
+        if let Some(cached) = &known {
+            let max_age = if cached.keys.is_some() { max_age } else { MIN_FETCH_INTERVAL };
+            if now.duration_since(cached.fetched_at) < max_age {
+                return cached.keys.clone();
+            }
+        }
+        let response = self.transport.get(url).await.ok().filter(|response| response.status == 200);
+        let keys = response.and_then(|response| KeySet::parse(&response.body)).filter(KeySet::is_usable);
+        // Keys that cannot be fetched at the moment are still the client's keys.
+        let keys = keys.map(Arc::new).or_else(|| known.and_then(|cached| cached.keys));
+        let mut cached = self.cached.lock();
+        if cached.len() >= MAX_CACHED_KEY_SETS {
+            cached.retain(|_, entry| now.duration_since(entry.fetched_at) < KEY_SET_AGE);
+            if cached.len() >= MAX_CACHED_KEY_SETS {
+                cached.clear();
+            }
+        }
+        cached.insert(url.as_str().to_owned(), CachedKeySet { keys: keys.clone(), fetched_at: now });
+        keys
+    }
+
+    /// Returns the claims of a token that a key of the client has signed.
+    pub(super) async fn verify(
+        &self,
+        settings: &SignInSettings,
+        token: &str,
+        now: Timestamp,
+    ) -> Result<Map<String, Value>, AssertionError> {
+        let invalid = |error: JwtError| AssertionError::Invalid(error.to_string());
+        if let Some(jwks) = &settings.jwks {
+            let keys = KeySet::parse(jwks.as_str().as_bytes()).ok_or(AssertionError::NoKeys)?;
+            return keys.verify(token).map_err(invalid);
+        }
+        let url = settings.jwks_uri.as_ref().ok_or(AssertionError::NoKeys)?;
+        let keys = self.get(url, now, false).await.ok_or(AssertionError::KeysUnavailable)?;
+        match keys.verify(token) {
+            Err(JwtError::UnknownKey) => {}
+            verified => return verified.map_err(invalid),
+        }
+        let keys = self.get(url, now, true).await.ok_or(AssertionError::KeysUnavailable)?;
+        keys.verify(token).map_err(invalid)
+    }
+}
+
+/// Checks a key set that a project registers. The error says what is wrong.
+pub fn check_client_keys(text: &str) -> Result<(), &'static str> {
+    let document: Value = serde_json::from_str(text).map_err(|_| "the key set is not valid JSON")?;
+    let keys = document.get("keys").and_then(Value::as_array).ok_or("the key set has no array `keys`")?;
+    let is_private = |key: &Value| ["d", "k", "p", "q"].iter().any(|member| key.get(member).is_some());
+    if keys.iter().any(is_private) {
+        return Err("the key set contains a private or secret key; register the public keys only");
+    }
+    match KeySet::parse(text.as_bytes()) {
+        Some(keys) if keys.is_usable() => Ok(()),
+        _ => Err("the key set contains no RSA, P-256 or Ed25519 key"),
+    }
+}
+
+/// Why a signed token of a client is rejected.
+#[derive(Debug, thiserror::Error)]
+pub enum AssertionError {
+    #[error("the client has no keys: set `configuration.sign_in.jwks` or `jwks_uri`")]
+    NoKeys,
+    #[error("the client's keys at `jwks_uri` cannot be fetched")]
+    KeysUnavailable,
+    #[error("{0}")]
+    Invalid(String),
+    /// There is no such client, or it authenticates in another way.
+    #[error("unknown client, or it does not authenticate by `private_key_jwt`")]
+    UnknownClient,
+    #[error("the `jti` was used before")]
+    Replayed,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl SignIns {
+    /// Authenticates a client by a client assertion. `audiences` are the accepted values of `aud`: the issuer and the
+    /// endpoint.
+    pub async fn authenticate_by_assertion(
+        &self,
+        client_id: Option<&str>,
+        assertion: &str,
+        audiences: &[&str],
+    ) -> Result<Arc<Credential>, AssertionError> {
+        let now = self.context.now();
+        let issuer = unverified_issuer(assertion).ok_or_else(|| invalid("malformed client assertion"))?;
+        if client_id.is_some_and(|given| given != issuer) {
+            return Err(invalid("`client_id` is not the `iss` of the client assertion"));
+        }
+        let client = self.find_client(&issuer, now).ok_or(AssertionError::UnknownClient)?;
+        let settings = &client.project.configuration.sign_in;
+        if !settings.accepts_authentication(ClientAuthentication::PrivateKeyJwt) {
+            return Err(AssertionError::UnknownClient);
+        }
+        let claims = self.key_sets.verify(settings, assertion, now).await?;
+        let text = |name: &str| claims.get(name).and_then(Value::as_str);
+        if text("iss") != Some(&issuer) || text("sub") != Some(&issuer) {
+            return Err(invalid("`iss` and `sub` of the client assertion must be the client id"));
+        }
+        check_audience(&claims, audiences)?;
+        let expires_at = check_times(&claims, now, MAX_ASSERTION_LIFETIME)?;
+        let jti = text("jti").filter(|jti| !jti.is_empty() && jti.len() <= MAX_JTI_BYTES);
+        let jti = jti.ok_or_else(|| invalid("the client assertion needs a `jti` of 1 to 256 bytes"))?;
+        let hash = self.context.keyed_hash(&[b"client-assertion", issuer.as_bytes(), jti.as_bytes()])?;
+        let kept_until = Timestamp::from_second(expires_at + CLOCK_SKEW).unwrap_or(Timestamp::MAX);
+        let is_first_use = self.store.record_assertion(TokenHash(hash), kept_until).await?;
+        if is_first_use { Ok(client.credential) } else { Err(AssertionError::Replayed) }
+    }
+
+    /// Verifies a signed authorization request, and returns its parameters.
+    pub(super) async fn read_request_object(
+        &self,
+        client: &Client,
+        token: &str,
+        now: Timestamp,
+    ) -> Result<Parameters, AssertionError> {
+        let claims = self.key_sets.verify(&client.project.configuration.sign_in, token, now).await?;
+        let client_id = client.credential.client_id.as_str();
+        let is_own = |name: &str| claims.get(name).is_none_or(|value| value.as_str() == Some(client_id));
+        if !is_own("iss") || !is_own("client_id") {
+            return Err(invalid("`iss` and `client_id` of the request object must be the client id"));
+        }
+        check_audience(&claims, &[&self.context.settings.base_url])?;
+        check_times(&claims, now, MAX_REQUEST_LIFETIME)?;
+        let pairs = claims.into_iter().filter_map(|(name, value)| match value {
+            // Claims of the token itself are not parameters.
+            _ if ["iss", "aud", "exp", "iat", "nbf", "jti", "sub"].contains(&name.as_str()) => None,
+            // A request object must not contain another one (RFC 9101, section 4).
+            _ if ["request", "request_uri"].contains(&name.as_str()) => None,
+            Value::String(text) => Some((name, text)),
+            Value::Number(number) => Some((name, number.to_string())),
+            _ => None,
+        });
+        Ok(Parameters::new(pairs))
+    }
+}
+
+fn invalid(problem: &str) -> AssertionError {
+    AssertionError::Invalid(problem.to_owned())
+}
+
+/// Reads the issuer of a token whose signature is not verified yet, to find the client whose keys verify it.
+fn unverified_issuer(token: &str) -> Option<String> {
+    use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
+    let claims = BASE64_URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
+    let claims: Value = serde_json::from_slice(&claims).ok()?;
+    claims.get("iss")?.as_str().map(str::to_owned)
+}
+
+fn check_audience(claims: &Map<String, Value>, accepted: &[&str]) -> Result<(), AssertionError> {
+    let is_accepted = |value: &Value| value.as_str().is_some_and(|audience| accepted.contains(&audience));
+    let is_right = match claims.get("aud") {
+        Some(Value::Array(audiences)) => audiences.iter().any(is_accepted),
+        Some(audience) => is_accepted(audience),
+        None => false,
+    };
+    if is_right { Ok(()) } else { Err(AssertionError::Invalid(format!("`aud` must be {}", accepted.join(" or ")))) }
+}
+
+/// Checks the times of a token, and returns when it expires, in seconds since 1970.
+fn check_times(claims: &Map<String, Value>, now: Timestamp, max_lifetime: i64) -> Result<i64, AssertionError> {
+    let now = now.as_second();
+    #[expect(clippy::cast_possible_truncation, reason = "fractions of seconds do not matter, and the cast saturates")]
+    let seconds = |name: &str| claims.get(name).map(|value| value.as_f64().map(|seconds| seconds as i64));
+    let expires_at = seconds("exp").flatten().ok_or_else(|| invalid("the token needs `exp`"))?;
+    if expires_at.saturating_add(CLOCK_SKEW) <= now {
+        return Err(invalid("the token has expired"));
+    }
+    if expires_at > now + max_lifetime + CLOCK_SKEW {
+        return Err(AssertionError::Invalid(format!("the token must expire within {max_lifetime} seconds")));
+    }
+    for name in ["nbf", "iat"] {
+        match seconds(name) {
+            None => {}
+            Some(Some(at)) if at <= now + CLOCK_SKEW => {}
+            Some(_) => return Err(AssertionError::Invalid(format!("`{name}` is in the future"))),
+        }
+    }
+    Ok(expires_at)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn times_are_bounded() {
+        let now = Timestamp::from_second(1_000).unwrap();
+        for (claims, is_valid) in [
+            (json!({"exp": 1_300}), true),
+            (json!({"exp": 1_330}), true),
+            (json!({"exp": 1_331}), false),
+            (json!({"exp": 971}), true),
+            (json!({"exp": 970}), false),
+            (json!({"exp": 1_100.5, "iat": 1_000, "nbf": 1_030}), true),
+            (json!({"exp": 1_100, "iat": 1_031}), false),
+            (json!({"exp": 1_100, "nbf": 1_031}), false),
+            (json!({"exp": 1_100, "iat": "x"}), false),
+            (json!({"exp": 1e300}), false),
+            (json!({"exp": "1100"}), false),
+            (json!({}), false),
+        ] {
+            assert_eq!(check_times(claims.as_object().unwrap(), now, 300).is_ok(), is_valid, "{claims}");
+        }
+    }
+
+    #[test]
+    fn audience_must_be_ours() {
+        for (claims, is_valid) in [
+            (json!({"aud": "https://op.example"}), true),
+            (json!({"aud": ["x", "https://op.example/token"]}), true),
+            (json!({"aud": "https://op.example/"}), false),
+            (json!({"aud": []}), false),
+            (json!({}), false),
+        ] {
+            let accepted = ["https://op.example", "https://op.example/token"];
+            assert_eq!(check_audience(claims.as_object().unwrap(), &accepted).is_ok(), is_valid, "{claims}");
+        }
+    }
+
+    #[test]
+    fn registered_keys_are_public_and_usable() {
+        let key = json!({"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"});
+        assert_eq!(check_client_keys(&json!({"keys": [key]}).to_string()), Ok(()));
+        let mut private = key.clone();
+        private["d"] = "x".into();
+        for invalid in [json!({"keys": [private]}), json!({"keys": []}), json!({"keys": [{"kty": "XXX"}]}), json!({})] {
+            assert!(check_client_keys(&invalid.to_string()).is_err(), "{invalid}");
+        }
+        assert!(check_client_keys("{").is_err());
+    }
+}

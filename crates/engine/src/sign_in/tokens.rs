@@ -1,0 +1,270 @@
+//! The client's part of a sign-in: redeeming the code for tokens, and reading userinfo.
+
+use std::sync::Arc;
+
+use aws_lc_rs::{constant_time::verify_slices_are_equal, digest};
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
+use jiff::Timestamp;
+use ringtrue_domain::{
+    sign_in::{ClientAuthentication, CodeChallenge, SignInProof, SignInScopes},
+    tenancy::{Credential, Project},
+};
+use serde_json::{Map, Value, json};
+
+use super::{ACCESS_TOKEN_TTL, Client, SignIns, may_sign_in, sealed, sealed::KeptRequest};
+use crate::{
+    ports::{
+        sign_in::{CodeRedemption, SignInEnd, SignInRecord},
+        store::StoreError,
+    },
+    tenants::SignInTest,
+    tokens::UserInfoToken,
+};
+
+/// Lifetime of an ID token, in seconds. Clients check it once, when they get it.
+const ID_TOKEN_SECONDS: i64 = 600;
+
+/// A request to redeem an authorization code, by an authenticated client.
+#[derive(Clone, Copy, derive_more::Debug)]
+#[debug("RedeemCodeRequest")]
+pub struct RedeemCodeRequest<'a> {
+    pub code: &'a str,
+    pub redirect_uri: Option<&'a str>,
+    pub code_verifier: Option<&'a str>,
+    /// How the client has authenticated.
+    pub authentication: ClientAuthentication,
+}
+
+#[derive(derive_more::Debug)]
+#[debug("IssuedTokens")]
+pub struct IssuedTokens {
+    pub access_token: String,
+    pub id_token: String,
+    pub expires_in: i64,
+    pub scope: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum RedeemCodeError {
+    /// The same error for all codes that this client cannot redeem.
+    #[error("{0}")]
+    InvalidGrant(&'static str),
+    #[error("the client must authenticate as `configuration.sign_in.token_endpoint_auth_method` says")]
+    WrongAuthentication,
+    #[error("the client has no product `sign_in`")]
+    UnauthorizedClient,
+    #[error("no key that signs ID tokens is active")]
+    NoKey,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Claims about the user.
+pub type UserInfo = Value;
+
+#[derive(Debug, thiserror::Error)]
+pub enum UserInfoError {
+    #[error("the access token is invalid, expired or revoked")]
+    InvalidToken,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl SignIns {
+    /// Redeems an authorization code for tokens. A code that is redeemed twice loses its tokens.
+    pub async fn redeem_code(
+        &self,
+        credential: &Arc<Credential>,
+        request: RedeemCodeRequest<'_>,
+    ) -> Result<IssuedTokens, RedeemCodeError> {
+        let now = self.context.now();
+        let client = self.find_client(credential.client_id.as_str(), now).filter(may_sign_in);
+        let client = client.ok_or(RedeemCodeError::UnauthorizedClient)?;
+        if !client.project.configuration.sign_in.accepts_authentication(request.authentication) {
+            return Err(RedeemCodeError::WrongAuthentication);
+        }
+        self.redeem(&client, request, now).await
+    }
+
+    /// Redeems the code of a test in the console, without the client's secret. The console gets only codes that were
+    /// issued for its own redirect URI, and always uses PKCE.
+    pub async fn redeem_test_code(
+        &self,
+        test: &SignInTest,
+        code: &str,
+        redirect_uri: &str,
+        code_verifier: &str,
+    ) -> Result<IssuedTokens, RedeemCodeError> {
+        let now = self.context.now();
+        let client = self.find_client(test.client.as_str(), now).filter(may_sign_in);
+        let client = client.filter(|client| client.project.id == test.project);
+        let client = client.ok_or(RedeemCodeError::UnauthorizedClient)?;
+        if !redirect_uri.starts_with(&format!("{}/console/", self.context.settings.base_url)) {
+            return Err(RedeemCodeError::InvalidGrant("`redirect_uri` is not that of the console"));
+        }
+        let request = RedeemCodeRequest {
+            code,
+            redirect_uri: Some(redirect_uri),
+            code_verifier: Some(code_verifier),
+            authentication: ClientAuthentication::None,
+        };
+        self.redeem(&client, request, now).await
+    }
+
+    /// Redeems a code for a client that is authenticated, or whose project tests its sign-in.
+    async fn redeem(
+        &self,
+        client: &Client,
+        request: RedeemCodeRequest<'_>,
+        now: Timestamp,
+    ) -> Result<IssuedTokens, RedeemCodeError> {
+        let credential = &client.credential;
+        let unknown = RedeemCodeError::InvalidGrant("the code is unknown, expired, used, or for another client");
+        let Some(id) = self.sign_in_of_code(request.code) else { return Err(unknown) };
+        let record = self.store.find_sign_in(id).await?;
+        let Some(record) = record.filter(|record| record.client == credential.client_id) else { return Err(unknown) };
+        let Some(SignInEnd::Proven { proof, .. }) = &record.end else { return Err(unknown) };
+        let kept = KeptRequest::unseal(&self.context, &record)?;
+        if request.redirect_uri != Some(kept.redirect_uri.as_str()) {
+            return Err(RedeemCodeError::InvalidGrant("`redirect_uri` is not that of the authorization request"));
+        }
+        check_code_verifier(kept.code_challenge.as_deref(), request.code_verifier)?;
+        let proof = sealed::unseal_proof(&self.context, &id.to_string(), client.project.mode, proof);
+        let proof = proof.ok_or_else(|| sealed::corrupt(id))?;
+        let expires_at = now.saturating_add(ACCESS_TOKEN_TTL).unwrap_or(Timestamp::MAX);
+        match self.store.redeem_sign_in_code(id, now, expires_at).await? {
+            CodeRedemption::Redeemed => {}
+            CodeRedemption::AlreadyRedeemed | CodeRedemption::Invalid => return Err(unknown),
+        }
+        let subject = self.subject(client.project.id, &proof.number)?;
+        let scope = kept.scopes.names();
+        let token = UserInfoToken { id: id.0, client: credential, subject: &subject, scope: &scope };
+        let access_token = self.tokens.mint_userinfo_token(&token, now, ACCESS_TOKEN_TTL);
+        let access_token = access_token.ok_or(RedeemCodeError::NoKey)?;
+        let id_token = self.sign_id_token(&client.project, credential, &kept, &proof, &subject, &access_token, now);
+        let id_token = id_token.await.ok_or(RedeemCodeError::NoKey)?;
+        Ok(IssuedTokens { access_token, id_token, expires_in: ACCESS_TOKEN_TTL.as_secs(), scope })
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the claims of one token, from different sources")]
+    async fn sign_id_token(
+        &self,
+        project: &Project,
+        credential: &Credential,
+        request: &KeptRequest,
+        proof: &SignInProof,
+        subject: &str,
+        access_token: &str,
+        now: Timestamp,
+    ) -> Option<String> {
+        let algorithm = project.configuration.sign_in.id_token_algorithm();
+        let signer = self.context.keys().id_token_signer(algorithm, now)?;
+        let mut claims = user_claims(subject, request.scopes, proof);
+        claims.insert("iss".to_owned(), self.context.settings.base_url.as_str().into());
+        claims.insert("aud".to_owned(), credential.client_id.as_str().into());
+        claims.insert("iat".to_owned(), now.as_second().into());
+        claims.insert("exp".to_owned(), (now.as_second() + ID_TOKEN_SECONDS).into());
+        claims.insert("auth_time".to_owned(), proof.at.as_second().into());
+        claims.insert("acr".to_owned(), proof.context.acr().into());
+        if !proof.context.amr().is_empty() {
+            claims.insert("amr".to_owned(), json!(proof.context.amr()));
+        }
+        claims.insert("at_hash".to_owned(), left_half_hash(access_token).into());
+        if let Some(nonce) = &request.nonce {
+            claims.insert("nonce".to_owned(), nonce.as_str().into());
+        }
+        let claims = Value::Object(claims);
+        self.signing_pool.run(move || signer.sign(&claims)).await
+    }
+
+    /// Returns the claims about the user of an access token.
+    pub async fn userinfo(&self, access_token: &str) -> Result<UserInfo, UserInfoError> {
+        let now = self.context.now();
+        let id = self.tokens.verify_userinfo_token(access_token, now).ok_or(UserInfoError::InvalidToken)?;
+        let record = self.store.find_sign_in(ringtrue_domain::sign_in::SignInId(id)).await?;
+        let record = record.ok_or(UserInfoError::InvalidToken)?;
+        let claims = self.read_claims(&record, now)?;
+        claims.map(Value::Object).ok_or(UserInfoError::InvalidToken)
+    }
+
+    fn read_claims(&self, record: &SignInRecord, now: Timestamp) -> Result<Option<Map<String, Value>>, StoreError> {
+        let Some(SignInEnd::Proven { proof, redeemed_at: Some(redeemed_at), revoked_at: None, .. }) = &record.end
+        else {
+            return Ok(None);
+        };
+        if now.duration_since(*redeemed_at) >= ACCESS_TOKEN_TTL {
+            return Ok(None);
+        }
+        let Some(client) = self.find_client(record.client.as_str(), now).filter(may_sign_in) else { return Ok(None) };
+        let request = KeptRequest::unseal(&self.context, record)?;
+        let proof = sealed::unseal_proof(&self.context, &record.id.to_string(), client.project.mode, proof);
+        let proof = proof.ok_or_else(|| sealed::corrupt(record.id))?;
+        let subject = self.subject(client.project.id, &proof.number)?;
+        Ok(Some(user_claims(&subject, request.scopes, &proof)))
+    }
+}
+
+/// The claims that both the ID token and userinfo have.
+fn user_claims(subject: &str, scopes: SignInScopes, proof: &SignInProof) -> Map<String, Value> {
+    let mut claims = Map::new();
+    claims.insert("sub".to_owned(), subject.into());
+    if scopes.phone {
+        claims.insert("phone_number".to_owned(), proof.number.as_str().into());
+        claims.insert("phone_number_verified".to_owned(), true.into());
+    }
+    if let Some(changed) = proof.sim_change.filter(|_| scopes.sim_swap) {
+        claims.insert("sim_change".to_owned(), changed.into());
+    }
+    claims
+}
+
+/// Compares a code verifier with the challenge of the authorization request (RFC 7636, section 4.6).
+fn check_code_verifier(challenge: Option<&str>, verifier: Option<&str>) -> Result<(), RedeemCodeError> {
+    match (challenge, verifier) {
+        (None, None) => Ok(()),
+        // A verifier without a challenge is a sign of an attack that removed the challenge (RFC 9700, section 4.8.2).
+        (None, Some(_)) => Err(RedeemCodeError::InvalidGrant("the authorization request had no `code_challenge`")),
+        (Some(_), None) => Err(RedeemCodeError::InvalidGrant("missing parameter `code_verifier`")),
+        (Some(challenge), Some(verifier)) => {
+            let digest = digest::digest(&digest::SHA256, verifier.as_bytes());
+            let computed = BASE64_URL_SAFE_NO_PAD.encode(digest);
+            let is_right = CodeChallenge::is_verifier(verifier)
+                && verify_slices_are_equal(computed.as_bytes(), challenge.as_bytes()).is_ok();
+            if is_right { Ok(()) } else { Err(RedeemCodeError::InvalidGrant("wrong `code_verifier`")) }
+        }
+    }
+}
+
+/// Returns the claim `at_hash` for a token (OpenID Connect Core, section 3.1.3.6). Both algorithms use SHA-256.
+fn left_half_hash(token: &str) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(&digest::digest(&digest::SHA256, token.as_bytes()).as_ref()[..16])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_verifiers_are_compared_with_the_challenge() {
+        // The example of RFC 7636, appendix B.
+        let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
+        let challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
+        assert!(check_code_verifier(Some(challenge), Some(verifier)).is_ok());
+        assert!(check_code_verifier(None, None).is_ok());
+        for (challenge, given) in [
+            (Some(challenge), None),
+            (Some(challenge), Some("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXK")),
+            (Some(challenge), Some("")),
+            (Some(challenge), Some(challenge)),
+            (None, Some(verifier)),
+        ] {
+            assert!(check_code_verifier(challenge, given).is_err(), "{challenge:?} {given:?}");
+        }
+    }
+
+    #[test]
+    fn access_token_hash_is_that_of_the_specification() {
+        let token = "jHkWEdUXMU1BwAsC4vtUsZwnNvTIxEl0z9K3vx5KF0Y";
+        assert_eq!(left_half_hash(token), "77QmUPtjPfzWtF2AnpK9RQ");
+    }
+}
