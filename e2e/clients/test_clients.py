@@ -118,11 +118,12 @@ def generate_attrs(document):
     folder = OUTPUT / "generated/openapi-python-client"
     generator = ROOT / "target/python/bin/openapi-python-client"
     output = run(generator, "generate", "--path", document, "--meta", "none", "--output-path", folder / "ringtrue_client")
-    # It does not know the types of an icon and of an event stream. Nothing else may be left out.
-    stream = "/v1/management/workspaces/{workspace_id}/projects/{project_id}/callbacks/stream"
+    # It does not know the types of icons, logos and event streams. Nothing else may be left out.
+    project = "/v1/management/workspaces/{workspace_id}/projects/{project_id}"
     assert [line for line in output.splitlines() if line.startswith(("WARNING", "ERROR"))] == [
         "WARNING parsing GET /assets/icon.svg within service.",
-        f"WARNING parsing GET {stream} within usage_and_audit. Endpoint will not be generated.",
+        f"WARNING parsing PUT {project}/logo within projects. Endpoint will not be generated.",
+        f"WARNING parsing GET {project}/callbacks/stream within usage_and_audit. Endpoint will not be generated.",
     ]
     return [ROOT / "target/python/bin/python", HERE / "verify_attrs.py"], {"PYTHONPATH": str(folder)}
 

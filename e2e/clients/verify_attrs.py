@@ -12,6 +12,7 @@ from ringtrue_client.api.verifications import create_verification, get_verificat
 from ringtrue_client.models import (
     ChainEnd,
     CreateTokenBody,
+    CreateTokenBodyGrantType,
     CreateTokenBodyScope,
     Problem,
     ProjectConfigurationPatch,
@@ -30,7 +31,7 @@ def client(scope, prefix=""):
     """Returns a client with a token."""
     basic = httpx.BasicAuth(os.environ[f"{prefix}CLIENT_ID"], os.environ[f"{prefix}CLIENT_SECRET"])
     login = AuthenticatedClient(BASE_URL, token="", httpx_args={"auth": basic})
-    token = create_token.sync(client=login, body=CreateTokenBody(grant_type="client_credentials", scope=scope))
+    token = create_token.sync(client=login, body=CreateTokenBody(grant_type=CreateTokenBodyGrantType.CLIENT_CREDENTIALS, scope=scope))
     return AuthenticatedClient(BASE_URL, token=token.access_token)
 
 
