@@ -176,6 +176,7 @@ pub async fn start_engine(store: &Arc<dyn Store>, courier: courier::CourierLimit
         max_members: 500,
         require_second_factor: false,
         password_costs: PasswordCosts::default(),
+        camara_enabled: false,
     };
     Ok(Engine::start(parts, settings).await?)
 }

@@ -36,7 +36,7 @@ public final class Verify {
     private static ApiClient authorize(String scope, String prefix) throws ApiException {
         String credentials = System.getenv(prefix + "CLIENT_ID") + ":" + System.getenv(prefix + "CLIENT_SECRET");
         ApiClient login = client("Basic " + Base64.getEncoder().encodeToString(credentials.getBytes()));
-        return client("Bearer " + new OAuthApi(login).createToken("client_credentials", null, null, null, null, null, null, null, scope).getAccessToken());
+        return client("Bearer " + new OAuthApi(login).createToken("client_credentials", null, null, null, null, null, null, null, null, null, scope).getAccessToken());
     }
 
     public static void main(String[] arguments) throws Exception {

@@ -20,7 +20,7 @@ async fn authorize(scope: &str, prefix: &str) -> Outcome<Configuration> {
     let login = Configuration { base_path: base_path.clone(), basic_auth: Some(credentials), ..Configuration::default() };
     // After the grant come all optional parameters, by name; the scope is the last one.
     let token =
-        o_auth_api::create_token(&login, "client_credentials", None, None, None, None, None, None, None, Some(scope)).await?;
+        o_auth_api::create_token(&login, "client_credentials", None, None, None, None, None, None, None, None, None, Some(scope)).await?;
     Ok(Configuration { base_path, oauth_access_token: Some(token.access_token), ..Configuration::default() })
 }
 

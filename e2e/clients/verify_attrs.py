@@ -13,7 +13,6 @@ from ringtrue_client.models import (
     ChainEnd,
     CreateTokenBody,
     CreateTokenBodyGrantType,
-    CreateTokenBodyScope,
     Problem,
     ProjectConfigurationPatch,
     ProjectPatch,
@@ -35,7 +34,7 @@ def client(scope, prefix=""):
     return AuthenticatedClient(BASE_URL, token=token.access_token)
 
 
-verifications = client(CreateTokenBodyScope.VERIFICATION)
+verifications = client("verification")
 methods = [VerificationMethodsInputItem.SECURE_SNA, VerificationMethodsInputItem.REVERSE_SMS]
 new = VerificationInput(phone_number=os.environ["PHONE_NUMBER"], methods=methods)
 created = create_verification.sync(client=verifications, body=new)
@@ -53,7 +52,7 @@ settings = ProjectConfigurationPatch(reverse_sms=ReverseSmsConfigurationPatch(tt
 project = update_project.sync(
     uuid.UUID(os.environ["WORKSPACE_ID"]),
     uuid.UUID(os.environ["PROJECT_ID"]),
-    client=client(CreateTokenBodyScope.MANAGEMENT, "WORKSPACE_"),
+    client=client("management", "WORKSPACE_"),
     body=ProjectPatch(configuration=settings),
 )
 

@@ -25,6 +25,8 @@ const (
 	ErrorCodeUnauthorizedClient          ErrorCode = "unauthorized_client"
 	ErrorCodeInvalidRequestObject        ErrorCode = "invalid_request_object"
 	ErrorCodeUnsupportedResponseType     ErrorCode = "unsupported_response_type"
+	ErrorCodeUnknownUserID               ErrorCode = "unknown_user_id"
+	ErrorCodeExpiredToken                ErrorCode = "expired_token"
 	ErrorCodeUnauthorized                ErrorCode = "unauthorized"
 	ErrorCodeInvalidClient               ErrorCode = "invalid_client"
 	ErrorCodeForbidden                   ErrorCode = "forbidden"
@@ -67,24 +69,6 @@ const (
 	ErrorCodeServiceUnavailable          ErrorCode = "service_unavailable"
 )
 
-// Scope: The scope of a token for the API, or the scopes of a sign-in.
-type Scope = string
-
-// Values of Scope.
-const (
-	ScopeManagement         Scope = "management"
-	ScopeReverseSms         Scope = "reverse_sms"
-	ScopeSecureSna          Scope = "secure_sna"
-	ScopeDiscovery          Scope = "discovery"
-	ScopeSimSwap            Scope = "sim_swap"
-	ScopeEligibility        Scope = "eligibility"
-	ScopeVerification       Scope = "verification"
-	ScopeOpenid             Scope = "openid"
-	ScopeOpenidPhone        Scope = "openid phone"
-	ScopeOpenidSimSwap      Scope = "openid sim_swap"
-	ScopeOpenidPhoneSimSwap Scope = "openid phone sim_swap"
-)
-
 // PushedAuthorization is an object of the API.
 type PushedAuthorization struct {
 	// Send it with `client_id` to the authorization endpoint, once.
@@ -122,6 +106,88 @@ type ClientKey struct {
 	Y   string `json:"y,omitempty"`
 	N   string `json:"n,omitempty"`
 	E   string `json:"e,omitempty"`
+}
+
+// CamaraConfiguration: Settings of the project as a client of CAMARA's APIs.
+type CamaraConfiguration struct {
+	// The purposes that the client may declare, from the Data Privacy Vocabulary. Without one, it gets no tokens for
+	// CAMARA's APIs.
+	Purposes []string `json:"purposes,omitempty"`
+}
+
+// CamaraConfigurationPatch is an object of the API.
+type CamaraConfigurationPatch struct {
+	// The purposes that the client may declare, from the Data Privacy Vocabulary. Without one, it gets no tokens for
+	// CAMARA's APIs.
+	Purposes *Nullable[[]string] `json:"purposes,omitempty"`
+}
+
+// CamaraError: Error of CAMARA's APIs.
+type CamaraError struct {
+	// The HTTP status.
+	Status int `json:"status"`
+	// Identifies the error.
+	Code string `json:"code"`
+	// Explains the error.
+	Message string `json:"message"`
+}
+
+// CamaraNumberQuestion: Exactly one of the two properties.
+type CamaraNumberQuestion struct {
+	// A phone number in E.164 format.
+	Phonenumber string `json:"phoneNumber,omitempty"`
+	// SHA-256 digest of the number in E.164 format, with `+`, in hexadecimal form.
+	Hashedphonenumber string `json:"hashedPhoneNumber,omitempty"`
+}
+
+// CamaraNumberMatch is an object of the API.
+type CamaraNumberMatch struct {
+	// Whether the device has the number.
+	Devicephonenumberverified bool `json:"devicePhoneNumberVerified"`
+}
+
+// CamaraDeviceNumber is an object of the API.
+type CamaraDeviceNumber struct {
+	// A phone number in E.164 format.
+	Devicephonenumber string `json:"devicePhoneNumber"`
+}
+
+// CamaraSimSwapQuestion is an object of the API.
+type CamaraSimSwapQuestion struct {
+	// A phone number in E.164 format.
+	Phonenumber string `json:"phoneNumber,omitempty"`
+	// Hours within which a change counts.
+	Maxage int `json:"maxAge,omitempty"`
+}
+
+// CamaraSimSwapMatch is an object of the API.
+type CamaraSimSwapMatch struct {
+	// Whether the SIM was changed within `maxAge` hours.
+	Swapped bool `json:"swapped"`
+}
+
+// CamaraSimSwapDateQuestion is an object of the API.
+type CamaraSimSwapDateQuestion struct {
+	// A phone number in E.164 format.
+	Phonenumber string `json:"phoneNumber,omitempty"`
+}
+
+// CamaraSimSwapDate is an object of the API.
+type CamaraSimSwapDate struct {
+	// When the SIM was last changed or activated. `null` if that was before `monitoredPeriod`.
+	Latestsimchange *Nullable[time.Time] `json:"latestSimChange,omitempty"`
+	// Days for which the operator has data.
+	Monitoredperiod *int `json:"monitoredPeriod,omitempty"`
+}
+
+// BackchannelAuthentication is an object of the API.
+type BackchannelAuthentication struct {
+	// Identifies the request at the token endpoint.
+	AuthReqID string `json:"auth_req_id"`
+	// Seconds until the request expires.
+	ExpiresIn int `json:"expires_in"`
+	// Seconds between two token requests.
+	Interval int `json:"interval"`
 }
 
 // SignInConfiguration: Settings of the project as an OpenID Connect client. Its credentials are the client's.
@@ -324,6 +390,8 @@ type ProjectConfiguration struct {
 	Verification VerificationConfiguration `json:"verification"`
 	// Settings of the project as an OpenID Connect client. Its credentials are the client's.
 	SignIn SignInConfiguration `json:"sign_in"`
+	// Settings of the project as a client of CAMARA's APIs.
+	Camara CamaraConfiguration `json:"camara"`
 	// Settings for the callbacks of all products.
 	Callbacks CallbackConfiguration `json:"callbacks"`
 }
@@ -336,6 +404,8 @@ type ProjectConfigurationInput struct {
 	Verification *VerificationConfigurationInput `json:"verification,omitempty"`
 	// Settings of the project as an OpenID Connect client. Its credentials are the client's.
 	SignIn *SignInConfiguration `json:"sign_in,omitempty"`
+	// Settings of the project as a client of CAMARA's APIs.
+	Camara *CamaraConfiguration `json:"camara,omitempty"`
 	// Settings for the callbacks of all products.
 	Callbacks *CallbackConfiguration `json:"callbacks,omitempty"`
 }
@@ -347,6 +417,7 @@ type ProjectConfigurationPatch struct {
 	Discovery    *Nullable[RedirectConfigurationPatch]     `json:"discovery,omitempty"`
 	Verification *Nullable[VerificationConfigurationPatch] `json:"verification,omitempty"`
 	SignIn       *Nullable[SignInConfigurationPatch]       `json:"sign_in,omitempty"`
+	Camara       *Nullable[CamaraConfigurationPatch]       `json:"camara,omitempty"`
 	Callbacks    *Nullable[CallbackConfigurationPatch]     `json:"callbacks,omitempty"`
 }
 

@@ -251,7 +251,8 @@ fn credential_of(app: &App, headers: &HeaderMap) -> Option<Arc<Credential>> {
     app.engine.tokens.credential_of_token(headers.get(header::AUTHORIZATION).and_then(bearer_token)?)
 }
 
-fn bearer_token(value: &HeaderValue) -> Option<&[u8]> {
+/// Returns the token of an `Authorization` header.
+pub fn bearer_token(value: &HeaderValue) -> Option<&[u8]> {
     let (scheme, token) = value.as_bytes().split_at_checked(b"bearer ".len())?;
     (scheme.eq_ignore_ascii_case(b"bearer ") && token.is_ascii()).then(|| token.trim_ascii_start())
 }

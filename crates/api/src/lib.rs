@@ -4,6 +4,7 @@
 
 mod browser_cookie;
 mod caller;
+mod camara;
 mod checks;
 mod docs_pages;
 mod eligibility;
@@ -49,6 +50,7 @@ pub fn public_routes() -> Routes {
 fn documented_routes(docs: &DocsPages) -> Routes {
     Routes::default()
         .merge(oauth::routes())
+        .merge(camara::routes())
         .merge(checks::routes())
         .merge(silent::routes())
         .merge(verifications::routes())

@@ -14,14 +14,15 @@ use axum::{
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, request::Parts};
 use ringtrue_domain::{
     phone::{Country, InvalidPhoneNumber},
-    sign_in::Parameters,
+    sign_in::{Parameters, SignInId},
     tenancy::Mode,
     verification::Locale,
 };
 use ringtrue_engine::{
     rate_limits::RateLimitClass,
     sign_in::{
-        AuthorizeError, AuthorizeOutcome, AuthorizeRequest, FinishOutcome, NumberError, SignInState, SignInView,
+        AuthorizeError, AuthorizeOutcome, AuthorizeRequest, BrowserVisit, FinishOutcome, NumberError, SignInState,
+        SignInView,
     },
     silent::{BrowserKey, RedirectError},
 };
@@ -69,7 +70,7 @@ async fn authorize(
     headers: HeaderMap,
 ) -> Response {
     let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect();
-    start(&app, &visitor, &headers, pairs).await
+    start(&app, &visitor, &headers, pairs, StatusCode::FOUND).await
 }
 
 /// `POST /oauth2/authorize`
@@ -80,10 +81,17 @@ async fn authorize_by_post(State(app): State<App>, visitor: Visitor, request: Re
         Err(problem) => return visitor.render_bad_request(&problem.detail),
     };
     let pairs = form_urlencoded::parse(&form).into_owned().collect();
-    start(&app, &visitor, &parts.headers, pairs).await
+    start(&app, &visitor, &parts.headers, pairs, StatusCode::SEE_OTHER).await
 }
 
-async fn start(app: &App, visitor: &Visitor, headers: &HeaderMap, pairs: Vec<(String, String)>) -> Response {
+/// Takes an authorization request. Responses to the client have this status.
+async fn start(
+    app: &App,
+    visitor: &Visitor,
+    headers: &HeaderMap,
+    pairs: Vec<(String, String)>,
+    status: StatusCode,
+) -> Response {
     let now = app.engine.clock().now();
     let limit = app.engine.rate_limiter().limit_by_ip(RateLimitClass::Device, visitor.context.client_ip, now);
     if !limit.admitted {
@@ -92,23 +100,36 @@ async fn start(app: &App, visitor: &Visitor, headers: &HeaderMap, pairs: Vec<(St
     }
     let session_of = |project| browser_cookie::read_session(app, headers, project);
     let dest = headers.get(SEC_FETCH_DEST);
-    let request = AuthorizeRequest {
-        parameters: Parameters::new(pairs),
+    let visit = BrowserVisit {
         session_of: &session_of,
         address: visitor.context.client_ip,
+        sim: visitor.sim.as_deref(),
         is_navigation: dest.is_none_or(|dest| dest == "document") && !headers.contains_key(SEC_PURPOSE),
     };
+    let request = AuthorizeRequest { parameters: Parameters::new(pairs), visit };
     match app.engine.sign_ins.authorize(request).await {
-        Ok(AuthorizeOutcome::Return(location)) => see_other(&location),
+        Ok(AuthorizeOutcome::Return(location)) => redirect(&location, status),
         Ok(AuthorizeOutcome::Page(began)) => {
             let mut response = see_other(&format!("{}/signin/{}", app.engine.base_url(), began.page_token));
-            for cookie in browser_cookie::set_sign_in_key(app, headers, began.id, &began.browser_key) {
-                response.headers_mut().append(header::SET_COOKIE, cookie);
+            set_keys(app, headers, &mut response, began.id, &began.browser_key);
+            response
+        }
+        Ok(AuthorizeOutcome::Operator { location, browser }) => {
+            let mut response = redirect(&location, status);
+            if let Some((id, key)) = browser {
+                set_keys(app, headers, &mut response, id, &key);
             }
             response
         }
         Err(AuthorizeError::Unproven(detail)) => visitor.render_bad_request(&detail),
         Err(AuthorizeError::Store(error)) => visitor.render_problem(&error.into()),
+    }
+}
+
+/// Gives the browser the key with which it can finish the sign-in.
+fn set_keys(app: &App, headers: &HeaderMap, response: &mut Response, id: SignInId, key: &BrowserKey) {
+    for cookie in browser_cookie::set_sign_in_key(app, headers, id, key) {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
     }
 }
 
@@ -420,10 +441,14 @@ fn require_admitted(admitted: bool, reset_seconds: u32) -> Result<(), Problem> {
 
 /// Redirects with 303, so that a browser never sends a form with a number on to the client (RFC 9700, section 4.12).
 fn see_other(location: &str) -> Response {
+    redirect(location, StatusCode::SEE_OTHER)
+}
+
+fn redirect(location: &str, status: StatusCode) -> Response {
     let mut response = Response::default();
     match HeaderValue::try_from(location) {
         Ok(location) => {
-            *response.status_mut() = StatusCode::SEE_OTHER;
+            *response.status_mut() = status;
             response.headers_mut().insert(header::LOCATION, location);
             response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
             response.headers_mut().insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));

@@ -6,6 +6,7 @@ pub mod account;
 pub mod activity;
 pub mod audit;
 pub mod callback;
+pub mod camara;
 pub mod csv;
 pub mod date_time;
 mod display_as_str;

@@ -9,6 +9,7 @@ pub mod accounts;
 pub mod activity;
 pub mod actor;
 pub mod callbacks;
+pub mod camara;
 pub mod checks;
 mod context;
 pub mod control_plane;
@@ -45,6 +46,7 @@ use crate::{
     accounts::{Accounts, PasswordCosts},
     activity::{Activity, ActivityRecorder},
     callbacks::{BulkResendBudget, Callbacks, RunningTests},
+    camara::Camara,
     checks::{Checks, PendingCodeCache, reassembly::SmsReassembly},
     context::Context,
     control_plane::{ControlPlane, RefreshError},
@@ -93,6 +95,8 @@ pub struct EngineSettings {
     pub require_second_factor: bool,
     /// Costs of hashing the passwords of console accounts.
     pub password_costs: PasswordCosts,
+    /// Whether the deployment offers CAMARA's APIs.
+    pub camara_enabled: bool,
 }
 
 /// How long a deployment keeps its data.
@@ -141,6 +145,7 @@ pub struct Engine {
     pub silent: Arc<SilentFlow>,
     pub verifications: Arc<Verifications>,
     pub sign_ins: Arc<SignIns>,
+    pub camara: Arc<Camara>,
     pub callbacks: Arc<Callbacks>,
     pub tokens: Arc<Tokens>,
     pub management: Arc<Management>,
@@ -277,6 +282,13 @@ impl Engine {
             signing_pool,
             key_sets: ClientKeySets::new(transport),
         });
+        let camara = Arc::new(Camara {
+            context: context.clone(),
+            store: store.clone(),
+            sign_ins: sign_ins.clone(),
+            silent: silent.clone(),
+            checks: checks.clone(),
+        });
         let callbacks = Arc::new(Callbacks {
             context: context.clone(),
             store: store.clone(),
@@ -307,6 +319,7 @@ impl Engine {
             callbacks,
             verifications,
             sign_ins,
+            camara,
             management,
             live: Arc::new(LiveFeeds {
                 context: context.clone(),

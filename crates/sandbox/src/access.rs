@@ -244,11 +244,15 @@ impl OperatorAccess for SandboxAccess {
         Ok(limit_to_project(products_of_address(address)?, project))
     }
 
-    /// The simulated operator knows the SIM in a device from the number to verify, or from the device itself. A test
-    /// address of a mobile network may be asked for the number, too.
-    fn may_recognise_device(&self, project: &Project, product: Product, address: IpAddr, sim: Option<&str>) -> bool {
-        let is_known = product == Product::SecureSna || sim.is_some();
-        is_known
+    /// The simulated operator knows the SIM in a device from the number to verify.
+    fn may_verify_device(&self, _: &Project, _: IpAddr) -> bool {
+        true
+    }
+
+    /// The simulated operator knows the SIM from the device itself. It also recognises devices at a test address of a
+    /// mobile network.
+    fn may_identify_device(&self, project: &Project, product: Product, address: IpAddr, sim: Option<&str>) -> bool {
+        sim.is_some()
             || products_of_address(address)
                 .is_ok_and(|products| limit_to_project(products, project).products.contains(&product))
     }

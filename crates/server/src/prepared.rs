@@ -130,6 +130,7 @@ pub fn engine_settings(config: &Config, base_url: String, own: OwnEndpoints) -> 
         max_members: config.max_members,
         require_second_factor: config.require_second_factor,
         password_costs: PasswordCosts::default(),
+        camara_enabled: config.camara_enabled,
     }
 }
 

@@ -32,5 +32,6 @@ pub fn engine_settings() -> EngineSettings {
         max_members: 500,
         require_second_factor: false,
         password_costs: PasswordCosts::default(),
+        camara_enabled: true,
     }
 }

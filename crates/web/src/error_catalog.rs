@@ -47,20 +47,26 @@ error_catalog! {
         "The scope is unknown, names more than one value, or is not available to this credential. Product scopes need a credential from a project that is enabled for the product; `management` needs a workspace credential.",
         "Request exactly one scope that the credential has. Request a separate token for each product.";
     UnsupportedGrantType: BAD_REQUEST "unsupported_grant_type" "Unsupported grant type",
-        "The token endpoint supports the grant types `client_credentials` and `authorization_code`.",
+        "The token endpoint supports the grant types `client_credentials` and `authorization_code`. Where CAMARA's APIs are on, it also supports JWT bearer and CIBA.",
         "Send `grant_type=client_credentials`, or `grant_type=authorization_code` to sign a user in.";
     InvalidGrant: BAD_REQUEST "invalid_grant" "Invalid grant",
-        "The authorization code is unknown, expired, already used, or for another client; or `redirect_uri` or `code_verifier` is not that of the authorization request.",
-        "Start the sign-in again. Redeem a code once, within 60 seconds, with the `redirect_uri` of the authorization request.";
+        "The authorization code or `auth_req_id` is unknown, expired, already used, or for another client; `redirect_uri` or `code_verifier` is not that of the authorization request; or the assertion is invalid or was used before.",
+        "Start again. Redeem a code once, within 60 seconds, with the `redirect_uri` of the authorization request.";
     UnauthorizedClient: BAD_REQUEST "unauthorized_client" "Unauthorised client",
-        "The client may not sign users in: its project or its credential does not have the product `sign_in`.",
-        "Enable the product `sign_in` for the project, and use a credential with this scope.";
+        "The client may not sign users in: its project or its credential does not have the product `sign_in`. Or it may not use CAMARA's APIs: its project declares no purposes.",
+        "Enable the product `sign_in` for the project, and use a credential with this scope. For CAMARA's APIs, set `configuration.camara.purposes`.";
     InvalidRequestObject: BAD_REQUEST "invalid_request_object" "Invalid request object",
         "The signed authorization request is not valid: its signature, audience or times are wrong, or the client has no registered keys.",
-        "Sign the request with a key in `configuration.sign_in.jwks` or at `jwks_uri`. `aud` is the issuer, and `exp` at most an hour ahead.";
+        "Sign the request with a key in `configuration.sign_in.jwks` or at `jwks_uri`. `aud` is the issuer, and `exp` at most an hour ahead, or five minutes for CAMARA's APIs.";
     UnsupportedResponseType: BAD_REQUEST "unsupported_response_type" "Unsupported response type",
         "The authorization endpoint supports the response type `code` only.",
         "Send `response_type=code`.";
+    UnknownUserId: BAD_REQUEST "unknown_user_id" "Unknown user",
+        "The `login_hint` of a backchannel authentication request is not a phone number in the form `tel:+…`.",
+        "Send `login_hint=tel:` and the number in E.164 form.";
+    ExpiredToken: BAD_REQUEST "expired_token" "Expired request",
+        "The backchannel authentication request has expired before its token was requested.",
+        "Send a new request to `/oauth2/bc-authorize`, and ask for its token within `expires_in` seconds.";
     SearchInvalid: BAD_REQUEST "search_invalid" "Invalid search",
         "The `search` parameter is not valid RSQL, or names a field that does not support filtering.",
         "`detail` contains the position of the error and the supported fields. Percent-encode the parameter; a `+` in a timestamp must be sent as `%2B`.";

@@ -9,6 +9,7 @@ pub mod app;
 pub mod assets;
 pub mod authorization_forwarder;
 pub mod body;
+pub mod camara_error;
 pub mod development;
 pub mod error_catalog;
 pub mod metrics;

@@ -24,6 +24,7 @@ use tracing::{Instrument, Span, field};
 
 use crate::{
     app::{App, LoggedRequests},
+    camara_error::X_CORRELATOR,
     problem::{Problem, ProblemAudience},
     rate_limit::write_rate_limit_headers,
     request_context::{RequestContext, RequestId, X_REQUEST_ID},
@@ -107,6 +108,9 @@ impl HttpService {
         let response = self.handle(request).instrument(span.clone()).await;
         let mut response = self.finish(response, &context.request_id, context.audience());
         write_rate_limit_headers(app, &context, response.headers_mut());
+        if let Some(correlator) = context.correlator() {
+            response.headers_mut().insert(X_CORRELATOR, correlator.clone());
+        }
         if let Some(mode) = context.project_mode.get() {
             response.headers_mut().insert(X_PROJECT_MODE, HeaderValue::from_static(mode.into_str()));
         }
@@ -224,7 +228,7 @@ fn log(app: &App, method: &Method, route: &str, response: &Response, request_id:
         LoggedRequests::All => true,
     };
     if is_logged {
-        let error_code = response.extensions().get::<Problem>().map(|problem| problem.code.entry().code);
+        let error_code = response.extensions().get::<Problem>().map(Problem::error_code);
         tracing::info!(
             http.method = %method,
             http.route = route,

@@ -3,7 +3,7 @@
 //! Handlers return a [`Problem`]. The middleware renders it, because it knows the base URL of the error pages.
 
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use ringtrue_domain::{
     lifecycle::{CheckId, CheckStatus},
     tenancy::SettingError,
@@ -21,7 +21,10 @@ use ringtrue_engine::{
 use ringtrue_sandbox::handsets::HandsetError;
 use serde::Serialize;
 
-use crate::error_catalog::ProblemCode;
+use crate::{
+    camara_error::{CamaraError, render_error},
+    error_catalog::ProblemCode,
+};
 
 #[derive(Clone, Debug)]
 pub struct Problem {
@@ -29,6 +32,7 @@ pub struct Problem {
     pub detail: String,
     headers: Vec<(HeaderName, HeaderValue)>,
     audience: ProblemAudience,
+    camara_error: Option<CamaraError>,
 }
 
 /// Recipient of a problem. It determines additional fields and the content type.
@@ -43,6 +47,8 @@ pub enum ProblemAudience {
     /// Device at the end of a silent check's redirects. Adds `check_id`, `error` and `error_description`, which the
     /// regular response to a device also has.
     Device(CheckId),
+    /// Client of CAMARA's APIs, which have an error format of their own.
+    CamaraClient,
 }
 
 impl ProblemAudience {
@@ -74,7 +80,8 @@ pub const FALLBACK_HINT: &str = "; use Reverse SMS instead";
 
 impl Problem {
     pub fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
-        Problem { code, detail: detail.into(), headers: vec![], audience: ProblemAudience::Caller }
+        let (headers, audience) = (vec![], ProblemAudience::Caller);
+        Problem { code, detail: detail.into(), headers, audience, camara_error: None }
     }
 
     pub fn bad_request(detail: impl Into<String>) -> Self {
@@ -120,6 +127,22 @@ impl Problem {
         self.with_header(header::CONNECTION, HeaderValue::from_static("close"))
     }
 
+    /// Gives the problem an error of CAMARA's APIs, with its status.
+    #[must_use]
+    pub fn with_camara_error(mut self, error: CamaraError) -> Self {
+        self.camara_error = Some(error);
+        self
+    }
+
+    pub fn status(&self) -> StatusCode {
+        self.camara_error.map_or(self.code.entry().status, CamaraError::status)
+    }
+
+    /// The code in the request log.
+    pub fn error_code(&self) -> &'static str {
+        self.camara_error.map_or(self.code.entry().code, CamaraError::code)
+    }
+
     /// Formats the problem for the device at the end of a silent check's redirects.
     #[must_use]
     pub fn for_device(mut self, check: CheckId) -> Self {
@@ -132,8 +155,11 @@ impl Problem {
     pub fn render(&self, base_url: &str, audience: Option<ProblemAudience>) -> (&'static str, Vec<u8>) {
         let entry = self.code.entry();
         let audience = audience.unwrap_or(self.audience);
+        if let ProblemAudience::CamaraClient = audience {
+            return ("application/json", render_error(self.status(), self.camara_error, &self.detail));
+        }
         let error = match audience {
-            ProblemAudience::Caller => None,
+            ProblemAudience::Caller | ProblemAudience::CamaraClient => None,
             // OAuth client libraries read only `error` and `error_description`, and do not know the code
             // `unauthorized`.
             ProblemAudience::OAuthClient { .. } if entry.code == "unauthorized" => Some("invalid_client"),
@@ -175,7 +201,7 @@ struct ProblemBody<'a> {
 impl IntoResponse for Problem {
     /// Returns a response without a body, with the problem attached. The middleware renders the body.
     fn into_response(self) -> Response {
-        let mut response = self.code.entry().status.into_response();
+        let mut response = self.status().into_response();
         for (name, value) in &self.headers {
             response.headers_mut().append(name.clone(), value.clone());
         }

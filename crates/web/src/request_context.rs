@@ -24,6 +24,7 @@ use uuid::fmt::Hyphenated;
 
 use crate::{
     app::App,
+    camara_error::correlator,
     problem::{Problem, ProblemAudience},
 };
 
@@ -60,8 +61,18 @@ pub struct RoutePolicy {
     /// Whether the route supports `Idempotency-Key`.
     pub is_idempotent: bool,
     pub on_disconnect: OnDisconnect,
-    /// Whether the clients are OAuth clients, which expect the error fields of RFC 6749.
-    pub is_oauth_endpoint: bool,
+    pub client: ClientKind,
+}
+
+/// Which clients call a route. It determines the format of errors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientKind {
+    #[default]
+    Api,
+    /// OAuth clients, which expect the error fields of RFC 6749.
+    OAuth,
+    /// Clients of CAMARA's APIs.
+    Camara,
 }
 
 /// What happens to a running handler when its client disconnects or its request times out.
@@ -103,6 +114,7 @@ pub struct RequestContext {
     pub limit_state: OnceLock<RateLimitState>,
     route: OnceLock<MatchedRoute>,
     audience: OnceLock<ProblemAudience>,
+    correlator: OnceLock<HeaderValue>,
     log_draft: OnceLock<RequestLogDraft>,
 }
 
@@ -117,6 +129,7 @@ impl RequestContext {
             limit_state: OnceLock::new(),
             route: OnceLock::new(),
             audience: OnceLock::new(),
+            correlator: OnceLock::new(),
             log_draft: OnceLock::new(),
         }
     }
@@ -124,8 +137,17 @@ impl RequestContext {
     /// Assigns the request to a route and applies the route's policy.
     pub fn enter_route(&self, app: &App, route: MatchedRoute, uri: &Uri, headers: &HeaderMap) {
         let _ = self.route.set(route);
-        if route.policy.is_oauth_endpoint {
-            let _ = self.audience.set(ProblemAudience::oauth_client(headers));
+        match route.policy.client {
+            ClientKind::Api => {}
+            ClientKind::OAuth => {
+                let _ = self.audience.set(ProblemAudience::oauth_client(headers));
+            }
+            ClientKind::Camara => {
+                let _ = self.audience.set(ProblemAudience::CamaraClient);
+                if let Some(correlator) = correlator(headers) {
+                    let _ = self.correlator.set(correlator);
+                }
+            }
         }
         if route.policy.is_logged && app.engine.request_log.is_enabled() {
             let target = uri.query().and(uri.path_and_query()).cloned();
@@ -141,6 +163,11 @@ impl RequestContext {
     /// Returns the audience that the route sets for all of its problems. `None`: each problem has its own.
     pub fn audience(&self) -> Option<ProblemAudience> {
         self.audience.get().copied()
+    }
+
+    /// Returns the correlator that a response of CAMARA's APIs repeats. `None`: the request has no valid one.
+    pub fn correlator(&self) -> Option<&HeaderValue> {
+        self.correlator.get()
     }
 
     /// Sets the authenticated client in the request log entry. Later calls have no effect.
@@ -199,7 +226,7 @@ impl RequestContext {
             check: check.get().copied().filter(|_| !matches!(status, 403 | 404)),
             status,
             rejection: problem.map(|problem| Rejection {
-                error_code: problem.code.entry().code.to_owned(),
+                error_code: problem.error_code().to_owned(),
                 detail: redaction::redact_error_detail(&problem.detail),
             }),
             client: credential.client_id.clone(),

@@ -8,7 +8,12 @@ use http::{HeaderMap, HeaderValue, Version, header, uri::Authority};
 use ringtrue_domain::region::Region;
 use ringtrue_operators::header_enrichment::is_enrichment_header;
 
-use crate::{app::App, error_catalog::ProblemCode, problem::Problem, request_context::RoutePolicy};
+use crate::{
+    app::App,
+    error_catalog::ProblemCode,
+    problem::Problem,
+    request_context::{ClientKind, RoutePolicy},
+};
 
 const MAX_URL_BYTES: usize = 8 * 1024;
 const MAX_HEADER_BYTES: usize = 8 * 1024;
@@ -119,7 +124,7 @@ pub fn strip_enrichment_headers(headers: &mut HeaderMap) {
 fn headers_length(headers: &HeaderMap, policy: RoutePolicy) -> usize {
     headers
         .iter()
-        .filter(|(name, _)| !(policy.is_oauth_endpoint && *name == header::AUTHORIZATION))
+        .filter(|(name, _)| !(policy.client == ClientKind::OAuth && *name == header::AUTHORIZATION))
         .map(|(name, value)| name.as_str().len() + value.len() + 4)
         .sum()
 }

@@ -20,7 +20,7 @@ use crate::{
     app::App,
     error_catalog::ProblemCode,
     problem::Problem,
-    request_context::{HandlerState, MatchedRoute, OnDisconnect, RequestContext, RoutePolicy},
+    request_context::{ClientKind, HandlerState, MatchedRoute, OnDisconnect, RequestContext, RoutePolicy},
     request_limits::check_request,
 };
 
@@ -91,7 +91,7 @@ impl Route {
     /// Adds the error fields of RFC 6749 to problems of this route.
     #[must_use]
     pub fn oauth_endpoint(mut self) -> Self {
-        self.policy.is_oauth_endpoint = true;
+        self.policy.client = ClientKind::OAuth;
         self
     }
 }
@@ -135,6 +135,13 @@ impl Routes {
     #[must_use]
     pub fn logged(mut self) -> Self {
         self.routes.iter_mut().for_each(|route| route.policy.is_logged = true);
+        self
+    }
+
+    /// Gives all routes added so far the error format of CAMARA's APIs.
+    #[must_use]
+    pub fn camara_api(mut self) -> Self {
+        self.routes.iter_mut().for_each(|route| route.policy.client = ClientKind::Camara);
         self
     }
 

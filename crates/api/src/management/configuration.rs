@@ -142,12 +142,14 @@ mod tests {
             "discovery": {},
             "verification": {"methods": ["reverse_sms"], "brand": {"name": "Shop"}},
             "sign_in": {"redirect_uris": ["https://shop.example/cb"], "jwks": {"keys": [{"kty": "EC"}]}},
+            "camara": {"purposes": ["dpv:FraudPreventionAndDetection"]},
             "callbacks": {"url": "https://shop.example/callbacks", "retry_for": 0},
         });
         let base_url = "https://verify.example";
         assert_eq!(render_configuration(&configuration(&document), base_url), document);
         let empty = json!({
-            "reverse_sms": {}, "secure_sna": {}, "discovery": {}, "verification": {}, "sign_in": {}, "callbacks": {},
+            "reverse_sms": {}, "secure_sna": {}, "discovery": {}, "verification": {}, "sign_in": {}, "camara": {},
+            "callbacks": {},
         });
         assert_eq!(render_configuration(&Configuration::default(), base_url), empty);
     }

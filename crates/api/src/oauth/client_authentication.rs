@@ -37,8 +37,9 @@ pub(super) struct AuthenticatedClient {
 /// Which clients an endpoint accepts besides those with a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AcceptedClients {
-    WithSecret,
-    /// Clients of sign-ins may authenticate by a signed assertion, and public clients not at all.
+    /// Also those that authenticate by a signed assertion.
+    Confidential,
+    /// Also public clients of sign-ins, which do not authenticate.
     SignIn,
 }
 
@@ -55,7 +56,7 @@ pub(super) async fn authenticate(
 ) -> Result<AuthenticatedClient, Problem> {
     let now = app.engine.clock().now();
     let client = match (accepted, form.get("client_assertion")) {
-        (AcceptedClients::SignIn, Some(assertion)) => by_assertion(app, headers, form, assertion).await?,
+        (_, Some(assertion)) => by_assertion(app, headers, form, assertion).await?,
         (AcceptedClients::SignIn, None)
             if !headers.contains_key(header::AUTHORIZATION) && form.get("client_secret").is_none() =>
         {
@@ -63,15 +64,21 @@ pub(super) async fn authenticate(
         }
         _ => by_secret(app, address, headers, form, now)?,
     };
-    let credential = &client.credential;
+    limit_client(app, &client.credential)?;
+    Ok(client)
+}
+
+/// Applies the rate limit of an authenticated client.
+pub(super) fn limit_client(app: &App, credential: &Credential) -> Result<(), Problem> {
+    let now = app.engine.clock().now();
     let workspace = credential.owner.workspace();
     let own = app.engine.control_plane().rate_limit_overrides(workspace);
     let limit_state = app.engine.rate_limiter().limit_client(&credential.client_id, workspace, &own, now);
-    if !limit_state.admitted {
-        let detail = format!("rate limit of {} token requests per second exceeded", limit_state.limit);
-        return Err(Problem::too_many_requests(detail, limit_state.reset_seconds));
+    if limit_state.admitted {
+        return Ok(());
     }
-    Ok(client)
+    let detail = format!("rate limit of {} token requests per second exceeded", limit_state.limit);
+    Err(Problem::too_many_requests(detail, limit_state.reset_seconds))
 }
 
 /// Authenticates a client by a signed assertion (`private_key_jwt`).
@@ -89,8 +96,8 @@ async fn by_assertion(
         return Err(invalid(&format!("`client_assertion_type` must be `{JWT_BEARER_ASSERTION}`")));
     }
     let issuer = app.engine.base_url();
-    let endpoints = [format!("{issuer}/oauth2/token"), format!("{issuer}/oauth2/par")];
-    let audiences = [issuer, &endpoints[0], &endpoints[1]];
+    let endpoints = ["token", "par", "bc-authorize"].map(|endpoint| format!("{issuer}/oauth2/{endpoint}"));
+    let audiences = [issuer, &endpoints[0], &endpoints[1], &endpoints[2]];
     let authenticated = app.engine.sign_ins.authenticate_by_assertion(form.get("client_id"), assertion, &audiences);
     let credential = authenticated.await.map_err(|error| match error {
         AssertionError::Store(error) => error.into(),

@@ -9,6 +9,7 @@ use base64::{engine::Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use http::{HeaderValue, StatusCode, header};
 use ringtrue_callback_signature::CallbackPublicKey;
 use ringtrue_domain::{
+    camara::CamaraScope,
     product::{Product, Scope},
     sign_in::{AuthenticationContext, ClientAuthentication, IdTokenAlgorithm, SignInScopes},
     tenancy::Mode,
@@ -21,6 +22,8 @@ use ringtrue_web::{
 };
 use serde_json::{Value, json};
 use strum::VariantArray as _;
+
+use super::camara::{CIBA, JWT_BEARER};
 
 const CACHE_FOR_AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
@@ -41,7 +44,7 @@ fn metadata(app: &App) -> Response {
     let scopes: Vec<_> = sign_in_scopes.into_iter().chain(product_scopes.map(Scope::into_str)).collect();
     let signing_algorithms: Vec<_> = SIGNING_ALGORITHMS.iter().map(|algorithm| format!("{algorithm:?}")).collect();
     let client_authentication: Vec<_> = ClientAuthentication::VARIANTS.iter().map(|one| one.as_str()).collect();
-    let body = json!({
+    let mut body = json!({
         "issuer": base,
         "authorization_endpoint": format!("{base}/oauth2/authorize"),
         "token_endpoint": format!("{base}/oauth2/token"),
@@ -77,9 +80,27 @@ fn metadata(app: &App) -> Response {
         "authorization_response_iss_parameter_supported": true,
         "service_documentation": format!("{base}/docs"),
     });
+    if app.engine.camara.is_enabled() {
+        add_camara(&mut body, base, &signing_algorithms);
+    }
     let mut response = json_response(StatusCode::OK, &body);
     response.headers_mut().insert(header::CACHE_CONTROL, CACHE_FOR_AN_HOUR);
     response
+}
+
+/// Adds what clients of CAMARA's APIs can use (OpenID Connect CIBA, section 4).
+fn add_camara(body: &mut Value, base: &str, signing_algorithms: &[String]) {
+    let extend = |list: &mut Value, added: &mut dyn Iterator<Item = &'static str>| {
+        if let Some(list) = list.as_array_mut() {
+            list.extend(added.map(Value::from));
+        }
+    };
+    extend(&mut body["scopes_supported"], &mut CamaraScope::VARIANTS.iter().map(CamaraScope::into_str));
+    extend(&mut body["grant_types_supported"], &mut [JWT_BEARER, CIBA].into_iter());
+    body["backchannel_authentication_endpoint"] = format!("{base}/oauth2/bc-authorize").into();
+    body["backchannel_token_delivery_modes_supported"] = json!(["poll"]);
+    body["backchannel_authentication_request_signing_alg_values_supported"] = json!(signing_algorithms);
+    body["backchannel_user_code_parameter_supported"] = false.into();
 }
 
 /// `GET /.well-known/jwks.json`: public keys of callback signatures and ID tokens, including upcoming and recently

@@ -2,6 +2,7 @@
 //!
 //! The authorization endpoint and the pages behind it are in [`sign_in_page`](crate::sign_in_page).
 
+mod camara;
 mod client_authentication;
 mod metadata;
 mod sign_in;
@@ -14,16 +15,17 @@ use axum::{
 };
 use http::{HeaderValue, StatusCode, header};
 use ringtrue_domain::product::{Product, Scope, join_names};
-use ringtrue_engine::tokens::MintError;
+use ringtrue_engine::{sign_in::IssuedTokens, tokens::MintError};
 use ringtrue_web::{
     app::App,
     body::{Form, read_form},
     error_catalog::ProblemCode,
     problem::Problem,
     request_context::RequestContext,
-    response::json_bytes_response,
+    response::{json_bytes_response, json_response},
     routes::{Routes, get, post},
 };
+use serde_json::json;
 
 use client_authentication::{AcceptedClients, authenticate, claimed_credential};
 use sign_in::redeem_code;
@@ -37,6 +39,7 @@ pub fn routes() -> Routes {
         .route("/oauth2/token", post(issue).oauth_endpoint().completes_after_disconnect())
         .route("/oauth2/revoke", post(revoke).oauth_endpoint())
         .route("/oauth2/par", post(sign_in::push).oauth_endpoint())
+        .route("/oauth2/bc-authorize", post(camara::backchannel_authorize).oauth_endpoint())
         .logged()
         .route("/oauth2/userinfo", get(sign_in::userinfo))
         .route("/oauth2/userinfo", post(sign_in::userinfo_by_post))
@@ -45,7 +48,7 @@ pub fn routes() -> Routes {
         .get("/.well-known/jwks.json", metadata::jwks)
 }
 
-/// `POST /oauth2/token` (RFC 6749: client credentials, authorization code)
+/// `POST /oauth2/token` (RFC 6749: client credentials, authorization code; RFC 7523: JWT bearer; CIBA)
 async fn issue(
     State(app): State<App>,
     State(context): State<Arc<RequestContext>>,
@@ -58,16 +61,26 @@ async fn issue(
         let form = Form::parse(&body)?;
         posted = form.get("client_id").map(str::to_owned);
         let grant_type = form.get("grant_type").ok_or_else(|| missing_parameter("grant_type"))?;
+        let has_camara = app.engine.camara.is_enabled();
+        if grant_type == camara::JWT_BEARER && has_camara {
+            return camara::grant_by_assertion(&app, &context, &form).await.map(|tokens| token_response(&tokens));
+        }
         let accepted = match grant_type {
             AUTHORIZATION_CODE => AcceptedClients::SignIn,
-            _ => AcceptedClients::WithSecret,
+            _ => AcceptedClients::Confidential,
         };
         let now = app.engine.clock().now();
         let client = authenticate(&app, context.client_ip, &parts.headers, &form, accepted).await?;
         context.log_client(Arc::clone(&client.credential));
         match grant_type {
+            "client_credentials" if camara::is_requested(&app, &form) => {
+                return camara::grant_to_client(&app, &client, &form).await.map(|tokens| token_response(&tokens));
+            }
             "client_credentials" => {}
-            AUTHORIZATION_CODE => return redeem_code(&app, &client, &form).await,
+            AUTHORIZATION_CODE => return redeem_code(&app, &client, &form).await.map(|tokens| token_response(&tokens)),
+            camara::CIBA if has_camara => {
+                return camara::finish_backchannel(&app, &client, &form).await.map(|tokens| token_response(&tokens));
+            }
             _ => {
                 let detail = "unsupported grant_type; use `client_credentials` or `authorization_code`";
                 return Err(Problem::new(ProblemCode::UnsupportedGrantType, detail));
@@ -100,6 +113,22 @@ async fn issue(
     issue.await.inspect_err(|_: &Problem| {
         context.log_claimed_client(|| claimed_credential(&app, &parts.headers, posted.as_deref()));
     })
+}
+
+/// Builds the response with tokens that the authorization server issues for users or for CAMARA's APIs.
+fn token_response(tokens: &IssuedTokens) -> Response {
+    let mut body = json!({
+        "access_token": tokens.access_token,
+        "token_type": "bearer",
+        "expires_in": tokens.expires_in,
+        "scope": tokens.scope,
+    });
+    if let Some(id_token) = &tokens.id_token {
+        body["id_token"] = id_token.as_str().into();
+    }
+    let mut response = json_response(StatusCode::OK, &body);
+    response.headers_mut().insert(header::PRAGMA, HeaderValue::from_static("no-cache"));
+    response
 }
 
 /// `POST /oauth2/revoke` (RFC 7009)

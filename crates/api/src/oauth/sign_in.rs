@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use ringtrue_domain::sign_in::{AuthorizationError, AuthorizationErrorCode, Parameters};
 use ringtrue_engine::{
     rate_limits::RateLimitClass,
-    sign_in::{PushError, RedeemCodeError, RedeemCodeRequest, UserInfoError},
+    sign_in::{IssuedTokens, PushError, RedeemCodeError, RedeemCodeRequest, UserInfoError},
 };
 use ringtrue_web::{
     app::App,
@@ -28,14 +28,18 @@ use super::{
 };
 
 /// Redeems an authorization code (RFC 6749, section 4.1.3).
-pub(super) async fn redeem_code(app: &App, client: &AuthenticatedClient, form: &Form<'_>) -> Result<Response, Problem> {
+pub(super) async fn redeem_code(
+    app: &App,
+    client: &AuthenticatedClient,
+    form: &Form<'_>,
+) -> Result<IssuedTokens, Problem> {
     let request = RedeemCodeRequest {
         code: form.get("code").ok_or_else(|| missing_parameter("code"))?,
         redirect_uri: form.get("redirect_uri"),
         code_verifier: form.get("code_verifier"),
         authentication: client.method,
     };
-    let tokens = app.engine.sign_ins.redeem_code(&client.credential, request).await.map_err(|error| {
+    app.engine.sign_ins.redeem_code(&client.credential, request).await.map_err(|error| {
         let detail = error.to_string();
         match error {
             RedeemCodeError::InvalidGrant(_) => Problem::new(ProblemCode::InvalidGrant, detail),
@@ -46,19 +50,7 @@ pub(super) async fn redeem_code(app: &App, client: &AuthenticatedClient, form: &
             RedeemCodeError::NoKey => Problem::unavailable(detail),
             RedeemCodeError::Store(error) => error.into(),
         }
-    })?;
-    let mut response = json_response(
-        StatusCode::OK,
-        &json!({
-            "access_token": tokens.access_token,
-            "token_type": "bearer",
-            "expires_in": tokens.expires_in,
-            "id_token": tokens.id_token,
-            "scope": tokens.scope,
-        }),
-    );
-    response.headers_mut().insert(header::PRAGMA, HeaderValue::from_static("no-cache"));
-    Ok(response)
+    })
 }
 
 /// `POST /oauth2/par` (RFC 9126)

@@ -117,6 +117,7 @@ impl Part {
                 "sign_in.id_token_signed_response_alg",
                 "sign_in.session",
                 "sign_in.sim_swap_period",
+                "camara.purposes",
             ],
             Part::Callbacks => &[
                 "callbacks.url",
@@ -348,7 +349,7 @@ fn is_url(path: &str) -> bool {
 
 /// Returns whether the field of a setting has a line for each item of the list.
 fn has_lines(path: &str) -> bool {
-    path == "sign_in.redirect_uris"
+    matches!(path, "sign_in.redirect_uris" | "camara.purposes")
 }
 
 /// `GET …/projects/{project_id}/settings`

@@ -264,8 +264,9 @@ impl PendingTest {
 
 impl SignedIn {
     fn new(app: &App, mode: Mode, pending: &PendingTest, tokens: &IssuedTokens, user_info: &Value) -> Self {
+        let id_token = tokens.id_token.as_deref().unwrap_or_default();
         let part = |index: usize| -> Map<String, Value> {
-            let bytes = tokens.id_token.split('.').nth(index).and_then(|part| BASE64_URL_SAFE_NO_PAD.decode(part).ok());
+            let bytes = id_token.split('.').nth(index).and_then(|part| BASE64_URL_SAFE_NO_PAD.decode(part).ok());
             bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
         };
         let (header, claims) = (part(0), part(1));
@@ -276,7 +277,7 @@ impl SignedIn {
         let checks = vec![
             (
                 "A published key verifies the signature of the ID token.",
-                keys.is_some_and(|keys| keys.verify(&tokens.id_token).is_ok()),
+                keys.is_some_and(|keys| keys.verify(id_token).is_ok()),
             ),
             ("The ID token’s issuer is this deployment.", is("iss", app.engine.base_url())),
             ("The ID token is for this client.", is("aud", &pending.client_id)),

@@ -3,7 +3,7 @@
 use strum::{Display, IntoStaticStr};
 
 use super::{RedirectUri, SignInSettings};
-use crate::verification::Locale;
+use crate::{camara::CamaraScopes, verification::Locale};
 
 /// Limits on what clients may make us keep and return.
 const MAX_STATE_BYTES: usize = 2_048;
@@ -15,7 +15,7 @@ const MAX_LOCALES: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorizationRequest {
     pub redirect_uri: RedirectUri,
-    pub scopes: SignInScopes,
+    pub scopes: RequestedScopes,
     /// Value that the response repeats. `None`: the request has none.
     pub state: Option<String>,
     /// Value that the ID token repeats. `None`: the request has none.
@@ -43,6 +43,52 @@ pub enum Prompt {
     Never,
     /// A session is not enough.
     Always,
+}
+
+/// What a client asks for at the authorization endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RequestedScopes {
+    /// Claims about a user who signs in.
+    SignIn(SignInScopes),
+    /// A token for CAMARA's APIs. The operator must recognise the device, without the user.
+    Camara(CamaraScopes),
+}
+
+impl RequestedScopes {
+    /// Reads a `scope` parameter. `camara` says whether the deployment offers CAMARA's APIs.
+    pub fn parse(text: &str, camara: bool) -> Result<Self, AuthorizationError> {
+        let invalid = |description: String| AuthorizationError::new(AuthorizationErrorCode::InvalidScope, description);
+        if camara && CamaraScopes::are_requested(text) {
+            return CamaraScopes::parse(text)
+                .map(RequestedScopes::Camara)
+                .map_err(|error| invalid(format!("`scope`: {error}")));
+        }
+        let scopes = SignInScopes::parse(text).map(RequestedScopes::SignIn);
+        scopes.ok_or_else(|| invalid("`scope` must contain `openid`".to_owned()))
+    }
+
+    /// Returns the scopes of a sign-in. `None`: a token for CAMARA's APIs is requested.
+    pub fn sign_in(&self) -> Option<SignInScopes> {
+        match self {
+            RequestedScopes::SignIn(scopes) => Some(*scopes),
+            RequestedScopes::Camara(_) => None,
+        }
+    }
+
+    pub fn camara(&self) -> Option<&CamaraScopes> {
+        match self {
+            RequestedScopes::SignIn(_) => None,
+            RequestedScopes::Camara(scopes) => Some(scopes),
+        }
+    }
+
+    /// The granted scopes, as in a token response.
+    pub fn names(&self) -> String {
+        match self {
+            RequestedScopes::SignIn(scopes) => scopes.names(),
+            RequestedScopes::Camara(scopes) => scopes.to_string(),
+        }
+    }
 }
 
 /// Scopes of a sign-in besides `openid`.
@@ -173,11 +219,13 @@ impl Parameters {
 }
 
 impl AuthorizationRequest {
-    /// Reads the parameters of a request whose client and redirect URI are proven.
+    /// Reads the parameters of a request whose client and redirect URI are proven. `camara` says whether the deployment
+    /// offers CAMARA's APIs.
     pub fn parse(
         parameters: &Parameters,
         redirect_uri: RedirectUri,
         settings: &SignInSettings,
+        camara: bool,
     ) -> Result<Self, AuthorizationError> {
         let invalid = |description: &str| AuthorizationError::invalid(description);
         if let Some(name) = parameters.repeated() {
@@ -206,19 +254,20 @@ impl AuthorizationRequest {
         }
         let scope =
             parameters.get("scope").ok_or_else(|| invalid("missing parameter `scope`; it contains `openid`"))?;
-        let scopes = SignInScopes::parse(scope);
-        let scopes = scopes.ok_or_else(|| {
-            AuthorizationError::new(AuthorizationErrorCode::InvalidScope, "`scope` must contain `openid`")
-        })?;
+        let scopes = RequestedScopes::parse(scope, camara)?;
         let max_age = parameters.get("max_age").map(str::parse);
         let max_age = max_age.transpose().map_err(|_| invalid("`max_age` must be a number of seconds"))?;
         Ok(AuthorizationRequest {
             redirect_uri,
-            scopes,
             state: text("state", MAX_STATE_BYTES)?,
             nonce: text("nonce", MAX_NONCE_BYTES)?,
-            code_challenge: parse_code_challenge(parameters, settings)?,
-            prompt: parse_prompt(parameters.get("prompt").unwrap_or_default())?,
+            code_challenge: parse_code_challenge(parameters, settings, scopes.camara().is_some())?,
+            prompt: match (parse_prompt(parameters.get("prompt").unwrap_or_default())?, &scopes) {
+                // CAMARA implies `prompt=none`.
+                (_, RequestedScopes::Camara(_)) => Prompt::Never,
+                (prompt, RequestedScopes::SignIn(_)) => prompt,
+            },
+            scopes,
             max_age,
             login_hint: text("login_hint", MAX_HINT_BYTES)?,
             id_token_hint: text("id_token_hint", MAX_HINT_BYTES)?,
@@ -246,6 +295,7 @@ impl AuthorizationRequest {
 fn parse_code_challenge(
     parameters: &Parameters,
     settings: &SignInSettings,
+    is_camara: bool,
 ) -> Result<Option<CodeChallenge>, AuthorizationError> {
     let invalid = |description: &str| AuthorizationError::invalid(description);
     match (parameters.get("code_challenge"), parameters.get("code_challenge_method")) {
@@ -258,6 +308,9 @@ fn parse_code_challenge(
         (None, Some(_)) => Err(invalid("missing parameter `code_challenge`")),
         (None, None) if settings.is_public_client() => {
             Err(invalid("missing parameter `code_challenge`: clients without a secret must use PKCE"))
+        }
+        (None, None) if is_camara => {
+            Err(invalid("missing parameter `code_challenge`: clients of CAMARA's APIs must use PKCE"))
         }
         (None, None) => Ok(None),
     }
@@ -292,7 +345,7 @@ mod tests {
     fn parse_for(settings: &SignInSettings, query: &str) -> Result<AuthorizationRequest, AuthorizationError> {
         let pairs = url::form_urlencoded::parse(query.as_bytes()).into_owned();
         let uri = RedirectUri::from_stored("https://app.example/cb").unwrap();
-        AuthorizationRequest::parse(&Parameters::new(pairs), uri, settings)
+        AuthorizationRequest::parse(&Parameters::new(pairs), uri, settings, true)
     }
 
     fn parse(query: &str) -> Result<AuthorizationRequest, AuthorizationError> {
@@ -307,7 +360,7 @@ mod tests {
              &display=popup&claims=%7B%7D&acr_values=x&extra=foobar&empty="
         ))
         .unwrap();
-        assert_eq!(request.scopes, SignInScopes { phone: true, sim_swap: false });
+        assert_eq!(request.scopes.sign_in(), Some(SignInScopes { phone: true, sim_swap: false }));
         assert_eq!(request.scopes.names(), "openid phone");
         assert_eq!((request.state.as_deref(), request.nonce.as_deref()), (Some("s"), Some("n")));
         assert_eq!(request.code_challenge.as_ref().map(CodeChallenge::as_str), Some(CHALLENGE));
@@ -328,6 +381,9 @@ mod tests {
             ("response_type=code", E::InvalidRequest),
             ("response_type=code&scope=phone", E::InvalidScope),
             ("response_type=code&scope=OPENID", E::InvalidScope),
+            ("response_type=code&scope=sim-swap", E::InvalidScope),
+            ("response_type=code&scope=sim-swap+dpv:Fraud+email", E::InvalidScope),
+            ("response_type=code&scope=sim-swap+dpv:Fraud", E::InvalidRequest),
             ("response_type=code&scope=openid&response_mode=fragment", E::InvalidRequest),
             ("response_type=code&scope=openid&registration=%7B%7D", E::RegistrationNotSupported),
             ("response_type=code&scope=openid&state=1&state=2", E::InvalidRequest),
@@ -346,6 +402,23 @@ mod tests {
         ] {
             assert_eq!(parse(query).map_err(|error| error.code), Err(code), "{query}");
         }
+    }
+
+    #[test]
+    fn camara_implies_that_the_user_is_not_asked() {
+        let request = parse(&format!(
+            "scope=sim-swap+dpv:Fraud&response_type=code&prompt=login&code_challenge={CHALLENGE}\
+             &code_challenge_method=S256"
+        ))
+        .unwrap();
+        assert_eq!(request.prompt, Prompt::Never);
+        assert_eq!(request.scopes.names(), "dpv:Fraud sim-swap");
+        let settings = SignInSettings::default();
+        let pairs = [("scope", "openid sim-swap dpv:Fraud"), ("response_type", "code")];
+        let parameters = Parameters::new(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let uri = RedirectUri::from_stored("https://app.example/cb").unwrap();
+        let request = AuthorizationRequest::parse(&parameters, uri, &settings, false).unwrap();
+        assert_eq!(request.scopes.names(), "openid", "unknown scopes are ignored where the APIs are off");
     }
 
     #[test]

@@ -7,7 +7,8 @@ mod redirect_uri;
 mod settings;
 
 pub use authorization_request::{
-    AuthorizationError, AuthorizationErrorCode, AuthorizationRequest, CodeChallenge, Parameters, Prompt, SignInScopes,
+    AuthorizationError, AuthorizationErrorCode, AuthorizationRequest, CodeChallenge, Parameters, Prompt,
+    RequestedScopes, SignInScopes,
 };
 pub use proof::{AuthenticationContext, SignInProof};
 pub use redirect_uri::{InvalidRedirectUri, RedirectUri};

@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use crate::{
     callback::RetryFor,
+    camara::CamaraSettings,
     product::Product,
     sign_in::SignInSettings,
     verification::VerificationSettings,
@@ -17,6 +18,7 @@ pub struct Configuration {
     pub discovery: SilentSettings,
     pub verification: VerificationSettings,
     pub sign_in: SignInSettings,
+    pub camara: CamaraSettings,
     pub callbacks: CallbackSettings,
 }
 

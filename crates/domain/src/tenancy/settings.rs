@@ -7,6 +7,7 @@ use std::{fmt::Display, str::FromStr};
 use super::{Configuration, InvalidReverseSmsTtl, ReverseSmsTtl, SmsPrefix};
 use crate::{
     callback::{InvalidRetryFor, RetryFor},
+    camara::{CamaraSettings, Purpose},
     sign_in::{
         ClientAuthentication, ClientKeys, IdTokenAlgorithm, InvalidSessionLifetime, RedirectUri, SessionLifetime,
         SignInSettings,
@@ -44,6 +45,7 @@ pub static SETTINGS: &[Setting] = settings![
     sign_in.jwks,
     sign_in.jwks_uri,
     sign_in.id_token_signed_response_alg,
+    camara.purposes,
     callbacks.url,
     callbacks.retry_for,
 ];
@@ -381,6 +383,28 @@ impl SettingType for Vec<RedirectUri> {
     }
 }
 
+impl SettingType for Vec<Purpose> {
+    const KIND: SettingKind = SettingKind::List;
+
+    /// Rejects an empty list, for the same reason as a list of origins.
+    fn from_value(value: &SettingValue, _: SettingRules<'_>) -> Result<Self, ElementError> {
+        let mut purposes = parse_list(value, parse_text)?;
+        purposes.sort();
+        purposes.dedup();
+        let problem = match purposes.len() {
+            0 => "at least one purpose is required; `null` removes the list".to_owned(),
+            1..=CamaraSettings::MAX_PURPOSES => return Ok(purposes),
+            _ => format!("more than {} purposes", CamaraSettings::MAX_PURPOSES),
+        };
+        Err(SettingError::Other(problem).into())
+    }
+
+    fn to_value(&self) -> Option<SettingValue> {
+        let purposes = self.iter().map(ToString::to_string);
+        (!self.is_empty()).then(|| SettingValue::List(purposes.collect()))
+    }
+}
+
 fn parse_list<T>(
     value: &SettingValue,
     parse: impl Fn(&str) -> Result<T, SettingError>,
@@ -544,6 +568,7 @@ mod tests {
             ("sign_in.jwks", text(r#"{"keys":[]}"#)),
             ("sign_in.jwks_uri", text("https://id.shop.example/jwks")),
             ("sign_in.id_token_signed_response_alg", text("ES256")),
+            ("camara.purposes", list(&["dpv:FraudPreventionAndDetection", "dpv:IdentityVerification"])),
             ("callbacks.url", text("https://shop.example/cb?all")),
             ("callbacks.retry_for", SettingValue::Integer(86_400)),
         ]

@@ -15,14 +15,18 @@ pub mod sim_swap;
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
+use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     lifecycle::{
-        AnyCheck, AnyVerdict, Check, CheckConclusion, CheckId, Concluded, DiscoveredNumber, Verdict, WrongProduct,
+        AnyCheck, AnyVerdict, Check, CheckConclusion, CheckId, Concluded, DiscoveredNumber, Lifecycle, OpenState,
+        Verdict, WrongProduct,
     },
+    network::NetworkId,
     page::{Page, PageRequest},
     phone::Msisdn,
     product::Product,
     search::Filter,
+    silent::{OperatorVerdict, SilentCheck},
     tenancy::{Mode, Project, ProjectId, WorkspaceId},
 };
 use tokio_util::sync::CancellationToken;
@@ -221,6 +225,42 @@ impl Checks {
         } else {
             Ok(())
         }
+    }
+
+    /// Stores a Secure SNA check that is concluded already, because a Discovery check has found the device's number
+    /// before. `claimed` is the number that the client asked about. `None`: the client sent only its hash.
+    pub(crate) async fn create_concluded_match(
+        &self,
+        project: &Project,
+        network: Option<NetworkId>,
+        claimed: Option<&Msisdn>,
+        matched: bool,
+    ) -> Result<SilentCheck, CreateError> {
+        require_enabled(project)?;
+        let now = self.context.now();
+        let check: SilentCheck = Check {
+            id: CheckId(self.context.new_uuid(now)),
+            project: project.id,
+            product: Product::SecureSna,
+            mode: project.mode,
+            network,
+            claimed: claimed.map(|number| self.context.claimed_number(number)).transpose()?,
+            reference: None,
+            callback_url: None,
+            verification: None,
+            redirect_url: None,
+            created_at: now,
+            // Never takes effect, because the check is concluded when it is stored.
+            expires_at: now.saturating_add(SignedDuration::from_hours(1)).unwrap_or(Timestamp::MAX),
+            state: Lifecycle::Open(OpenState::Accepted),
+        };
+        self.require_unchanged_mode(&check)?;
+        let concluded = check.conclude_with_verdict(OperatorVerdict::Match(matched), now);
+        let concluded = concluded.map_err(|problem| StoreError::Refused(problem.to_string()))?;
+        let check = concluded.check().clone();
+        self.store.create_concluded_check(concluded.map(Into::into), None).await?;
+        self.activity.record_created_and_concluded(&check);
+        Ok(check)
     }
 
     pub(crate) async fn read_check<V>(

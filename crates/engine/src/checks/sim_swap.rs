@@ -9,7 +9,7 @@ use ringtrue_domain::{
     phone::Msisdn,
     product::Product,
     search::Filter,
-    sim_swap::{InvalidSimSwapPeriod, SimSwapCheck, SimSwapPeriod},
+    sim_swap::{InvalidSimSwapPeriod, SimHistory, SimSwapCheck, SimSwapPeriod},
     tenancy::{Project, ProjectId},
 };
 use tokio::time::{Instant, timeout_at};
@@ -44,6 +44,16 @@ impl Checks {
         request: CreateSimSwap,
         idempotency: Option<IdempotentRequest<'_, SimSwapCheck>>,
     ) -> Result<SimSwapCheck, CreateError> {
+        Ok(self.create_sim_swap_with_history(project, request, idempotency).await?.0)
+    }
+
+    /// Also returns the operator's report, which the check does not keep. `None`: the operator has reported nothing.
+    pub(crate) async fn create_sim_swap_with_history(
+        &self,
+        project: &Project,
+        request: CreateSimSwap,
+        idempotency: Option<IdempotentRequest<'_, SimSwapCheck>>,
+    ) -> Result<(SimSwapCheck, Option<SimHistory>), CreateError> {
         require_enabled(project)?;
         let period = request.period.transpose()?.unwrap_or(SimSwapPeriod::DEFAULT);
         let number = Msisdn::parse(&request.phone_number, project.mode)?;
@@ -82,7 +92,7 @@ impl Checks {
         let idempotent_response = self.idempotency.seal_response(idempotency.as_ref(), &check)?;
         self.store.create_concluded_check(concluded.map(Into::into), idempotent_response).await?;
         self.activity.record_created_and_concluded(&check);
-        Ok(check)
+        Ok((check, operator_result.ok()))
     }
 
     pub async fn sim_swap_check(&self, project: ProjectId, id: CheckId) -> Result<SimSwapCheck, ReadError> {

@@ -9,6 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use aws_lc_rs::digest::{SHA256, digest};
 use jiff::Timestamp;
 use ringtrue_domain::{
     lifecycle::{AnyCheck, CheckId, ErrorCode, Sealed},
@@ -29,6 +30,46 @@ pub enum SilentOperation<'a> {
     VerifyNumber(&'a Msisdn),
     /// Discovery: which number does the device have?
     DiscoverNumber,
+    /// Secure SNA, with the number to follow: which device is it? See
+    /// [`verify_device`](SilentConnector::verify_device).
+    AuthenticateDevice,
+}
+
+/// The number that a device is asked about after the operator has recognised it.
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+pub enum NumberQuestion {
+    Plain(Msisdn),
+    /// SHA-256 digest of the number in E.164 form, with `+`.
+    #[debug("Hashed")]
+    Hashed([u8; 32]),
+}
+
+impl NumberQuestion {
+    /// Asks about a text that is no valid number.
+    pub fn of_text(text: &str) -> Self {
+        NumberQuestion::Hashed(sha256(text))
+    }
+
+    pub fn matches(&self, number: &Msisdn) -> bool {
+        match self {
+            NumberQuestion::Plain(asked) => asked == number,
+            NumberQuestion::Hashed(hash) => *hash == sha256(number.as_str()),
+        }
+    }
+
+    /// Returns the digest of the number.
+    pub fn hash(&self) -> [u8; 32] {
+        match self {
+            NumberQuestion::Plain(number) => sha256(number.as_str()),
+            NumberQuestion::Hashed(hash) => *hash,
+        }
+    }
+}
+
+fn sha256(text: &str) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest(&SHA256, text.as_bytes()).as_ref());
+    hash
 }
 
 /// A request to redirect a device to the operator.
@@ -83,6 +124,19 @@ pub struct AuthorizationResponse<'a> {
 pub enum SilentResult {
     Match(bool),
     Number(Msisdn),
+    /// The operator has recognised the device, and says later whether it has a number.
+    Device(AuthenticatedDevice),
+}
+
+/// A device that its operator has recognised.
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("AuthenticatedDevice({connector})")]
+pub struct AuthenticatedDevice {
+    /// Name of the connector that can ask about the device.
+    pub connector: String,
+    /// The connector's private data, such as the operator's access token. The engine stores it encrypted, and passes it
+    /// to [`verify_device`](SilentConnector::verify_device) once.
+    pub data: Vec<u8>,
 }
 
 /// A connector to operators that can identify a device by its mobile data connection.
@@ -113,6 +167,20 @@ pub trait SilentConnector: fmt::Debug + Send + Sync {
     /// Redeems the operator's response. Called at most once per authorization, because operators' codes and tokens are
     /// single use.
     async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode>;
+
+    /// Asks whether a device that this connector has recognised has a number. Called at most once per device, because
+    /// operators' tokens are single use.
+    async fn verify_device(&self, question: DeviceQuestion<'_>) -> Result<bool, ErrorCode>;
+}
+
+/// A question about a device that its operator has recognised.
+#[derive(Clone, Copy, derive_more::Debug)]
+#[debug("DeviceQuestion({check})")]
+pub struct DeviceQuestion<'a> {
+    pub check: CheckId,
+    /// Data of the [`AuthenticatedDevice`].
+    pub device_data: &'a [u8],
+    pub number: &'a NumberQuestion,
 }
 
 /// A check, with its redirect session if there is one.

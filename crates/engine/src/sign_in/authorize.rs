@@ -5,18 +5,19 @@ use std::net::IpAddr;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::Timestamp;
 use ringtrue_domain::{
+    camara::CamaraScopes,
     product::Product,
     sign_in::{
         AuthorizationError, AuthorizationErrorCode as Code, AuthorizationRequest, ClientAuthentication, Parameters,
-        Prompt, RedirectUri, SignInId, SignInProof, SignInSettings,
+        Prompt, RedirectUri, RequestedScopes, SignInId, SignInProof,
     },
     tenancy::{Credential, Project, ProjectId},
 };
 use serde_json::Value;
 
 use super::{
-    CODE_TTL, Client, PUSHED_TTL, SIGN_IN_TTL, SignIns, client::AssertionError, is_recent, may_sign_in, sealed,
-    sealed::KeptRequest,
+    CODE_TTL, Client, PUSHED_TTL, SIGN_IN_TTL, SignIns, client::AssertionError, is_recent, may_sign_in,
+    network::require_network_scopes, sealed, sealed::KeptRequest,
 };
 use crate::{
     jwt::KeySet,
@@ -30,6 +31,8 @@ use crate::{
 
 /// Products by which a user can prove a number.
 const METHODS: [Product; 3] = [Product::ReverseSms, Product::SecureSna, Product::Discovery];
+/// Paths of the endpoints that a signed authorization request may be for.
+const AUTHORIZATION_ENDPOINTS: &[&str] = &["/oauth2/authorize", "/oauth2/par"];
 /// Prefix of the `request_uri` of a pushed request (RFC 9126, section 2.2).
 const PUSHED_PREFIX: &str = "urn:ietf:params:oauth:request_uri:";
 
@@ -38,9 +41,18 @@ const PUSHED_PREFIX: &str = "urn:ietf:params:oauth:request_uri:";
 #[debug("AuthorizeRequest")]
 pub struct AuthorizeRequest<'a> {
     pub parameters: Parameters,
+    pub visit: BrowserVisit<'a>,
+}
+
+/// The browser that sends an authorization request.
+#[derive(Clone, Copy, derive_more::Debug)]
+#[debug("BrowserVisit")]
+pub struct BrowserVisit<'a> {
     /// Returns the token of the browser's session at a project, from its cookies.
     pub session_of: &'a (dyn Fn(ProjectId) -> Option<String> + Send + Sync),
     pub address: IpAddr,
+    /// Number of the SIM in a simulated device. Sandbox only.
+    pub sim: Option<&'a str>,
     /// Whether the browser shows the response in a tab, so that it can be sent to an operator without a page.
     pub is_navigation: bool,
 }
@@ -54,6 +66,14 @@ pub enum AuthorizeOutcome {
     /// Returns to the client at this URL, with a code or an error.
     #[debug("Return")]
     Return(String),
+    /// Goes to the operator at this URL, without a page.
+    #[debug("Operator")]
+    Operator {
+        location: String,
+        /// The sign-in, and the key for the browser's cookie. `None`: any browser may finish, because the client
+        /// compares `state` and its code verifier.
+        browser: Option<(SignInId, BrowserKey)>,
+    },
 }
 
 /// A sign-in that needs the user.
@@ -105,12 +125,13 @@ struct ProvenRequest {
 impl SignIns {
     /// Takes an authorization request. Errors that the client may see lead back to it.
     pub async fn authorize(&self, request: AuthorizeRequest<'_>) -> Result<AuthorizeOutcome, AuthorizeError> {
+        let AuthorizeRequest { parameters, visit } = request;
         let now = self.context.now();
         let unproven = |problem: &str| AuthorizeError::Unproven(problem.to_owned());
-        let client_id = request.parameters.get("client_id");
+        let client_id = parameters.get("client_id");
         let client_id = client_id.ok_or_else(|| unproven("`client_id` is missing or repeated"))?.to_owned();
         let client = self.find_client(&client_id, now).ok_or_else(|| unproven("`client_id` is not known"))?;
-        let parameters = self.expand_pushed(&client, request.parameters, now).await?;
+        let parameters = self.expand_pushed(&client, parameters, now).await?;
         let proven = self.prove_redirect_uri(&client, parameters, now).await?;
         let (redirect_uri, state) = (proven.redirect_uri.clone(), proven.parameters.get("state").map(str::to_owned));
         let refuse = |error: &AuthorizationError| {
@@ -121,22 +142,17 @@ impl SignIns {
                 &error.description,
             )))
         };
-        if !may_sign_in(&client) {
-            let description = "the client's project or credential has no product `sign_in`";
-            return refuse(&AuthorizationError::new(Code::UnauthorizedClient, description));
-        }
-        if !METHODS.iter().any(|product| client.project.products.contains(product)) {
-            let description = "the project has none of the products `reverse_sms`, `secure_sna` and `discovery`";
-            return refuse(&AuthorizationError::new(Code::UnauthorizedClient, description));
-        }
         let parsed = match proven.object_error {
             Some(error) => Err(error),
-            None => parse(&proven.parameters, proven.redirect_uri, &client.project.configuration.sign_in),
+            None => self.parse(&client, &proven.parameters, proven.redirect_uri),
         };
         let parsed = match parsed {
             Ok(parsed) => parsed,
             Err(error) => return refuse(&error),
         };
+        if parsed.scopes.camara().is_some() {
+            return self.authorize_by_network(&client, &parsed, &visit).await;
+        }
         let expected_subject = match &parsed.id_token_hint {
             Some(hint) => match self.read_id_token_hint(&client, hint, now) {
                 Some(subject) => Some(subject),
@@ -144,23 +160,20 @@ impl SignIns {
             },
             None => None,
         };
-        if let Some(proof) = self.session_proof(&client, (request.session_of)(client.project.id), now).await?
+        if let Some(proof) = self.session_proof(&client, (visit.session_of)(client.project.id), now).await?
             && self.is_enough(&client.project, &parsed, expected_subject.as_deref(), &proof, now)?
         {
-            let (id, _) = self.store_request(&client, &parsed, None, expected_subject, Some(&proof), now).await?;
+            let (id, _) = self.store_request(&client, &parsed, expected_subject, Some(&proof), now).await?;
             return Ok(AuthorizeOutcome::Return(self.code_return(
                 &parsed.redirect_uri,
                 parsed.state.as_deref(),
                 id,
             )?));
         }
-        let is_silent = parsed.prompt == Prompt::Never;
-        if is_silent && !(request.is_navigation && self.can_discover(&client.project, request.address, None)) {
-            let description = "the user has to prove a number, and `prompt=none` does not permit it";
-            return refuse(&AuthorizationError::new(Code::LoginRequired, description));
+        if parsed.prompt == Prompt::Never {
+            return self.authorize_silently(&client, &parsed, expected_subject, &visit).await;
         }
-        let (id, browser_key) =
-            self.store_request(&client, &parsed, Some(is_silent), expected_subject, None, now).await?;
+        let (id, browser_key) = self.store_request(&client, &parsed, expected_subject, None, now).await?;
         Ok(AuthorizeOutcome::Page(BeganSignIn { id, page_token: self.page_token(id)?, browser_key }))
     }
 
@@ -174,9 +187,7 @@ impl SignIns {
         let now = self.context.now();
         let invalid = |description: &str| AuthorizationError::new(Code::InvalidRequest, description);
         let client = self.find_client(credential.client_id.as_str(), now);
-        let client = client
-            .filter(may_sign_in)
-            .ok_or_else(|| AuthorizationError::new(Code::UnauthorizedClient, "the client has no product `sign_in`"))?;
+        let client = client.ok_or_else(|| invalid("the client is not a project's"))?;
         if !client.project.configuration.sign_in.accepts_authentication(authentication) {
             return Err(PushError::WrongAuthentication);
         }
@@ -199,7 +210,7 @@ impl SignIns {
         if let Some(error) = proven.object_error {
             return Err(error.into());
         }
-        parse(&proven.parameters, proven.redirect_uri, &client.project.configuration.sign_in)?;
+        self.parse(&client, &proven.parameters, proven.redirect_uri)?;
         let reference = BASE64_URL_SAFE_NO_PAD.encode(self.context.entropy.bytes::<32>());
         let pushed = PushedAuthorization {
             reference: self.pushed_hash(&reference)?,
@@ -209,6 +220,27 @@ impl SignIns {
         };
         self.store.push_authorization(pushed).await?;
         Ok(PushedRequest { request_uri: format!("{PUSHED_PREFIX}{reference}"), expires_in: PUSHED_TTL.as_secs() })
+    }
+
+    /// Reads a request, and checks that the client may send it.
+    fn parse(
+        &self,
+        client: &Client,
+        parameters: &Parameters,
+        redirect_uri: RedirectUri,
+    ) -> Result<AuthorizationRequest, AuthorizationError> {
+        if parameters.get("request_uri").is_some() {
+            let description = "`request_uri` must be one of this server's pushed authorization requests";
+            return Err(AuthorizationError::new(Code::RequestUriNotSupported, description));
+        }
+        let settings = &client.project.configuration.sign_in;
+        let is_camara_enabled = self.context.settings.camara_enabled;
+        let request = AuthorizationRequest::parse(parameters, redirect_uri, settings, is_camara_enabled)?;
+        match &request.scopes {
+            RequestedScopes::SignIn(_) => require_sign_in(client)?,
+            RequestedScopes::Camara(scopes) => require_network_scopes(client, scopes)?,
+        }
+        Ok(request)
     }
 
     /// Replaces the parameters by those of the pushed request that they name.
@@ -238,7 +270,12 @@ impl SignIns {
         let settings = &client.project.configuration.sign_in;
         let (parameters, object_error) = match parameters.get("request") {
             None => (parameters, None),
-            Some(object) => match self.read_request_object(client, object, now).await {
+            Some(object) => match self.read_request_object(client, object, AUTHORIZATION_ENDPOINTS, now).await {
+                Ok(own) if self.is_for_camara(&parameters) || self.is_for_camara(&own) => {
+                    // CAMARA's profile: the values of OAuth must be repeated, and all others come from the object.
+                    let error = check_repeated_values(&parameters, &own).err();
+                    (own, error)
+                }
                 Ok(own) => (parameters.overridden_by(own), None),
                 Err(AssertionError::Store(error)) => return Err(error.into()),
                 Err(_) if is_unsigned(object) => {
@@ -256,6 +293,10 @@ impl SignIns {
         let redirect_uri = settings.find_redirect_uri(uri).cloned();
         let redirect_uri = redirect_uri.ok_or_else(|| unproven("`redirect_uri` is not registered for this client"))?;
         Ok(ProvenRequest { parameters, redirect_uri, object_error })
+    }
+
+    fn is_for_camara(&self, parameters: &Parameters) -> bool {
+        self.context.settings.camara_enabled && parameters.get("scope").is_some_and(CamaraScopes::are_requested)
     }
 
     /// Returns the subject of an ID token that this deployment has issued to the client, even if it has expired.
@@ -299,7 +340,7 @@ impl SignIns {
         };
         let is_hinted = request.hinted_number().is_none_or(|number| number == proof.number.as_str());
         // A SIM may have been changed since the proof.
-        let is_complete = !request.scopes.sim_swap;
+        let is_complete = request.scopes.sign_in().is_some_and(|scopes| !scopes.sim_swap);
         Ok(request.prompt != Prompt::Always
             && is_recent(proof, request.max_age, now)
             && is_expected
@@ -307,18 +348,17 @@ impl SignIns {
             && is_complete)
     }
 
-    /// Stores a sign-in. With a proof, it has ended already. `is_silent` says whether the user must not see a page.
-    async fn store_request(
+    /// Stores a sign-in. With a proof, it has ended already.
+    pub(super) async fn store_request(
         &self,
         client: &Client,
         request: &AuthorizationRequest,
-        is_silent: Option<bool>,
         expected_subject: Option<String>,
         proof: Option<&SignInProof>,
         now: Timestamp,
     ) -> Result<(SignInId, BrowserKey), StoreError> {
         let id = SignInId(self.context.new_uuid(now));
-        let kept = KeptRequest::new(request, is_silent.unwrap_or(false), expected_subject);
+        let kept = KeptRequest::new(request, expected_subject);
         let after = |duration| now.saturating_add(duration).unwrap_or(Timestamp::MAX);
         let end = match proof {
             Some(proof) => Some(SignInEnd::Proven {
@@ -348,7 +388,7 @@ impl SignIns {
     pub(super) fn can_discover(&self, project: &Project, address: IpAddr, sim: Option<&str>) -> bool {
         let operators = self.operators.for_mode(project.mode);
         project.products.contains(&Product::Discovery)
-            && operators.may_recognise_device(project, Product::Discovery, address, sim)
+            && operators.may_identify_device(project, Product::Discovery, address, sim)
     }
 
     /// Returns the URL that leads back to the client with a code.
@@ -386,16 +426,27 @@ impl SignIns {
     }
 }
 
-fn parse(
-    parameters: &Parameters,
-    redirect_uri: RedirectUri,
-    settings: &SignInSettings,
-) -> Result<AuthorizationRequest, AuthorizationError> {
-    if parameters.get("request_uri").is_some() {
-        let description = "`request_uri` must be one of this server's pushed authorization requests";
-        return Err(AuthorizationError::new(Code::RequestUriNotSupported, description));
+fn require_sign_in(client: &Client) -> Result<(), AuthorizationError> {
+    let refuse = |description: &str| Err(AuthorizationError::new(Code::UnauthorizedClient, description));
+    if !may_sign_in(client) {
+        return refuse("the client's project or credential has no product `sign_in`");
     }
-    AuthorizationRequest::parse(parameters, redirect_uri, settings)
+    if !METHODS.iter().any(|product| client.project.products.contains(product)) {
+        return refuse("the project has none of the products `reverse_sms`, `secure_sna` and `discovery`");
+    }
+    Ok(())
+}
+
+/// Requires that a request repeats these parameters of its request object (CAMARA Security and Interoperability Profile,
+/// Signed Authentication Requests).
+fn check_repeated_values(given: &Parameters, signed: &Parameters) -> Result<(), AuthorizationError> {
+    for name in ["scope", "response_type", "client_id", "redirect_uri"] {
+        if given.get(name).is_none() || given.get(name) != signed.get(name) {
+            let description = format!("`{name}` must have the same value in the request and in the request object");
+            return Err(AuthorizationError::new(Code::InvalidRequestObject, description));
+        }
+    }
+    Ok(())
 }
 
 /// Whether a request object has the algorithm `none`.

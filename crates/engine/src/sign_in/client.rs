@@ -6,6 +6,7 @@ use std::{collections::HashMap, sync::Arc};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use ringtrue_domain::{
+    camara::CamaraScopes,
     sign_in::{ClientAuthentication, Parameters, SignInSettings},
     tenancy::Credential,
     web_url::CallbackUrl,
@@ -20,6 +21,7 @@ use crate::{
 
 /// How far in the future an assertion may expire.
 const MAX_ASSERTION_LIFETIME: i64 = 300;
+const MAX_ASSERTION_SECONDS: f64 = 300.0;
 /// How far in the future a request object may expire.
 const MAX_REQUEST_LIFETIME: i64 = 3_600;
 /// Tolerance for clients whose clock is not exact, in seconds.
@@ -157,20 +159,58 @@ impl SignIns {
             return Err(invalid("`iss` and `sub` of the client assertion must be the client id"));
         }
         check_audience(&claims, audiences)?;
-        let expires_at = check_times(&claims, now, MAX_ASSERTION_LIFETIME)?;
-        let jti = text("jti").filter(|jti| !jti.is_empty() && jti.len() <= MAX_JTI_BYTES);
-        let jti = jti.ok_or_else(|| invalid("the client assertion needs a `jti` of 1 to 256 bytes"))?;
+        self.use_assertion(&claims, &issuer, now).await?;
+        Ok(client.credential)
+    }
+
+    /// Verifies a JWT that a client presents as a grant for a user (RFC 7523, section 2.1). It also authenticates the
+    /// client (CAMARA Security and Interoperability Profile, JWT Bearer Flow). Returns its claims.
+    pub(crate) async fn verify_grant_assertion(
+        &self,
+        assertion: &str,
+        now: Timestamp,
+    ) -> Result<(Client, Map<String, Value>), AssertionError> {
+        let issuer = unverified_issuer(assertion).ok_or_else(|| invalid("malformed assertion"))?;
+        let client = self.find_client(&issuer, now).ok_or(AssertionError::UnknownClient)?;
+        let settings = &client.project.configuration.sign_in;
+        if !settings.accepts_authentication(ClientAuthentication::PrivateKeyJwt) {
+            return Err(AssertionError::UnknownClient);
+        }
+        let claims = self.key_sets.verify(settings, assertion, now).await?;
+        if claims.get("iss").and_then(Value::as_str) != Some(&issuer) {
+            return Err(invalid("`iss` of the assertion must be the client id"));
+        }
+        require_claims(&claims, &["sub", "iat", "scope"])?;
+        check_audience(&claims, &[&format!("{}/oauth2/token", self.context.settings.base_url)])?;
+        self.use_assertion(&claims, &issuer, now).await?;
+        Ok((client, claims))
+    }
+
+    /// Checks the times of an assertion, and records its use.
+    async fn use_assertion(
+        &self,
+        claims: &Map<String, Value>,
+        issuer: &str,
+        now: Timestamp,
+    ) -> Result<(), AssertionError> {
+        let expires_at = check_times(claims, now, MAX_ASSERTION_LIFETIME)?;
+        check_issued_at(claims)?;
+        let jti = claims.get("jti").and_then(Value::as_str);
+        let jti = jti.filter(|jti| !jti.is_empty() && jti.len() <= MAX_JTI_BYTES);
+        let jti = jti.ok_or_else(|| invalid("the assertion needs a `jti` of 1 to 256 bytes"))?;
         let hash = self.context.keyed_hash(&[b"client-assertion", issuer.as_bytes(), jti.as_bytes()])?;
         let kept_until = Timestamp::from_second(expires_at + CLOCK_SKEW).unwrap_or(Timestamp::MAX);
         let is_first_use = self.store.record_assertion(TokenHash(hash), kept_until).await?;
-        if is_first_use { Ok(client.credential) } else { Err(AssertionError::Replayed) }
+        if is_first_use { Ok(()) } else { Err(AssertionError::Replayed) }
     }
 
-    /// Verifies a signed authorization request, and returns its parameters.
-    pub(super) async fn read_request_object(
+    /// Verifies a signed request, and returns its parameters. Its audience is the issuer, or one of the endpoints with
+    /// these paths.
+    pub(crate) async fn read_request_object(
         &self,
         client: &Client,
         token: &str,
+        endpoints: &[&str],
         now: Timestamp,
     ) -> Result<Parameters, AssertionError> {
         let claims = self.key_sets.verify(&client.project.configuration.sign_in, token, now).await?;
@@ -179,8 +219,18 @@ impl SignIns {
         if !is_own("iss") || !is_own("client_id") {
             return Err(invalid("`iss` and `client_id` of the request object must be the client id"));
         }
-        check_audience(&claims, &[&self.context.settings.base_url])?;
-        check_times(&claims, now, MAX_REQUEST_LIFETIME)?;
+        let issuer = &self.context.settings.base_url;
+        let endpoints: Vec<_> = endpoints.iter().map(|path| format!("{issuer}{path}")).collect();
+        let audiences: Vec<_> = [issuer.as_str()].into_iter().chain(endpoints.iter().map(String::as_str)).collect();
+        check_audience(&claims, &audiences)?;
+        let scope = claims.get("scope").and_then(Value::as_str).unwrap_or_default();
+        if self.context.settings.camara_enabled && CamaraScopes::are_requested(scope) {
+            require_claims(&claims, &["iss", "iat", "jti"])?;
+            check_times(&claims, now, MAX_ASSERTION_LIFETIME)?;
+            check_issued_at(&claims)?;
+        } else {
+            check_times(&claims, now, MAX_REQUEST_LIFETIME)?;
+        }
         let pairs = claims.into_iter().filter_map(|(name, value)| match value {
             // Claims of the token itself are not parameters.
             _ if ["iss", "aud", "exp", "iat", "nbf", "jti", "sub"].contains(&name.as_str()) => None,
@@ -214,6 +264,25 @@ fn check_audience(claims: &Map<String, Value>, accepted: &[&str]) -> Result<(), 
         None => false,
     };
     if is_right { Ok(()) } else { Err(AssertionError::Invalid(format!("`aud` must be {}", accepted.join(" or ")))) }
+}
+
+fn require_claims(claims: &Map<String, Value>, names: &[&str]) -> Result<(), AssertionError> {
+    match names.iter().find(|name| !claims.contains_key(**name)) {
+        Some(missing) => Err(AssertionError::Invalid(format!("the token needs `{missing}`"))),
+        None => Ok(()),
+    }
+}
+
+/// Checks that a token with `iat` expires soon after it was issued (CAMARA Security and Interoperability Profile).
+fn check_issued_at(claims: &Map<String, Value>) -> Result<(), AssertionError> {
+    let seconds = |name: &str| claims.get(name).and_then(Value::as_f64);
+    match (seconds("iat"), seconds("exp")) {
+        (Some(issued_at), Some(expires_at)) if expires_at - issued_at > MAX_ASSERTION_SECONDS => {
+            let problem = format!("`exp` must be at most {MAX_ASSERTION_LIFETIME} seconds after `iat`");
+            Err(AssertionError::Invalid(problem))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Checks the times of a token, and returns when it expires, in seconds since 1970.

@@ -9,6 +9,7 @@
 
 mod authorize;
 mod client;
+mod network;
 mod page;
 mod sealed;
 mod tokens;
@@ -25,8 +26,11 @@ use ringtrue_domain::{
 };
 use uuid::Uuid;
 
-pub use authorize::{AuthorizeError, AuthorizeOutcome, AuthorizeRequest, BeganSignIn, PushError, PushedRequest};
+pub use authorize::{
+    AuthorizeError, AuthorizeOutcome, AuthorizeRequest, BeganSignIn, BrowserVisit, PushError, PushedRequest,
+};
 pub use client::{AssertionError, ClientKeySets, check_client_keys};
+pub(crate) use network::require_scopes;
 pub use page::{FinishOutcome, NumberError, SignInState, SignInView};
 pub use tokens::{IssuedTokens, RedeemCodeError, RedeemCodeRequest, UserInfo, UserInfoError};
 
@@ -67,14 +71,14 @@ pub struct SignIns {
 }
 
 /// A project as an OpenID client.
-struct Client {
-    credential: Arc<Credential>,
-    project: Arc<Project>,
+pub(crate) struct Client {
+    pub credential: Arc<Credential>,
+    pub project: Arc<Project>,
 }
 
 impl SignIns {
     /// Finds the client with this id. `None`: there is no such client, or its credential or project is not active.
-    fn find_client(&self, client_id: &str, now: Timestamp) -> Option<Client> {
+    pub(crate) fn find_client(&self, client_id: &str, now: Timestamp) -> Option<Client> {
         let credential = self.context.control_plane.credential(client_id)?;
         let project = self.context.control_plane.project(credential.owner.project()?)?;
         (credential.is_active(now) && !project.disabled).then_some(Client { credential, project })
@@ -129,7 +133,7 @@ impl SignIns {
     }
 
     /// Returns the pairwise subject of a number in a project (OpenID Connect Core, section 8.1).
-    fn subject(&self, project: ProjectId, number: &Msisdn) -> Result<String, StoreError> {
+    pub(crate) fn subject(&self, project: ProjectId, number: &Msisdn) -> Result<String, StoreError> {
         let parts = [b"sign-in-subject".as_slice(), project.0.as_bytes(), number.as_str().as_bytes()];
         Ok(BASE64_URL_SAFE_NO_PAD.encode(self.context.keyed_hash(&parts)?))
     }

@@ -106,10 +106,12 @@ struct Opened {
 }
 
 /// The result of a check that proves a number.
-enum ProofState {
+pub(super) enum ProofState {
     /// The check is open.
     Open,
     Proven(SignInProof),
+    /// The operator has recognised the device. Its number is not known.
+    Recognised,
     /// The check has failed, and the user can enter a number again.
     AskAgain,
     /// The check has failed, and the sign-in ends with this error.
@@ -160,16 +162,9 @@ impl SignIns {
         if self.own_key(record.id, keys).is_none() {
             return Ok(SignInState::OtherBrowser { has_ended: record.end.is_some() });
         }
-        match &record.end {
-            Some(SignInEnd::Proven { code_expires_at, redeemed_at: None, .. }) if now < *code_expires_at => {
-                let return_to = self.code_return(&request.redirect_uri, request.state.as_deref(), record.id)?;
-                return Ok(SignInState::Ended { return_to });
-            }
-            Some(SignInEnd::Proven { .. }) => return Ok(SignInState::Used),
-            Some(SignInEnd::Failed { error }) => {
-                let return_to = self.failed_return(request, error);
-                return Ok(SignInState::Ended { return_to });
-            }
+        match self.return_of_ended(opened)? {
+            Some(return_to) => return Ok(SignInState::Ended { return_to }),
+            None if record.end.is_some() => return Ok(SignInState::Used),
             None if now >= record.expires_at => return Ok(SignInState::Expired),
             None => {}
         }
@@ -231,13 +226,14 @@ impl SignIns {
         let redirect_url = redirect_url.map_err(|error| StoreError::Refused(error.to_string()))?;
         let settings = &project.configuration.sign_in;
         let period = settings.sim_swap_period.unwrap_or(SimSwapPeriod::DEFAULT);
+        let scopes = request.scopes.sign_in();
         let verification = SignInVerification {
             number: number.clone(),
             // On Wi-Fi or a computer, the operator cannot recognise the phone. A QR code would lead the phone there,
             // which did not begin the sign-in and may not finish it.
             may_be_silent: self.is_on_mobile_data(project, address),
             redirect_url,
-            sim_swap_period: request.scopes.sim_swap.then_some(period),
+            sim_swap_period: scopes.is_some_and(|scopes| scopes.sim_swap).then_some(period),
             locale: Some(locale),
         };
         let created = self.verifications.create_for_sign_in(project, verification).await.map_err(number_error)?;
@@ -283,7 +279,9 @@ impl SignIns {
         } else {
             let return_url = RedirectUrl::from_stored(&self.return_url(token));
             let return_url = return_url.map_err(|error| StoreError::Refused(error.to_string()))?;
-            let Ok(created) = self.silent.create_for_sign_in(&project, &return_url).await else { return Ok(None) };
+            let Ok(created) = self.silent.create_without_number(&project, Product::Discovery, &return_url).await else {
+                return Ok(None);
+            };
             let check = SignInCheck { product: Product::Discovery, id: created };
             let from = record.check.map(|check| check.id);
             if !self.store.replace_sign_in_check(record.id, from, check, None).await? {
@@ -315,22 +313,32 @@ impl SignIns {
         keys: &[BrowserKey],
         code: Option<&str>,
     ) -> Result<FinishOutcome, StoreError> {
-        let Some(opened) = self.open_own(token, keys).await? else {
+        let opened = self.open(token).await?.filter(|opened| self.may_finish(opened, keys));
+        let Some(opened) = opened else {
             if code.is_some() {
                 self.release_check(token, keys).await?;
             }
             return Ok(FinishOutcome::Page);
         };
         let record = &opened.record;
-        let Some(check) = record.check.filter(|_| record.end.is_none()) else { return Ok(FinishOutcome::Page) };
+        let Some(check) = record.check.filter(|_| record.end.is_none()) else {
+            // The browser has loaded the URL again.
+            let location = self.return_of_ended(&opened)?;
+            return Ok(
+                location.map_or(FinishOutcome::Page, |location| FinishOutcome::Return { location, session: None })
+            );
+        };
         let state = match check.product {
             Product::Verification => self.verification_proof(record, check.id, code).await?,
+            Product::SecureSna => self.device_proof(&opened.project, check.id, code).await?,
             _ => self.discovery_proof(record, &opened.project, check.id, code).await?,
         };
         match state {
             ProofState::Proven(proof) => self.complete(&opened, proof).await,
+            ProofState::Recognised => self.complete_with_device(&opened).await,
             ProofState::AskAgain if opened.request.is_silent => {
-                let location = self.fail(&opened, AuthorizationErrorCode::LoginRequired, "number not found").await?;
+                let error = self.authorization_error(&opened.project, check.product, check.id).await?;
+                let location = self.fail(&opened, error.code, &error.description).await?;
                 Ok(location.map_or(FinishOutcome::Page, |location| FinishOutcome::Return { location, session: None }))
             }
             ProofState::Open | ProofState::AskAgain => Ok(FinishOutcome::Page),
@@ -412,6 +420,23 @@ impl SignIns {
         }))
     }
 
+    /// Ends a request for a token by which the client asks about a number.
+    async fn complete_with_device(&self, opened: &Opened) -> Result<FinishOutcome, StoreError> {
+        let Opened { record, request, .. } = opened;
+        let now = self.context.now();
+        let end = SignInEnd::Proven {
+            proof: sealed::seal_device(&self.context, record.id, now)?,
+            code_expires_at: now.saturating_add(CODE_TTL).unwrap_or(Timestamp::MAX),
+            redeemed_at: None,
+            revoked_at: None,
+        };
+        if !self.store.end_sign_in(record.id, end, None).await? {
+            return Ok(FinishOutcome::Page);
+        }
+        let location = self.code_return(&request.redirect_uri, request.state.as_deref(), record.id)?;
+        Ok(FinishOutcome::Return { location, session: None })
+    }
+
     /// Ends the sign-in with a code.
     async fn complete(&self, opened: &Opened, proof: SignInProof) -> Result<FinishOutcome, StoreError> {
         let Opened { record, request, project } = opened;
@@ -431,7 +456,8 @@ impl SignIns {
             redeemed_at: None,
             revoked_at: None,
         };
-        let lifetime = project.configuration.sign_in.session.filter(|lifetime| lifetime.seconds() > 0);
+        let lifetime = project.configuration.sign_in.session;
+        let lifetime = lifetime.filter(|lifetime| lifetime.seconds() > 0 && request.scopes.sign_in().is_some());
         let session = lifetime.map(|lifetime| self.new_session(project, &proof, lifetime, now)).transpose()?;
         let (row, cookie) = match session {
             Some((row, token, lifetime)) => (Some(row), Some((project.id, token, lifetime))),
@@ -481,12 +507,35 @@ impl SignIns {
         self.error_return(&request.redirect_uri, request.state.as_deref(), error, description)
     }
 
+    /// Returns the URL that leads back to the client after the sign-in has ended. `None`: it has not ended, or its code
+    /// was used or has expired.
+    fn return_of_ended(&self, Opened { record, request, .. }: &Opened) -> Result<Option<String>, StoreError> {
+        Ok(match &record.end {
+            Some(SignInEnd::Proven { code_expires_at, redeemed_at: None, .. })
+                if self.context.now() < *code_expires_at =>
+            {
+                Some(self.code_return(&request.redirect_uri, request.state.as_deref(), record.id)?)
+            }
+            Some(SignInEnd::Failed { error }) => Some(self.failed_return(request, error)),
+            Some(SignInEnd::Proven { .. }) | None => None,
+        })
+    }
+
+    /// Whether a browser with these keys may finish a sign-in. Any browser may finish a request for a token of CAMARA's
+    /// APIs, because the client binds it to itself.
+    fn may_finish(&self, opened: &Opened, keys: &[BrowserKey]) -> bool {
+        opened.request.scopes.camara().is_some() || self.is_own(opened, keys)
+    }
+
+    /// Whether the browser with these keys began the sign-in, and the user can still act on it.
+    fn is_own(&self, Opened { record, .. }: &Opened, keys: &[BrowserKey]) -> bool {
+        self.own_key(record.id, keys).is_some() && record.end.is_none() && self.context.now() < record.expires_at
+    }
+
     /// Opens a sign-in for the browser that began it, if the user can still act on it.
     async fn open_own(&self, token: &str, keys: &[BrowserKey]) -> Result<Option<Opened>, StoreError> {
         let opened = self.open(token).await?;
-        Ok(opened.filter(|Opened { record, .. }| {
-            self.own_key(record.id, keys).is_some() && record.end.is_none() && self.context.now() < record.expires_at
-        }))
+        Ok(opened.filter(|opened| self.is_own(opened, keys)))
     }
 
     /// Cancels the verification of a sign-in that another browser has passed at the operator. Otherwise the browser that
@@ -514,14 +563,14 @@ impl SignIns {
 
     /// Whether the operator may recognise a phone at this address, so that Secure SNA is possible.
     fn is_on_mobile_data(&self, project: &Project, address: IpAddr) -> bool {
-        self.operators.for_mode(project.mode).may_recognise_device(project, Product::SecureSna, address, None)
+        self.operators.for_mode(project.mode).may_verify_device(project, address)
     }
 
     fn page_url(&self, token: &str) -> String {
         format!("{}/signin/{token}", self.context.settings.base_url)
     }
 
-    fn return_url(&self, token: &str) -> String {
+    pub(super) fn return_url(&self, token: &str) -> String {
         format!("{}/return", self.page_url(token))
     }
 }

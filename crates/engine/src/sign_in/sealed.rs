@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use ringtrue_domain::{
     lifecycle::Sealed,
     phone::Msisdn,
-    sign_in::{AuthorizationRequest, Parameters, RedirectUri, SignInId, SignInProof, SignInScopes},
+    sign_in::{AuthorizationRequest, Parameters, Prompt, RedirectUri, RequestedScopes, SignInId, SignInProof},
     tenancy::Mode,
     verification::Locale,
 };
@@ -20,7 +20,7 @@ use crate::{
 /// What a sign-in keeps of its authorization request.
 pub(super) struct KeptRequest {
     pub redirect_uri: RedirectUri,
-    pub scopes: SignInScopes,
+    pub scopes: RequestedScopes,
     pub state: Option<String>,
     pub nonce: Option<String>,
     /// Base64url-encoded SHA-256 digest of the code verifier (PKCE). `None`: the client does not use PKCE.
@@ -65,14 +65,14 @@ struct ProofJson {
 }
 
 impl KeptRequest {
-    pub(super) fn new(request: &AuthorizationRequest, is_silent: bool, expected_subject: Option<String>) -> Self {
+    pub(super) fn new(request: &AuthorizationRequest, expected_subject: Option<String>) -> Self {
         KeptRequest {
             redirect_uri: request.redirect_uri.clone(),
-            scopes: request.scopes,
+            scopes: request.scopes.clone(),
             state: request.state.clone(),
             nonce: request.nonce.clone(),
             code_challenge: request.code_challenge.as_ref().map(|challenge| challenge.as_str().to_owned()),
-            is_silent,
+            is_silent: request.prompt == Prompt::Never,
             expected_subject,
             hinted_number: request.hinted_number().map(str::to_owned),
             locales: request.locales.clone(),
@@ -102,7 +102,7 @@ impl KeptRequest {
     fn parse(json: RequestJson) -> Option<Self> {
         Some(KeptRequest {
             redirect_uri: RedirectUri::from_stored(&json.redirect_uri).ok()?,
-            scopes: SignInScopes::parse(&json.scope)?,
+            scopes: RequestedScopes::parse(&json.scope, true).ok()?,
             state: json.state,
             nonce: json.nonce,
             code_challenge: json.code_challenge,
@@ -134,6 +134,16 @@ pub(super) fn unseal_proof(context: &Context, owner: &str, mode: Mode, sealed: &
         at: Timestamp::from_millisecond(json.at).ok()?,
         sim_change: json.sim_change,
     })
+}
+
+/// Encrypts the time at which the operator has recognised a device whose number is not known.
+pub(super) fn seal_device(context: &Context, id: SignInId, at: Timestamp) -> Result<Sealed, StoreError> {
+    seal(context, "sign-in-device", &id.to_string(), &at.as_millisecond())
+}
+
+pub(super) fn unseal_device(context: &Context, id: SignInId, sealed: &Sealed) -> Result<Timestamp, StoreError> {
+    let at: Option<i64> = unseal(context, "sign-in-device", &id.to_string(), sealed);
+    at.and_then(|at| Timestamp::from_millisecond(at).ok()).ok_or_else(|| corrupt(id))
 }
 
 /// Encrypts the number that a sign-in is to prove.

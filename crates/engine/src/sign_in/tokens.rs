@@ -4,10 +4,16 @@ use std::sync::Arc;
 
 use aws_lc_rs::{constant_time::verify_slices_are_equal, digest};
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    sign_in::{ClientAuthentication, CodeChallenge, SignInProof, SignInScopes},
-    tenancy::{Credential, Project},
+    camara::{CamaraScopes, NETWORK_AUTHENTICATION_SECONDS},
+    lifecycle::Sealed,
+    product::Product,
+    sign_in::{
+        AuthenticationContext, ClientAuthentication, CodeChallenge, RequestedScopes, SignInId, SignInProof,
+        SignInScopes,
+    },
+    tenancy::Credential,
 };
 use serde_json::{Map, Value, json};
 
@@ -16,9 +22,10 @@ use crate::{
     ports::{
         sign_in::{CodeRedemption, SignInEnd, SignInRecord},
         store::StoreError,
+        tokens::TokenId,
     },
     tenants::SignInTest,
-    tokens::UserInfoToken,
+    tokens::{CamaraGrant, CamaraSubject, UserInfoToken},
 };
 
 /// Lifetime of an ID token, in seconds. Clients check it once, when they get it.
@@ -39,7 +46,8 @@ pub struct RedeemCodeRequest<'a> {
 #[debug("IssuedTokens")]
 pub struct IssuedTokens {
     pub access_token: String,
-    pub id_token: String,
+    /// `None`: a client of CAMARA's APIs has not asked for it.
+    pub id_token: Option<String>,
     pub expires_in: i64,
     pub scope: String,
 }
@@ -78,7 +86,8 @@ impl SignIns {
         request: RedeemCodeRequest<'_>,
     ) -> Result<IssuedTokens, RedeemCodeError> {
         let now = self.context.now();
-        let client = self.find_client(credential.client_id.as_str(), now).filter(may_sign_in);
+        let client = self.find_client(credential.client_id.as_str(), now);
+        let client = client.filter(|client| may_sign_in(client) || self.may_use_camara(client));
         let client = client.ok_or(RedeemCodeError::UnauthorizedClient)?;
         if !client.project.configuration.sign_in.accepts_authentication(request.authentication) {
             return Err(RedeemCodeError::WrongAuthentication);
@@ -129,49 +138,140 @@ impl SignIns {
             return Err(RedeemCodeError::InvalidGrant("`redirect_uri` is not that of the authorization request"));
         }
         check_code_verifier(kept.code_challenge.as_deref(), request.code_verifier)?;
-        let proof = sealed::unseal_proof(&self.context, &id.to_string(), client.project.mode, proof);
-        let proof = proof.ok_or_else(|| sealed::corrupt(id))?;
+        let scopes = match &kept.scopes {
+            RequestedScopes::SignIn(scopes) => *scopes,
+            RequestedScopes::Camara(scopes) => {
+                return self.redeem_network_code(client, &record, &kept, scopes, proof, now).await;
+            }
+        };
+        let proof = self.unseal_own_proof(client, id, proof)?;
         let expires_at = now.saturating_add(ACCESS_TOKEN_TTL).unwrap_or(Timestamp::MAX);
         match self.store.redeem_sign_in_code(id, now, expires_at).await? {
             CodeRedemption::Redeemed => {}
             CodeRedemption::AlreadyRedeemed | CodeRedemption::Invalid => return Err(unknown),
         }
         let subject = self.subject(client.project.id, &proof.number)?;
-        let scope = kept.scopes.names();
+        let scope = scopes.names();
         let token = UserInfoToken { id: id.0, client: credential, subject: &subject, scope: &scope };
         let access_token = self.tokens.mint_userinfo_token(&token, now, ACCESS_TOKEN_TTL);
         let access_token = access_token.ok_or(RedeemCodeError::NoKey)?;
-        let id_token = self.sign_id_token(&client.project, credential, &kept, &proof, &subject, &access_token, now);
-        let id_token = id_token.await.ok_or(RedeemCodeError::NoKey)?;
+        let mut claims = user_claims(&subject, scopes, &proof);
+        add_authentication(&mut claims, proof.context, proof.at);
+        let id_token = self.sign_id_token(client, claims, kept.nonce.as_deref(), &access_token, now);
+        let id_token = Some(id_token.await.ok_or(RedeemCodeError::NoKey)?);
         Ok(IssuedTokens { access_token, id_token, expires_in: ACCESS_TOKEN_TTL.as_secs(), scope })
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the claims of one token, from different sources")]
+    /// Redeems the code of a client of CAMARA's APIs.
+    async fn redeem_network_code(
+        &self,
+        client: &Client,
+        record: &SignInRecord,
+        kept: &KeptRequest,
+        scopes: &CamaraScopes,
+        proof: &Sealed,
+        now: Timestamp,
+    ) -> Result<IssuedTokens, RedeemCodeError> {
+        let unknown = RedeemCodeError::InvalidGrant("the code is unknown, expired, used, or for another client");
+        if !self.may_use_camara(client) {
+            return Err(RedeemCodeError::UnauthorizedClient);
+        }
+        let Some(check) = record.check else { return Err(unknown) };
+        let (subject, authenticated_at) = if check.product == Product::SecureSna {
+            let at = sealed::unseal_device(&self.context, record.id, proof)?;
+            (CamaraSubject::Device { check: check.id }, at)
+        } else {
+            let SignInProof { number, at, .. } = self.unseal_own_proof(client, record.id, proof)?;
+            (CamaraSubject::NetworkUser { number, check: check.id }, at)
+        };
+        // What the operator has said is used for no longer than this, counted from the first redirect.
+        let expires_at = record
+            .created_at
+            .saturating_add(SignedDuration::from_secs(NETWORK_AUTHENTICATION_SECONDS.into()))
+            .unwrap_or(Timestamp::MAX);
+        match self.store.redeem_sign_in_code(record.id, now, expires_at).await? {
+            CodeRedemption::Redeemed => {}
+            CodeRedemption::AlreadyRedeemed => {
+                self.tokens.revoke_by_id(TokenId(record.id.0), expires_at).await?;
+                return Err(unknown);
+            }
+            CodeRedemption::Invalid => return Err(unknown),
+        }
+        let grant = CamaraGrant { id: record.id.0, scopes, subject: &subject, expires_at };
+        let token =
+            self.issue_camara_tokens(client, &grant, kept.nonce.as_deref(), Some(authenticated_at), now).await?;
+        token.ok_or(RedeemCodeError::NoKey)
+    }
+
+    /// Issues an access token for CAMARA's APIs, and an ID token if the client has asked for one. `authenticated_at` is
+    /// the time at which the operator has recognised the device. `None`: it has not. Returns `None` if no key is active.
+    pub(crate) async fn issue_camara_tokens(
+        &self,
+        client: &Client,
+        grant: &CamaraGrant<'_>,
+        nonce: Option<&str>,
+        authenticated_at: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<Option<IssuedTokens>, StoreError> {
+        let project = client.project.id;
+        let subject = match grant.subject {
+            CamaraSubject::Client => None,
+            CamaraSubject::User { number } | CamaraSubject::NetworkUser { number, .. } => {
+                Some(self.subject(project, number)?)
+            }
+            // The number is not known, so the subject stands for this one authentication.
+            CamaraSubject::Device { check } => {
+                let parts = [b"camara-device-subject".as_slice(), project.0.as_bytes(), check.0.as_bytes()];
+                Some(BASE64_URL_SAFE_NO_PAD.encode(self.context.keyed_hash(&parts)?))
+            }
+        };
+        let access_token = self.tokens.mint_camara_token(&client.credential, grant, subject.as_deref(), now)?;
+        let Some(access_token) = access_token else { return Ok(None) };
+        let id_token = match subject.filter(|_| grant.scopes.openid) {
+            Some(subject) => {
+                let mut claims = Map::new();
+                claims.insert("sub".to_owned(), subject.into());
+                if let Some(at) = authenticated_at {
+                    add_authentication(&mut claims, AuthenticationContext::Silent, at);
+                }
+                let signed = self.sign_id_token(client, claims, nonce, &access_token, now).await;
+                let Some(signed) = signed else { return Ok(None) };
+                Some(signed)
+            }
+            None => None,
+        };
+        let expires_in = grant.expires_at.as_second() - now.as_second();
+        Ok(Some(IssuedTokens { access_token, id_token, expires_in, scope: grant.scopes.to_string() }))
+    }
+
+    /// Whether a client may get tokens for CAMARA's APIs.
+    pub(crate) fn may_use_camara(&self, Client { project, .. }: &Client) -> bool {
+        self.context.settings.camara_enabled && !project.configuration.camara.purposes.is_empty()
+    }
+
+    fn unseal_own_proof(&self, client: &Client, id: SignInId, proof: &Sealed) -> Result<SignInProof, StoreError> {
+        let proof = sealed::unseal_proof(&self.context, &id.to_string(), client.project.mode, proof);
+        proof.ok_or_else(|| sealed::corrupt(id))
+    }
+
+    /// Signs an ID token with these claims about the user. `None`: no key is active.
     async fn sign_id_token(
         &self,
-        project: &Project,
-        credential: &Credential,
-        request: &KeptRequest,
-        proof: &SignInProof,
-        subject: &str,
+        client: &Client,
+        mut claims: Map<String, Value>,
+        nonce: Option<&str>,
         access_token: &str,
         now: Timestamp,
     ) -> Option<String> {
-        let algorithm = project.configuration.sign_in.id_token_algorithm();
+        let algorithm = client.project.configuration.sign_in.id_token_algorithm();
         let signer = self.context.keys().id_token_signer(algorithm, now)?;
-        let mut claims = user_claims(subject, request.scopes, proof);
         claims.insert("iss".to_owned(), self.context.settings.base_url.as_str().into());
-        claims.insert("aud".to_owned(), credential.client_id.as_str().into());
+        claims.insert("aud".to_owned(), client.credential.client_id.as_str().into());
         claims.insert("iat".to_owned(), now.as_second().into());
         claims.insert("exp".to_owned(), (now.as_second() + ID_TOKEN_SECONDS).into());
-        claims.insert("auth_time".to_owned(), proof.at.as_second().into());
-        claims.insert("acr".to_owned(), proof.context.acr().into());
-        if !proof.context.amr().is_empty() {
-            claims.insert("amr".to_owned(), json!(proof.context.amr()));
-        }
         claims.insert("at_hash".to_owned(), left_half_hash(access_token).into());
-        if let Some(nonce) = &request.nonce {
-            claims.insert("nonce".to_owned(), nonce.as_str().into());
+        if let Some(nonce) = nonce {
+            claims.insert("nonce".to_owned(), nonce.into());
         }
         let claims = Value::Object(claims);
         self.signing_pool.run(move || signer.sign(&claims)).await
@@ -181,7 +281,7 @@ impl SignIns {
     pub async fn userinfo(&self, access_token: &str) -> Result<UserInfo, UserInfoError> {
         let now = self.context.now();
         let id = self.tokens.verify_userinfo_token(access_token, now).ok_or(UserInfoError::InvalidToken)?;
-        let record = self.store.find_sign_in(ringtrue_domain::sign_in::SignInId(id)).await?;
+        let record = self.store.find_sign_in(SignInId(id)).await?;
         let record = record.ok_or(UserInfoError::InvalidToken)?;
         let claims = self.read_claims(&record, now)?;
         claims.map(Value::Object).ok_or(UserInfoError::InvalidToken)
@@ -197,10 +297,10 @@ impl SignIns {
         }
         let Some(client) = self.find_client(record.client.as_str(), now).filter(may_sign_in) else { return Ok(None) };
         let request = KeptRequest::unseal(&self.context, record)?;
-        let proof = sealed::unseal_proof(&self.context, &record.id.to_string(), client.project.mode, proof);
-        let proof = proof.ok_or_else(|| sealed::corrupt(record.id))?;
+        let Some(scopes) = request.scopes.sign_in() else { return Ok(None) };
+        let proof = self.unseal_own_proof(&client, record.id, proof)?;
         let subject = self.subject(client.project.id, &proof.number)?;
-        Ok(Some(user_claims(&subject, request.scopes, &proof)))
+        Ok(Some(user_claims(&subject, scopes, &proof)))
     }
 }
 
@@ -216,6 +316,15 @@ fn user_claims(subject: &str, scopes: SignInScopes, proof: &SignInProof) -> Map<
         claims.insert("sim_change".to_owned(), changed.into());
     }
     claims
+}
+
+/// Adds the claims about how and when the user was authenticated.
+fn add_authentication(claims: &mut Map<String, Value>, context: AuthenticationContext, at: Timestamp) {
+    claims.insert("auth_time".to_owned(), at.as_second().into());
+    claims.insert("acr".to_owned(), context.acr().into());
+    if !context.amr().is_empty() {
+        claims.insert("amr".to_owned(), json!(context.amr()));
+    }
 }
 
 /// Compares a code verifier with the challenge of the authorization request (RFC 7636, section 4.6).

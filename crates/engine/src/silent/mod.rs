@@ -1,6 +1,7 @@
 //! Silent checks (Secure SNA and Discovery) as API clients use them: creating, reading, listing and redeeming checks.
 //! [`redirect_session`] handles the requests of the devices.
 
+mod authenticated_device;
 mod redirect_session;
 pub(crate) mod secrets;
 mod step_sessions;
@@ -10,6 +11,7 @@ use std::{net::IpAddr, sync::Arc};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
+    camara::NETWORK_AUTHENTICATION_SECONDS,
     lifecycle::{Check, CheckId, CheckStatus, DiscoveredNumber, ErrorCode, Lifecycle, OpenState, Reference},
     page::{Page, PageRequest},
     phone::Msisdn,
@@ -20,6 +22,7 @@ use ringtrue_domain::{
     web_url::{CallbackUrl, RedirectUrl},
 };
 
+pub(crate) use authenticated_device::VerifyDeviceError;
 pub(crate) use redirect_session::DeviceArrival;
 pub use redirect_session::{
     DeviceRequest, DeviceReturn, HandleReturn, NextStep, RedirectError, RedirectFailure, RedirectOutcome,
@@ -186,20 +189,28 @@ impl SilentFlow {
         Ok(created)
     }
 
-    /// Creates a Discovery check for a sign-in, whose browser returns to `return_url`. It sends no callback, because the
-    /// project learns the number from the ID token.
-    pub(crate) async fn create_for_sign_in(
+    /// Creates a check for a client of the authorization endpoint, whose browser returns to `return_url`: a Discovery
+    /// check, or a Secure SNA check whose number follows later. It sends no callback, because the project learns the
+    /// result from an ID token or from CAMARA's API.
+    pub(crate) async fn create_without_number(
         &self,
         project: &Project,
+        product: Product,
         return_url: &RedirectUrl,
     ) -> Result<CheckId, CreateError> {
         require_enabled(project)?;
         let now = self.context.now();
         let id = CheckId(self.context.new_uuid(now));
+        let expires_at = if product == Product::Discovery {
+            expiry(now)
+        } else {
+            let lifetime = SignedDuration::from_secs(NETWORK_AUTHENTICATION_SECONDS.into());
+            now.saturating_add(lifetime).unwrap_or(Timestamp::MAX)
+        };
         let check: SilentCheck = Check {
             id,
             project: project.id,
-            product: Product::Discovery,
+            product,
             mode: project.mode,
             verification: None,
             network: None,
@@ -208,7 +219,7 @@ impl SilentFlow {
             callback_url: None,
             redirect_url: Some(seal_redirect_url(&self.context, id, return_url)?),
             created_at: now,
-            expires_at: expiry(now),
+            expires_at,
             state: Lifecycle::Open(OpenState::Accepted),
         };
         let input = SilentCheckInput { number: None, expected_address: None };
@@ -259,6 +270,35 @@ impl SilentFlow {
         id: CheckId,
         code: &str,
     ) -> Result<SilentCheck, RedeemError> {
+        let (check, result) = self.open_verdict(project, product, id, code).await?;
+        let proof = match result {
+            SilentResult::Match(matched) => OperatorVerdict::Match(matched),
+            SilentResult::Number(number) => OperatorVerdict::Number(DiscoveredNumber {
+                number: Some(self.context.claimed_number(&number)?),
+                sealed: Some(self.seal_number(id, &number)?),
+            }),
+            // The operator has not been asked about a number yet.
+            SilentResult::Device(_) => return Err(RedeemError::NotReady),
+        };
+        let Ok(concluded) = check.conclude_with_verdict(proof, self.context.now()) else {
+            return Err(self.redeem_error(project, product, id).await);
+        };
+        let redeemed = concluded.check().clone();
+        match (self.checks.conclude(concluded).await?, redeemed.status()) {
+            (ConcludeOutcome::Concluded { .. }, CheckStatus::Completed) => Ok(redeemed),
+            // The check expired, or another request concluded it first.
+            _ => Err(self.redeem_error(project, product, id).await),
+        }
+    }
+
+    /// Decrypts the operator's verdict about an open check if `code` is the one that the device got.
+    async fn open_verdict(
+        &self,
+        project: ProjectId,
+        product: Product,
+        id: CheckId,
+        code: &str,
+    ) -> Result<(SilentCheck, SilentResult), RedeemError> {
         let record = self.store.redirect_session(id).await?.filter(|RedirectSessionRecord { check, .. }| {
             let is_own = check.project == project && check.product == product;
             is_own && !check.is_overdue(self.context.now())
@@ -284,22 +324,8 @@ impl SilentFlow {
         if verify_slices_are_equal(&given.0, &decision.code_hash.0).is_err() {
             return Err(self.count_wrong_code(check).await?);
         }
-        let proof = match self.unseal_result(id, check.mode, &decision.verdict)? {
-            SilentResult::Match(matched) => OperatorVerdict::Match(matched),
-            SilentResult::Number(number) => OperatorVerdict::Number(DiscoveredNumber {
-                number: Some(self.context.claimed_number(&number)?),
-                sealed: Some(self.seal_number(id, &number)?),
-            }),
-        };
-        let Ok(concluded) = check.conclude_with_verdict(proof, self.context.now()) else {
-            return Err(self.redeem_error(project, product, id).await);
-        };
-        let redeemed = concluded.check().clone();
-        match (self.checks.conclude(concluded).await?, redeemed.status()) {
-            (ConcludeOutcome::Concluded { .. }, CheckStatus::Completed) => Ok(redeemed),
-            // The check expired, or another request concluded it first.
-            _ => Err(self.redeem_error(project, product, id).await),
-        }
+        let result = self.unseal_result(id, check.mode, &decision.verdict)?;
+        Ok((check, result))
     }
 
     async fn count_wrong_code(&self, check: SilentCheck) -> Result<RedeemError, StoreError> {

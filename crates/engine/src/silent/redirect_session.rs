@@ -266,7 +266,7 @@ impl SilentFlow {
         let (state, state_hash) = self.generate_state(RedirectState { check: check.id, browser })?;
         let redirect = connector.begin_authorization(AuthorizationRequest {
             check: check.id,
-            operation: operation(input),
+            operation: operation(check.product, input),
             state: &state,
             simulated_sim: simulated_sim.as_ref(),
             device_ip,
@@ -436,9 +436,10 @@ impl SilentFlow {
         pending: &PendingRedirect,
         returned: DeviceReturn<'_>,
     ) -> Result<SilentResult, ErrorCode> {
+        let operation = operation(check.product, input);
         let response = AuthorizationResponse {
             check: check.id,
-            operation: operation(input),
+            operation,
             connector_data: &pending.connector_data(),
             initial_ip: pending.initial_ip,
             peer: returned.peer,
@@ -452,9 +453,11 @@ impl SilentFlow {
         let reply = timeout(OPERATOR_TIMEOUT, connector.complete_authorization(response))
             .await
             .unwrap_or(Err(ErrorCode::MnoTimeout))?;
-        match (reply, &input.number) {
-            (reply @ SilentResult::Match(_), Some(_)) | (reply @ SilentResult::Number(_), None) => Ok(reply),
-            // The result does not answer the question: it is a number instead of a match, or the reverse.
+        match (reply, operation) {
+            (reply @ SilentResult::Match(_), SilentOperation::VerifyNumber(_))
+            | (reply @ SilentResult::Number(_), SilentOperation::DiscoverNumber)
+            | (reply @ SilentResult::Device(_), SilentOperation::AuthenticateDevice) => Ok(reply),
+            // The result does not answer the question: it is a number instead of a match, for example.
             _ => Err(ErrorCode::MnoResponseError),
         }
     }
@@ -563,8 +566,12 @@ impl RedirectOutcome {
     }
 }
 
-fn operation(input: &SilentCheckInput) -> SilentOperation<'_> {
-    input.number.as_ref().map_or(SilentOperation::DiscoverNumber, SilentOperation::VerifyNumber)
+fn operation(product: Product, input: &SilentCheckInput) -> SilentOperation<'_> {
+    match &input.number {
+        Some(number) => SilentOperation::VerifyNumber(number),
+        None if product == Product::Discovery => SilentOperation::DiscoverNumber,
+        None => SilentOperation::AuthenticateDevice,
+    }
 }
 
 fn failure_of(check: &SilentCheck) -> RedirectFailure {

@@ -21,7 +21,7 @@ use crate::{
     context::Context,
     ports::{
         hashes::{BrowserHash, TokenHash},
-        silent::SilentResult,
+        silent::{AuthenticatedDevice, SilentResult},
         store::StoreError,
     },
 };
@@ -104,6 +104,11 @@ struct SealedInput {
 pub(super) enum OperatorAnswer {
     Match(bool),
     Number(String),
+    /// `data` is encoded as base64url.
+    Device {
+        connector: String,
+        data: String,
+    },
     Error(String),
 }
 
@@ -112,6 +117,9 @@ impl OperatorAnswer {
         match answer {
             Ok(SilentResult::Match(matched)) => OperatorAnswer::Match(*matched),
             Ok(SilentResult::Number(number)) => OperatorAnswer::Number(number.as_str().to_owned()),
+            Ok(SilentResult::Device(AuthenticatedDevice { connector, data })) => {
+                OperatorAnswer::Device { connector: connector.clone(), data: BASE64_URL_SAFE_NO_PAD.encode(data) }
+            }
             Err(code) => OperatorAnswer::Error(code.into_str().to_owned()),
         }
     }
@@ -121,6 +129,10 @@ impl OperatorAnswer {
         match self {
             OperatorAnswer::Match(matched) => Some(Ok(SilentResult::Match(*matched))),
             OperatorAnswer::Number(number) => Some(Ok(SilentResult::Number(Msisdn::parse(number, mode).ok()?))),
+            OperatorAnswer::Device { connector, data } => Some(Ok(SilentResult::Device(AuthenticatedDevice {
+                connector: connector.clone(),
+                data: BASE64_URL_SAFE_NO_PAD.decode(data).ok()?,
+            }))),
             OperatorAnswer::Error(code) => Some(Err(code.parse().ok()?)),
         }
     }

@@ -3,6 +3,7 @@
 //! A token is a JWT (`at+jwt`, RFC 9068), signed with an HMAC key of the deployment. Verification also looks up the
 //! credential, the project and revocations, which are cached in memory. Only revoking a token accesses the database.
 
+mod camara_token;
 mod last_use;
 mod verified_token_cache;
 
@@ -31,6 +32,8 @@ use crate::{
         tokens::{Revocation, TokenId},
     },
 };
+pub(crate) use camara_token::CamaraGrant;
+pub use camara_token::{CamaraBearer, CamaraSubject};
 use last_use::LastUseTracker;
 use verified_token_cache::{JwtParts, VerifiedToken, VerifiedTokenCache};
 
@@ -248,9 +251,14 @@ impl Tokens {
         if !is_own || has_expired || self.context.control_plane.is_revoked(TokenId(claims.jti)) {
             return Ok(());
         }
-        let kept_until = claims.exp.saturating_add(REVOCATION_RETENTION_SECONDS);
-        let expires_at = Timestamp::from_second(kept_until).unwrap_or(Timestamp::MAX);
-        let revocation = Revocation { token: TokenId(claims.jti), expires_at };
+        let expires_at = Timestamp::from_second(claims.exp).unwrap_or(Timestamp::MAX);
+        self.revoke_by_id(TokenId(claims.jti), expires_at).await
+    }
+
+    /// Revokes the token with this id, which expires at this time.
+    pub(crate) async fn revoke_by_id(&self, token: TokenId, expires_at: Timestamp) -> Result<(), StoreError> {
+        let kept_until = expires_at.saturating_add(SignedDuration::from_secs(REVOCATION_RETENTION_SECONDS));
+        let revocation = Revocation { token, expires_at: kept_until.unwrap_or(Timestamp::MAX) };
         self.store.revoke_token(revocation).await?;
         self.context.control_plane.apply_revocation(revocation);
         Ok(())

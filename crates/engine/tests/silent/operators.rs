@@ -9,8 +9,8 @@ use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, product::Product, ten
 use ringtrue_engine::ports::{
     lookups::{IpLocation, IpLocator},
     silent::{
-        AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation,
-        SilentResult,
+        AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, DeviceQuestion, SilentConnector,
+        SilentOperation, SilentResult,
     },
 };
 
@@ -46,7 +46,7 @@ impl From<SilentOperation<'_>> for RecordedOperation {
     fn from(operation: SilentOperation<'_>) -> Self {
         match operation {
             SilentOperation::VerifyNumber(number) => RecordedOperation::Verify(number.as_str().to_owned()),
-            SilentOperation::DiscoverNumber => RecordedOperation::Discover,
+            SilentOperation::DiscoverNumber | SilentOperation::AuthenticateDevice => RecordedOperation::Discover,
         }
     }
 }
@@ -124,6 +124,10 @@ impl SilentConnector for Operator {
         };
         self.run_concurrent_work().await;
         result
+    }
+
+    async fn verify_device(&self, _: DeviceQuestion<'_>) -> Result<bool, ErrorCode> {
+        Err(ErrorCode::InternalError)
     }
 }
 

@@ -4,7 +4,10 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use ringtrue_domain::{lifecycle::ErrorCode, product::Product, sim_swap::SimHistory};
 use ringtrue_engine::ports::{
-    silent::{AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentResult},
+    silent::{
+        AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, DeviceQuestion, SilentConnector,
+        SilentResult,
+    },
     sim_swap::{SimSwapConnector, SimSwapRequest},
 };
 
@@ -54,6 +57,10 @@ impl SilentConnector for Operator {
     async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
         assert_eq!(response.connector_data, response.check.0.as_bytes());
         self.take_result()
+    }
+
+    async fn verify_device(&self, _: DeviceQuestion<'_>) -> Result<bool, ErrorCode> {
+        Err(ErrorCode::InternalError)
     }
 }
 

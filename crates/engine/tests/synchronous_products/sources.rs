@@ -13,7 +13,10 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     lookups::{IpLocation, IpLocator, LookupError, LookupResult, LookupSource},
-    silent::{AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentResult},
+    silent::{
+        AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, DeviceQuestion, SilentConnector,
+        SilentResult,
+    },
     sim_swap::{SimSwapConnector, SimSwapRequest},
 };
 use ringtrue_sandbox::access::NumberScript;
@@ -133,6 +136,10 @@ impl SilentConnector for UnusedConnector {
     }
 
     async fn complete_authorization(&self, _: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
+        Err(ErrorCode::InternalError)
+    }
+
+    async fn verify_device(&self, _: DeviceQuestion<'_>) -> Result<bool, ErrorCode> {
         Err(ErrorCode::InternalError)
     }
 }

@@ -117,7 +117,7 @@ impl Camara {
     fn login_hint(&self, request: &AuthorizationRequest<'_>) -> Option<String> {
         let claimed = match request.operation {
             SilentOperation::VerifyNumber(number) => Some(number),
-            SilentOperation::DiscoverNumber => None,
+            SilentOperation::DiscoverNumber | SilentOperation::AuthenticateDevice => None,
         };
         let number = request.simulated_sim.or(claimed);
         match self.config.login_hint {

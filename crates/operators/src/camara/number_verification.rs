@@ -1,7 +1,6 @@
 //! CAMARA Number Verification: authorises the device by a redirect, and calls the API with the resulting token.
 
 use async_trait::async_trait;
-use aws_lc_rs::digest::{SHA256, digest};
 use http::{HeaderMap, HeaderValue, Method, header::CONTENT_TYPE};
 use ringtrue_domain::{
     lifecycle::{CheckId, ErrorCode},
@@ -9,7 +8,8 @@ use ringtrue_domain::{
     product::Product,
 };
 use ringtrue_engine::ports::silent::{
-    AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation, SilentResult,
+    AuthenticatedDevice, AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, DeviceQuestion,
+    NumberQuestion, SilentConnector, SilentOperation, SilentResult,
 };
 use serde::{Deserialize, Serialize};
 
@@ -82,33 +82,48 @@ impl Camara {
         self.query_number(response.operation, response.check, tokens).await
     }
 
-    /// Calls the Number Verification API with an access token, which is valid for one call.
+    fn record_success(&self) {
+        let now = self.client.clock.now();
+        self.health.record_success(now);
+        self.number_verification_breaker.record_outcome(CallOutcome::Success, None, now);
+    }
+
+    /// Calls the Number Verification API with an access token, which is valid for one call, or keeps the token for a
+    /// later call.
     async fn query_number(
         &self,
         operation: SilentOperation<'_>,
         check: CheckId,
         tokens: TokenResponse,
     ) -> Result<SilentResult, CamaraError> {
+        if operation == SilentOperation::AuthenticateDevice {
+            let (connector, data) = (self.config.name.to_string(), tokens.bearer.as_bytes().to_vec());
+            return Ok(SilentResult::Device(AuthenticatedDevice { connector, data }));
+        }
         let headers = api_headers(correlator_header(check)?, tokens.bearer);
         match operation {
-            SilentOperation::VerifyNumber(number) => self.verify(number, headers).await,
-            SilentOperation::DiscoverNumber => self.device_phone_number(headers).await,
+            SilentOperation::VerifyNumber(number) => {
+                let question = NumberQuestion::Plain(number.clone());
+                self.verify(&question, headers).await.map(SilentResult::Match)
+            }
+            _ => self.device_phone_number(headers).await,
         }
     }
 
     /// Asks the operator whether the device has this number. Not retried: the token is valid for one call, and a lost
     /// response does not show whether it was used.
-    async fn verify(&self, number: &Msisdn, mut headers: HeaderMap) -> Result<SilentResult, CamaraError> {
+    async fn verify(&self, question: &NumberQuestion, mut headers: HeaderMap) -> Result<bool, CamaraError> {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let request = if self.config.sends_hashed_number {
-            VerifyRequest::HashedPhoneNumber(hex::encode(digest(&SHA256, number.as_str().as_bytes())))
-        } else {
-            VerifyRequest::PhoneNumber(number.as_str())
+        let request = match question {
+            NumberQuestion::Plain(number) if !self.config.sends_hashed_number => {
+                VerifyRequest::PhoneNumber(number.as_str())
+            }
+            question => VerifyRequest::HashedPhoneNumber(hex::encode(question.hash())),
         };
         let body = serde_json::to_vec(&request).map_err(|_| CamaraError::new(Stage::Api, ErrorCause::Internal))?;
         let response = self.client.send_once(Stage::Api, Method::POST, &self.api_urls.verify, headers, body).await?;
         let verified: VerifyResponse = parse(&response.body)?;
-        Ok(SilentResult::Match(verified.device_phone_number_verified))
+        Ok(verified.device_phone_number_verified)
     }
 
     /// Asks the operator for the device's number. Not retried: the token is valid for one call.
@@ -137,7 +152,7 @@ impl SilentConnector for Camara {
 
     async fn begin_authorization(&self, request: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
         let product = match request.operation {
-            SilentOperation::VerifyNumber(_) => Product::SecureSna,
+            SilentOperation::VerifyNumber(_) | SilentOperation::AuthenticateDevice => Product::SecureSna,
             SilentOperation::DiscoverNumber => Product::Discovery,
         };
         let scope = self.scope_for(product).ok_or(ErrorCode::MnoNotSupported)?;
@@ -153,11 +168,27 @@ impl SilentConnector for Camara {
             self.record_error(&error.excluding_device_errors(is_signed), &self.number_verification_breaker)
         };
         let result = self.fetch_result(&response).await.map_err(record)?;
-        let now = self.client.clock.now();
-        self.health.record_success(now);
-        self.number_verification_breaker.record_outcome(CallOutcome::Success, None, now);
+        self.record_success();
         Ok(result)
     }
+
+    async fn verify_device(&self, question: DeviceQuestion<'_>) -> Result<bool, ErrorCode> {
+        self.number_verification_breaker.allow_call(self.client.clock.now())?;
+        let verify = async {
+            let bearer = HeaderValue::from_bytes(question.device_data)
+                .map_err(|_| CamaraError::new(Stage::Api, ErrorCause::Internal))?;
+            self.verify(question.number, api_headers(correlator_header(question.check)?, sensitive(bearer))).await
+        };
+        let matched = verify.await.map_err(|error| self.record_error(&error, &self.number_verification_breaker))?;
+        self.record_success();
+        Ok(matched)
+    }
+}
+
+/// Keeps a header's value out of debug output.
+fn sensitive(mut value: HeaderValue) -> HeaderValue {
+    value.set_sensitive(true);
+    value
 }
 
 fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, CamaraError> {

@@ -32,8 +32,8 @@ use ringtrue_engine::{
     ports::{
         connectors::{ConnectorHealth, ConnectorState, ConnectorStatus, MonitoredConnector},
         silent::{
-            AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation,
-            SilentResult,
+            AuthenticatedDevice, AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, DeviceQuestion,
+            SilentConnector, SilentOperation, SilentResult,
         },
     },
     rate_limits::ip_bucket,
@@ -274,10 +274,20 @@ impl SilentConnector for HeaderEnrichment {
                 Ok(match response.operation {
                     SilentOperation::VerifyNumber(number) => SilentResult::Match(*number == found),
                     SilentOperation::DiscoverNumber => SilentResult::Number(found),
+                    SilentOperation::AuthenticateDevice => SilentResult::Device(AuthenticatedDevice {
+                        connector: self.config.name.to_string(),
+                        data: found.as_str().as_bytes().to_vec(),
+                    }),
                 })
             }
             Err(error) => Err(self.record_error(error, &response)),
         }
+    }
+
+    async fn verify_device(&self, question: DeviceQuestion<'_>) -> Result<bool, ErrorCode> {
+        let text = std::str::from_utf8(question.device_data).ok();
+        let found = text.and_then(|text| Msisdn::parse(text, Mode::Live).ok()).ok_or(ErrorCode::InternalError)?;
+        Ok(question.number.matches(&found))
     }
 }
 

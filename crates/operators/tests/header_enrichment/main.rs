@@ -95,7 +95,7 @@ impl RoundTrip {
     fn found_number(&self, config: HeaderEnrichmentConfig) -> Result<String, ErrorCode> {
         match self.run(config, SilentOperation::DiscoverNumber)? {
             SilentResult::Number(number) => Ok(number.as_str().to_owned()),
-            SilentResult::Match(_) => panic!("unexpected result"),
+            SilentResult::Match(_) | SilentResult::Device(_) => panic!("unexpected result"),
         }
     }
 }

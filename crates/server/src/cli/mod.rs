@@ -90,7 +90,7 @@ async fn run_command(context: &CommandContext, command: Command) -> Result<(), C
     match command {
         Command::Dev(arguments) => Box::pin(dev::dev(context, &arguments)).await,
         Command::Listen(arguments) => Ok(ringtrue_client::listen(&context.client()?, arguments).await?),
-        Command::Serve => serve::serve(context).await,
+        Command::Serve => Box::pin(serve::serve(context)).await,
         Command::Migrate => database::migrate(context).await,
         Command::Distribute => database::distribute(context).await,
         Command::Config(action) => config::run(context, &action),

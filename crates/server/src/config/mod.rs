@@ -64,6 +64,8 @@ pub struct Config {
     pub callbacks: CallbacksSection,
     pub courier: courier::CourierLimits,
     pub retention: RetentionSettings,
+    /// Whether this deployment offers CAMARA's APIs to clients.
+    pub camara_enabled: bool,
     /// Maximum number of members and pending invitations of a workspace.
     pub max_members: u32,
     /// Whether accounts that sign in by password must have a second factor.

@@ -127,6 +127,7 @@ pub(super) fn read(document: &ConfigDocument<'_>) -> Result<Config, ConfigError>
         callbacks: read_callbacks(&document.section("callbacks"))?,
         courier: read_courier_limits(&document.section("callbacks"))?,
         retention: read_retention(&document.section("retention"))?,
+        camara_enabled: root.get("camara.enabled", boolean())?,
         max_members: root.get("console.max_members", integer(1..=100_000))?,
         require_second_factor: root.get("console.require_second_factor", boolean())?,
         openid_connect: openid_connect::read(&document.section("console.openid_connect"))?.map(Box::new),

@@ -5,6 +5,8 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests panic on failure")]
 
 mod callbacks;
+mod camara;
+mod client_key;
 mod console;
 mod contract;
 mod management;

@@ -318,6 +318,7 @@ fn config(store: &str) -> Config {
         ("RINGTRUE_STORE__URL", store),
     ];
     let mut config = config::load(None, &settings.into_iter().collect::<Environment>()).expect("defaults").config;
+    config.camara_enabled = true;
     config.callbacks.allowed_addresses = vec![IpAddr::from(receiver::ADDRESS).into()];
     config.rate_limits = DefaultRateLimits {
         create: 1_000_000,

@@ -7,6 +7,7 @@ use ringtrue_domain::{
     account::AccountId,
     audit::{Action, Actor, AuditEvent},
     callback::RetryFor,
+    camara::CamaraSettings,
     id::uuid_v7,
     key_schedule::KeySchedule,
     network::AllowedNetwork,
@@ -117,6 +118,7 @@ pub fn project(workspace: WorkspaceId, name: &str) -> Project {
                 jwks_uri: CallbackUrl::from_stored("https://id.acme.example/jwks").ok(),
                 id_token_signed_response_alg: Some(IdTokenAlgorithm::Es256),
             },
+            camara: CamaraSettings { purposes: vec!["dpv:FraudPreventionAndDetection".parse().unwrap()] },
             callbacks: CallbackSettings {
                 url: CallbackUrl::from_stored("https://acme.example/callbacks").ok(),
                 retry_for: Some(RetryFor::try_from(86_400).unwrap()),

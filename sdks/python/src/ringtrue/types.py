@@ -17,26 +17,18 @@ elif TYPE_CHECKING:
 Timestamp = str
 """RFC 3339, UTC, with milliseconds."""
 
-Scope = Union[
-    Literal[
-        "management",
-        "reverse_sms",
-        "secure_sna",
-        "discovery",
-        "sim_swap",
-        "eligibility",
-        "verification",
-        "openid",
-        "openid phone",
-        "openid sim_swap",
-        "openid phone sim_swap",
-    ],
-    str,
-]
-"""The scope of a token for the API, or the scopes of a sign-in."""
-
 RedirectUris = List[str]
 """Redirect URIs of the client. Authorization requests must repeat one exactly."""
+
+Purposes = List[str]
+"""The purposes that the client may declare, from the Data Privacy Vocabulary. Without one, it gets no tokens for
+CAMARA's APIs.
+"""
+
+Correlator = str
+
+CamaraPhoneNumber = str
+"""A phone number in E.164 format."""
 
 ProjectName = str
 """Unique in the workspace. At most 100 characters, not all of them white space, none of them a control, invisible
@@ -276,6 +268,8 @@ class Problem(TypedDict):
             "unauthorized_client",
             "invalid_request_object",
             "unsupported_response_type",
+            "unknown_user_id",
+            "expired_token",
             "unauthorized",
             "invalid_client",
             "forbidden",
@@ -351,6 +345,8 @@ class OAuthProblem(TypedDict):
             "unauthorized_client",
             "invalid_request_object",
             "unsupported_response_type",
+            "unknown_user_id",
+            "expired_token",
             "unauthorized",
             "invalid_client",
             "forbidden",
@@ -413,6 +409,8 @@ class OAuthProblem(TypedDict):
             "unauthorized_client",
             "invalid_request_object",
             "unsupported_response_type",
+            "unknown_user_id",
+            "expired_token",
             "unauthorized",
             "invalid_client",
             "forbidden",
@@ -490,6 +488,8 @@ class DeviceProblem(TypedDict):
             "unauthorized_client",
             "invalid_request_object",
             "unsupported_response_type",
+            "unknown_user_id",
+            "expired_token",
             "unauthorized",
             "invalid_client",
             "forbidden",
@@ -555,6 +555,8 @@ class DeviceProblem(TypedDict):
                 "unauthorized_client",
                 "invalid_request_object",
                 "unsupported_response_type",
+                "unknown_user_id",
+                "expired_token",
                 "unauthorized",
                 "invalid_client",
                 "forbidden",
@@ -612,10 +614,10 @@ class AccessToken(TypedDict):
     token_type: Literal["bearer"]
     expires_in: int
     """Seconds until the token expires."""
-    scope: Scope
-    """The granted scope. Several in the tokens of a sign-in."""
+    scope: str
+    """The granted scope. Several, separated by spaces, in the tokens of sign-ins and of CAMARA's APIs."""
     id_token: NotRequired[str]
-    """Claims about the user who signed in, as a signed JWT. Only for `authorization_code`."""
+    """Claims about the user, as a signed JWT. Only for a user, and if the scopes contain `openid`."""
 
 
 class ServerMetadata(TypedDict):
@@ -635,6 +637,10 @@ class ServerMetadata(TypedDict):
     response_types_supported: List[str]
     response_modes_supported: NotRequired[List[str]]
     grant_types_supported: List[str]
+    backchannel_authentication_endpoint: NotRequired[str]
+    backchannel_token_delivery_modes_supported: NotRequired[List[str]]
+    backchannel_authentication_request_signing_alg_values_supported: NotRequired[List[str]]
+    backchannel_user_code_parameter_supported: NotRequired[bool]
     subject_types_supported: List[str]
     id_token_signing_alg_values_supported: List[str]
     token_endpoint_auth_methods_supported: List[str]
@@ -728,6 +734,98 @@ class ClientKey(TypedDict):
     y: NotRequired[str]
     n: NotRequired[str]
     e: NotRequired[str]
+
+
+class CamaraConfiguration(TypedDict):
+    """Settings of the project as a client of CAMARA's APIs."""
+
+    purposes: NotRequired[Purposes]
+    """The purposes that the client may declare, from the Data Privacy Vocabulary. Without one, it gets no tokens
+    for CAMARA's APIs.
+    """
+
+
+class CamaraConfigurationPatch(TypedDict):
+    """Camara configuration patch."""
+
+    purposes: NotRequired[Union[Purposes, None]]
+
+
+class CamaraError(TypedDict):
+    """Error of CAMARA's APIs."""
+
+    status: int
+    """The HTTP status."""
+    code: str
+    """Identifies the error."""
+    message: str
+    """Explains the error."""
+
+
+class CamaraNumberQuestion(TypedDict):
+    """Exactly one of the two properties."""
+
+    phoneNumber: NotRequired[CamaraPhoneNumber]
+    """A phone number in E.164 format."""
+    hashedPhoneNumber: NotRequired[str]
+    """SHA-256 digest of the number in E.164 format, with `+`, in hexadecimal form."""
+
+
+class CamaraNumberMatch(TypedDict):
+    """Camara number match."""
+
+    devicePhoneNumberVerified: bool
+    """Whether the device has the number."""
+
+
+class CamaraDeviceNumber(TypedDict):
+    """Camara device number."""
+
+    devicePhoneNumber: CamaraPhoneNumber
+    """A phone number in E.164 format."""
+
+
+class CamaraSimSwapQuestion(TypedDict):
+    """Camara sim swap question."""
+
+    phoneNumber: NotRequired[CamaraPhoneNumber]
+    """A phone number in E.164 format."""
+    maxAge: NotRequired[int]
+    """Hours within which a change counts."""
+
+
+class CamaraSimSwapMatch(TypedDict):
+    """Camara sim swap match."""
+
+    swapped: bool
+    """Whether the SIM was changed within `maxAge` hours."""
+
+
+class CamaraSimSwapDateQuestion(TypedDict):
+    """Camara sim swap date question."""
+
+    phoneNumber: NotRequired[CamaraPhoneNumber]
+    """A phone number in E.164 format."""
+
+
+class CamaraSimSwapDate(TypedDict):
+    """Camara sim swap date."""
+
+    latestSimChange: Union[str, None]
+    """When the SIM was last changed or activated. `null` if that was before `monitoredPeriod`."""
+    monitoredPeriod: NotRequired[int]
+    """Days for which the operator has data."""
+
+
+class BackchannelAuthentication(TypedDict):
+    """Backchannel authentication."""
+
+    auth_req_id: str
+    """Identifies the request at the token endpoint."""
+    expires_in: int
+    """Seconds until the request expires."""
+    interval: int
+    """Seconds between two token requests."""
 
 
 class SignInConfiguration(TypedDict):
@@ -932,6 +1030,8 @@ class ProjectConfiguration(TypedDict):
     verification: VerificationConfiguration
     sign_in: SignInConfiguration
     """Settings of the project as an OpenID Connect client. Its credentials are the client's."""
+    camara: CamaraConfiguration
+    """Settings of the project as a client of CAMARA's APIs."""
     callbacks: CallbackConfiguration
     """Settings for the callbacks of all products."""
 
@@ -945,6 +1045,8 @@ class ProjectConfigurationInput(TypedDict):
     verification: NotRequired[VerificationConfigurationInput]
     sign_in: NotRequired[SignInConfiguration]
     """Settings of the project as an OpenID Connect client. Its credentials are the client's."""
+    camara: NotRequired[CamaraConfiguration]
+    """Settings of the project as a client of CAMARA's APIs."""
     callbacks: NotRequired[CallbackConfiguration]
     """Settings for the callbacks of all products."""
 
@@ -957,6 +1059,7 @@ class ProjectConfigurationPatch(TypedDict):
     discovery: NotRequired[Union[RedirectConfigurationPatch, None]]
     verification: NotRequired[Union[VerificationConfigurationPatch, None]]
     sign_in: NotRequired[Union[SignInConfigurationPatch, None]]
+    camara: NotRequired[Union[CamaraConfigurationPatch, None]]
     callbacks: NotRequired[Union[CallbackConfigurationPatch, None]]
 
 
@@ -2035,6 +2138,7 @@ __all__ = [
     "AuditEvent",
     "AuditEventPage",
     "AuditTarget",
+    "BackchannelAuthentication",
     "Brand",
     "BrandName",
     "BrandPatch",
@@ -2044,12 +2148,24 @@ __all__ = [
     "CallbackDeliveryPage",
     "CallbackResend",
     "CallbackUrl",
+    "CamaraConfiguration",
+    "CamaraConfigurationPatch",
+    "CamaraDeviceNumber",
+    "CamaraError",
+    "CamaraNumberMatch",
+    "CamaraNumberQuestion",
+    "CamaraPhoneNumber",
+    "CamaraSimSwapDate",
+    "CamaraSimSwapDateQuestion",
+    "CamaraSimSwapMatch",
+    "CamaraSimSwapQuestion",
     "ChainEnd",
     "CheckStatus",
     "ClientKey",
     "ClientKeys",
     "ClientSecret",
     "Colour",
+    "Correlator",
     "CreatedProject",
     "CreatedProjectCredential",
     "CreatedReverseSmsCheck",
@@ -2102,6 +2218,7 @@ __all__ = [
     "ProjectScopes",
     "ProjectScopesInput",
     "PublicKey",
+    "Purposes",
     "PushedAuthorization",
     "Readiness",
     "Redemption",
@@ -2122,7 +2239,6 @@ __all__ = [
     "SandboxSender",
     "SandboxSms",
     "SandboxSmsFaults",
-    "Scope",
     "SecureSnaCallback",
     "SecureSnaCheck",
     "SecureSnaCheckInput",

@@ -149,9 +149,14 @@ pub trait OperatorAccess: fmt::Debug + Send + Sync {
 
     fn eligibility_of_address(&self, project: &Project, address: IpAddr) -> Result<Eligibility, EligibilityError>;
 
-    /// Whether the operator may recognise a device at this address for a silent product. `sim` is the number of the SIM
-    /// that a simulated device names.
-    fn may_recognise_device(&self, project: &Project, product: Product, address: IpAddr, _sim: Option<&str>) -> bool {
+    /// Whether the operator may verify that a device at this address has a number that is known already.
+    fn may_verify_device(&self, project: &Project, address: IpAddr) -> bool {
+        self.may_identify_device(project, Product::SecureSna, address, None)
+    }
+
+    /// Whether the operator may recognise a device at this address for a silent product, without knowing its number.
+    /// `sim` is the number of the SIM that a simulated device names.
+    fn may_identify_device(&self, project: &Project, product: Product, address: IpAddr, _sim: Option<&str>) -> bool {
         let eligibility = self.eligibility_of_address(project, address);
         eligibility.is_ok_and(|eligibility| eligibility.products.contains(&product))
     }

@@ -74,6 +74,7 @@ fn default_values() {
     assert_eq!(config.retention.request_log, Some(SignedDuration::from_hours(24)));
     assert_eq!(config.max_members, 500);
     assert!(!config.require_second_factor);
+    assert!(!config.camara_enabled);
     assert!(config.openid_connect.is_none());
     assert_eq!(config.sandbox, SandboxSection { enabled: true, directory: None });
     assert_eq!(config.ingress, None);

@@ -20,6 +20,7 @@ use serde_json::Value;
 const UNKNOWN_PATH: &str = "/components/responses/NotFound";
 const WRONG_METHOD: &str = "/x-method-responses/MethodNotAllowed";
 const OAUTH_WRONG_METHOD: &str = "/x-method-responses/OAuthMethodNotAllowed";
+const CAMARA_WRONG_METHOD: &str = "/x-method-responses/CamaraMethodNotAllowed";
 
 /// The OpenAPI document with compiled schemas.
 #[derive(Debug)]
@@ -59,8 +60,10 @@ impl Contract {
         let responses = {
             let compiler = Compiler::new(&root)?;
             let named = paths.iter().flat_map(|template| template.operations.values()).flat_map(BTreeMap::values);
-            let all: BTreeSet<&str> =
-                named.map(String::as_str).chain([UNKNOWN_PATH, WRONG_METHOD, OAUTH_WRONG_METHOD]).collect();
+            let all: BTreeSet<&str> = named
+                .map(String::as_str)
+                .chain([UNKNOWN_PATH, WRONG_METHOD, OAUTH_WRONG_METHOD, CAMARA_WRONG_METHOD])
+                .collect();
             all.into_iter().map(|at| Ok((at.to_owned(), compiler.response(at)?))).collect::<Result<_, String>>()?
         };
         Ok(Self { root, paths, responses })
@@ -101,6 +104,9 @@ impl Contract {
         };
         let documented = if method == "HEAD" { "GET" } else { method };
         match (template.operations.get(documented), status) {
+            (None, 405) if ["/number-verification/", "/sim-swap/"].iter().any(|api| template.text.starts_with(api)) => {
+                template.check_allow(headers).map(|()| CAMARA_WRONG_METHOD)
+            }
             (None, 405) if template.text.starts_with("/oauth2/") && template.text != "/oauth2/userinfo" => {
                 template.check_allow(headers).map(|()| OAUTH_WRONG_METHOD)
             }

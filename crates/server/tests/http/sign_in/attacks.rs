@@ -52,7 +52,7 @@ async fn proven_requests_get_errors_by_redirect(world: World) {
         (&[("registration", "{}")], "registration_not_supported"),
         (&[("id_token_hint", "x.y.z")], "invalid_request"),
     ] {
-        let response = client::send(world.node.address, &party.authorization(changes)).await.assert(303);
+        let response = client::send(world.node.address, &party.authorization(changes)).await.assert(302);
         let result = returned(&response);
         assert_eq!(result["error"], error, "{changes:?}");
         assert_eq!((&result["state"], &result["iss"]), (&json!("s t&te"), &json!(world.node.base_url)), "{changes:?}");
@@ -71,7 +71,7 @@ async fn proven_requests_get_errors_by_redirect(world: World) {
     // A project without the product is an unauthorised client.
     let products = json!({"products": ["verification", "reverse_sms"]});
     world.manage(Request::patch(&party.project.path).json(&products)).await.assert(200);
-    let response = client::send(world.node.address, &party.authorization(&[])).await.assert(303);
+    let response = client::send(world.node.address, &party.authorization(&[])).await.assert(302);
     assert_eq!(returned(&response)["error"], "unauthorized_client");
 }
 

@@ -1,13 +1,12 @@
 //! Clients that prove themselves by keys, public clients, and pushed requests.
 
-use aws_lc_rs::{
-    rand::SystemRandom,
-    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
-};
 use jiff::SignedDuration;
 
 use super::*;
-use crate::on_both_stores;
+use crate::{
+    client_key::{ASSERTION_TYPE, ClientKey},
+    on_both_stores,
+};
 
 on_both_stores!(
     clients_authenticate_by_assertion,
@@ -16,36 +15,6 @@ on_both_stores!(
     public_clients_need_pkce,
     registered_keys_must_be_public,
 );
-
-/// A client's key.
-struct ClientKey(EcdsaKeyPair);
-
-impl ClientKey {
-    fn generate() -> Self {
-        let random = SystemRandom::new();
-        let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
-        ClientKey(EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key.as_ref()).unwrap())
-    }
-
-    fn jwks(&self) -> Value {
-        let point = self.0.public_key().as_ref();
-        let coordinate = |bytes: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(bytes);
-        let key = json!({
-            "kty": "EC", "crv": "P-256", "kid": "k", "x": coordinate(&point[1..33]), "y": coordinate(&point[33..]),
-        });
-        json!({ "keys": [key] })
-    }
-
-    fn sign(&self, claims: &Value) -> String {
-        let encode = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
-        let signed = format!("{}.{}", encode(&json!({"alg": "ES256", "kid": "k"})), encode(claims));
-        let signature = self.0.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
-        format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature.as_ref()))
-    }
-}
-
-const ASSERTION_TYPE: (&str, &str) =
-    ("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer");
 
 async fn clients_authenticate_by_assertion(world: World) {
     let key = ClientKey::generate();
@@ -110,7 +79,7 @@ async fn request_objects_override_the_query(world: World) {
     for changes in [json!({"aud": "x"}), json!({"exp": now - 60}), json!({"iss": "x"}), json!({"client_id": "x"})] {
         let object = object(changes.clone());
         let response = client::send(world.node.address, &party.authorization(&[("request", &object)])).await;
-        assert_eq!(returned(&response.assert(303))["error"], "invalid_request_object", "{changes}");
+        assert_eq!(returned(&response.assert(302))["error"], "invalid_request_object", "{changes}");
     }
 }
 
@@ -165,7 +134,7 @@ async fn requests_are_pushed_once(world: World) {
 
 async fn public_clients_need_pkce(world: World) {
     let party = Party::configured(&world, json!({"token_endpoint_auth_method": "none"})).await;
-    let response = client::send(world.node.address, &party.authorization(&[])).await.assert(303);
+    let response = client::send(world.node.address, &party.authorization(&[])).await.assert(302);
     assert_eq!(returned(&response)["error"], "invalid_request");
     let pkce = [("code_challenge", CHALLENGE), ("code_challenge_method", "S256")];
     let code = party.code(&mut Browser::default(), &pkce).await;

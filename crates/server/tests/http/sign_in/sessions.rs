@@ -15,7 +15,7 @@ async fn sessions_answer_without_the_user(world: World) {
     let id_token = tokens["id_token"].as_str().unwrap().to_owned();
     let first = party.claims(&id_token).await;
     world.advance(SignedDuration::from_secs(100));
-    let result = |response: HttpResponse| returned(&response.assert(303));
+    let result = |response: HttpResponse| returned(&response.assert(302));
     for changes in [
         &[("prompt", "none")][..],
         &[("prompt", "none"), ("id_token_hint", &id_token)],
@@ -59,7 +59,7 @@ async fn without_the_setting_there_is_no_session(world: World) {
     let party = Party::new(&world).await;
     let mut browser = Browser::default();
     party.code(&mut browser, &[]).await;
-    let response = browser.send(&world, party.authorization(&[("prompt", "none")])).await.assert(303);
+    let response = browser.send(&world, party.authorization(&[("prompt", "none")])).await.assert(302);
     assert_eq!(returned(&response)["error"], "login_required");
     assert!(browser.0.iter().all(|(name, _)| !name.contains("session")), "{:?}", browser.0);
 }

@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, product::Product, tenancy::Mode};
 use ringtrue_engine::ports::silent::{
-    AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation, SilentResult,
+    AuthenticatedDevice, AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, DeviceQuestion,
+    SilentConnector, SilentOperation, SilentResult,
 };
 use ringtrue_sandbox::access::DEFAULT_SIM;
 use ringtrue_test_support::WAIT_LIMIT;
@@ -144,6 +145,18 @@ impl SilentConnector for ScriptedOperator {
         Ok(match response.operation {
             SilentOperation::VerifyNumber(claimed) => SilentResult::Match(*claimed == sim),
             SilentOperation::DiscoverNumber => SilentResult::Number(sim),
+            SilentOperation::AuthenticateDevice => SilentResult::Device(AuthenticatedDevice {
+                connector: NAME.to_owned(),
+                data: sim.as_str().as_bytes().to_vec(),
+            }),
         })
+    }
+
+    async fn verify_device(&self, question: DeviceQuestion<'_>) -> Result<bool, ErrorCode> {
+        if let Some(code) = self.response_errors.lock().pop_front() {
+            return Err(code);
+        }
+        let sim = Msisdn::parse(std::str::from_utf8(question.device_data).unwrap(), Mode::Sandbox).unwrap();
+        Ok(question.number.matches(&sim))
     }
 }

@@ -1,0 +1,255 @@
+//! Access tokens without network authentication: client credentials, JWT bearer (RFC 7523), and backchannel
+//! authentication (OpenID Connect CIBA, poll mode).
+
+use std::sync::Arc;
+
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
+use jiff::{SignedDuration, Timestamp};
+use ringtrue_domain::{
+    camara::{CamaraScopes, NETWORK_AUTHENTICATION_SECONDS},
+    phone::Msisdn,
+    sign_in::{AuthorizationError, ClientAuthentication, Parameters},
+    tenancy::{ClientId, Credential},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::Camara;
+use crate::{
+    ports::{hashes::TokenHash, store::StoreError},
+    sign_in::{AssertionError, Client, IssuedTokens, require_scopes},
+    tokens::{CamaraGrant, CamaraSubject, TOKEN_LIFETIME_SECONDS},
+};
+
+/// Lifetime of a token that stands for a user.
+const USER_TOKEN_LIFETIME: SignedDuration = SignedDuration::from_secs(NETWORK_AUTHENTICATION_SECONDS as i64);
+/// How long a client may poll for the token of a backchannel request.
+const BACKCHANNEL_LIFETIME: SignedDuration = SignedDuration::from_secs(120);
+/// Seconds between two polls.
+const POLLING_INTERVAL: u32 = 2;
+/// Path of the endpoint that a signed backchannel request may be for.
+const BACKCHANNEL_ENDPOINTS: &[&str] = &["/oauth2/bc-authorize"];
+const SEAL_CONTEXT: &[u8] = b"camara-backchannel-request";
+
+/// A backchannel authentication request of an authenticated client.
+#[derive(derive_more::Debug)]
+#[debug("BackchannelRequest")]
+pub struct BackchannelRequest<'a> {
+    pub credential: &'a Credential,
+    /// How the client has authenticated.
+    pub authentication: ClientAuthentication,
+    pub parameters: Parameters,
+}
+
+/// A backchannel request for whose token the client may poll.
+#[derive(derive_more::Debug)]
+#[debug("BackchannelResponse")]
+pub struct BackchannelResponse {
+    pub auth_req_id: String,
+    pub expires_in: i64,
+    pub interval: u32,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum GrantError {
+    #[error("{0}")]
+    InvalidRequest(String),
+    #[error("{0}")]
+    InvalidScope(String),
+    #[error("{0}")]
+    InvalidGrant(String),
+    #[error("{0}")]
+    InvalidRequestObject(String),
+    /// The assertion that authenticates the client is invalid.
+    #[error("{0}")]
+    InvalidClient(String),
+    #[error("the client must authenticate as `configuration.sign_in.token_endpoint_auth_method` says")]
+    WrongAuthentication,
+    #[error("the project declares no purposes for CAMARA's APIs; set `configuration.camara.purposes`")]
+    UnauthorizedClient,
+    #[error("{0}")]
+    UnknownUser(&'static str),
+    #[error("the backchannel request has expired; send a new one")]
+    ExpiredToken,
+    #[error("no token signing key is active yet")]
+    NoKey,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<AuthorizationError> for GrantError {
+    fn from(error: AuthorizationError) -> Self {
+        GrantError::InvalidScope(error.description)
+    }
+}
+
+/// An approved backchannel request, which the client keeps as `auth_req_id`. Encrypted, it needs no row.
+#[derive(Serialize, Deserialize)]
+struct ApprovedRequest {
+    id: Uuid,
+    client: String,
+    scope: String,
+    number: String,
+    /// Unix time in seconds.
+    expires_at: i64,
+}
+
+impl Camara {
+    /// Issues a token by which the client asks about numbers that it names in each request.
+    pub async fn grant_to_client(
+        &self,
+        credential: &Credential,
+        authentication: ClientAuthentication,
+        scope: &str,
+    ) -> Result<IssuedTokens, GrantError> {
+        let now = self.context.now();
+        let client = self.find_client(&credential.client_id, now)?;
+        require_authentication(&client, authentication)?;
+        let scopes = parse_scopes(&client, scope)?;
+        if scopes.need_network_authentication() {
+            let problem = "Number Verification needs a token for a user; use the authorization code flow";
+            return Err(GrantError::InvalidScope(problem.to_owned()));
+        }
+        let lifetime = SignedDuration::from_secs(TOKEN_LIFETIME_SECONDS);
+        let expires_at = now.saturating_add(lifetime).unwrap_or(Timestamp::MAX);
+        let expires_at = client.credential.valid_until().map_or(expires_at, |until| until.min(expires_at));
+        self.issue(&client, &scopes, &CamaraSubject::Client, expires_at, now).await
+    }
+
+    /// Issues a token for the user that a signed assertion names. The assertion also authenticates the client.
+    pub async fn grant_by_assertion(&self, assertion: &str) -> Result<(IssuedTokens, Arc<Credential>), GrantError> {
+        let now = self.context.now();
+        let verified = self.sign_ins.verify_grant_assertion(assertion, now).await;
+        let (client, claims) = verified.map_err(|error| match error {
+            AssertionError::Store(error) => GrantError::Store(error),
+            AssertionError::UnknownClient | AssertionError::NoKeys => GrantError::InvalidClient(error.to_string()),
+            error => GrantError::InvalidGrant(error.to_string()),
+        })?;
+        if !self.sign_ins.may_use_camara(&client) {
+            return Err(GrantError::UnauthorizedClient);
+        }
+        let text = |name: &str| claims.get(name).and_then(Value::as_str).unwrap_or_default();
+        let scopes = parse_scopes(&client, text("scope"))?;
+        let number =
+            parse_hint(text("sub"), &client).map_err(|problem| GrantError::InvalidGrant(problem.to_owned()))?;
+        let subject = CamaraSubject::User { number };
+        let expires_at = now.saturating_add(USER_TOKEN_LIFETIME).unwrap_or(Timestamp::MAX);
+        let tokens = self.issue(&client, &scopes, &subject, expires_at, now).await?;
+        Ok((tokens, client.credential))
+    }
+
+    /// Takes a backchannel authentication request. It needs no approval: the legal basis is the client's purpose.
+    pub async fn begin_backchannel(&self, request: BackchannelRequest<'_>) -> Result<BackchannelResponse, GrantError> {
+        let now = self.context.now();
+        let client = self.find_client(&request.credential.client_id, now)?;
+        require_authentication(&client, request.authentication)?;
+        let parameters = self.read_backchannel_parameters(&client, request.parameters, now).await?;
+        let invalid = |problem: &str| GrantError::InvalidRequest(problem.to_owned());
+        if let Some(repeated) = parameters.repeated() {
+            return Err(GrantError::InvalidRequest(format!("repeated parameter `{repeated}`")));
+        }
+        if ["login_hint_token", "id_token_hint"].iter().any(|name| parameters.get(name).is_some()) {
+            return Err(invalid("`login_hint` is the only hint that is supported"));
+        }
+        let scope = parameters.get("scope").ok_or_else(|| invalid("missing parameter `scope`"))?;
+        let scopes = parse_scopes(&client, scope)?;
+        let hint = parameters.get("login_hint").ok_or_else(|| invalid("missing parameter `login_hint`"))?;
+        let number = parse_hint(hint, &client).map_err(GrantError::UnknownUser)?;
+        let approved = ApprovedRequest {
+            id: self.context.new_uuid(now),
+            client: client.credential.client_id.as_str().to_owned(),
+            scope: scopes.to_string(),
+            number: number.as_str().to_owned(),
+            expires_at: now.as_second() + BACKCHANNEL_LIFETIME.as_secs(),
+        };
+        let plain = serde_json::to_vec(&approved).map_err(|error| StoreError::Refused(error.to_string()))?;
+        let auth_req_id = BASE64_URL_SAFE_NO_PAD.encode(self.context.seal(SEAL_CONTEXT, &plain)?);
+        Ok(BackchannelResponse { auth_req_id, expires_in: BACKCHANNEL_LIFETIME.as_secs(), interval: POLLING_INTERVAL })
+    }
+
+    /// Issues the token of a backchannel request, once.
+    pub async fn finish_backchannel(
+        &self,
+        credential: &Credential,
+        authentication: ClientAuthentication,
+        auth_req_id: &str,
+    ) -> Result<IssuedTokens, GrantError> {
+        let now = self.context.now();
+        let client = self.find_client(&credential.client_id, now)?;
+        require_authentication(&client, authentication)?;
+        let unknown = || GrantError::InvalidGrant("`auth_req_id` is unknown, used, or for another client".to_owned());
+        let sealed = BASE64_URL_SAFE_NO_PAD.decode(auth_req_id).map_err(|_| unknown())?;
+        let plain = self.context.unseal(SEAL_CONTEXT, &sealed).ok_or_else(unknown)?;
+        let approved: ApprovedRequest = serde_json::from_slice(&plain).map_err(|_| unknown())?;
+        if approved.client != client.credential.client_id.as_str() {
+            return Err(unknown());
+        }
+        if approved.expires_at <= now.as_second() {
+            return Err(GrantError::ExpiredToken);
+        }
+        let scopes = parse_scopes(&client, &approved.scope)?;
+        let number = Msisdn::parse(&approved.number, client.project.mode).map_err(|_| unknown())?;
+        let kept_until = Timestamp::from_second(approved.expires_at).unwrap_or(Timestamp::MAX);
+        let used = self.context.keyed_hash(&[b"camara-backchannel-request", approved.id.as_bytes()])?;
+        if !self.store.record_assertion(TokenHash(used), kept_until).await? {
+            return Err(unknown());
+        }
+        let subject = CamaraSubject::User { number };
+        let expires_at = now.saturating_add(USER_TOKEN_LIFETIME).unwrap_or(Timestamp::MAX);
+        self.issue(&client, &scopes, &subject, expires_at, now).await
+    }
+
+    /// Returns the parameters of a backchannel request, which may be in a signed request.
+    async fn read_backchannel_parameters(
+        &self,
+        client: &Client,
+        parameters: Parameters,
+        now: Timestamp,
+    ) -> Result<Parameters, GrantError> {
+        let Some(object) = parameters.get("request") else { return Ok(parameters) };
+        let read = self.sign_ins.read_request_object(client, object, BACKCHANNEL_ENDPOINTS, now).await;
+        read.map_err(|error| match error {
+            AssertionError::Store(error) => GrantError::Store(error),
+            error => GrantError::InvalidRequestObject(error.to_string()),
+        })
+    }
+
+    fn find_client(&self, client_id: &ClientId, now: Timestamp) -> Result<Client, GrantError> {
+        let client = self.sign_ins.find_client(client_id.as_str(), now);
+        client.filter(|client| self.sign_ins.may_use_camara(client)).ok_or(GrantError::UnauthorizedClient)
+    }
+
+    async fn issue(
+        &self,
+        client: &Client,
+        scopes: &CamaraScopes,
+        subject: &CamaraSubject,
+        expires_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<IssuedTokens, GrantError> {
+        let grant = CamaraGrant { id: self.context.new_uuid(now), scopes, subject, expires_at };
+        self.sign_ins.issue_camara_tokens(client, &grant, None, None, now).await?.ok_or(GrantError::NoKey)
+    }
+}
+
+fn require_authentication(client: &Client, authentication: ClientAuthentication) -> Result<(), GrantError> {
+    let is_accepted = client.project.configuration.sign_in.accepts_authentication(authentication);
+    // A public client proves nothing about itself here.
+    let is_proven = authentication != ClientAuthentication::None;
+    if is_accepted && is_proven { Ok(()) } else { Err(GrantError::WrongAuthentication) }
+}
+
+fn parse_scopes(client: &Client, scope: &str) -> Result<CamaraScopes, GrantError> {
+    let scopes = CamaraScopes::parse(scope).map_err(|error| GrantError::InvalidScope(error.to_string()))?;
+    require_scopes(client, &scopes)?;
+    Ok(scopes)
+}
+
+/// Reads a hint about the user. Numbers are the only hints by which we find users.
+fn parse_hint(hint: &str, client: &Client) -> Result<Msisdn, &'static str> {
+    let Some(number) = hint.strip_prefix("tel:") else {
+        return Err("the user must be named by a number: `tel:` and the number in E.164 form");
+    };
+    Msisdn::parse(number, client.project.mode).map_err(|_| "the number is not in E.164 form, or its country is unknown")
+}

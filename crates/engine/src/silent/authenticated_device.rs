@@ -1,0 +1,92 @@
+//! Secure SNA with the number to follow: the operator recognises the device first (CAMARA's network authentication), and
+//! says later whether the device has a number.
+
+use std::time::Duration;
+
+use ringtrue_domain::{
+    lifecycle::{CheckId, ErrorCode},
+    product::Product,
+    silent::{OperatorVerdict, SilentCheck},
+    tenancy::ProjectId,
+};
+use tokio::time::timeout;
+
+use super::{RedeemError, SilentFlow, secrets::corrupt_session_error};
+use crate::{
+    checks::downcast,
+    ports::{
+        checks::ConcludeOutcome,
+        silent::{AuthenticatedDevice, DeviceQuestion, NumberQuestion, SilentResult},
+        store::StoreError,
+    },
+};
+
+/// Maximum time for the operator's response. The API client waits for its own response during that time.
+const OPERATOR_TIMEOUT: Duration = Duration::from_secs(10);
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum VerifyDeviceError {
+    /// The check has expired, was concluded, or belongs to a project that has gone live since.
+    #[error("the device is no longer authenticated")]
+    NotAuthenticated,
+    /// The check is concluded with this error.
+    #[error("the operator could not verify the number: {0}")]
+    Failed(ErrorCode),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl SilentFlow {
+    /// Whether the operator has recognised the device of a check, and `code` is the one that the device got.
+    pub(crate) async fn has_device(&self, project: ProjectId, check: CheckId, code: &str) -> Result<bool, RedeemError> {
+        let (_, result) = self.open_verdict(project, Product::SecureSna, check, code).await?;
+        Ok(matches!(result, SilentResult::Device(_)))
+    }
+
+    /// Asks the operator whether a device that it has recognised has a number, and concludes the check. The caller
+    /// ensures that this is done once for a device.
+    pub(crate) async fn verify_device(
+        &self,
+        project: ProjectId,
+        id: CheckId,
+        number: &NumberQuestion,
+    ) -> Result<(SilentCheck, bool), VerifyDeviceError> {
+        let record = self.store.redirect_session(id).await?;
+        let record = record.filter(|record| {
+            let check = &record.check;
+            let is_own = check.project == project && check.product == Product::SecureSna;
+            is_own && !check.is_overdue(self.context.now()) && !self.context.has_left_sandbox(project, check.mode)
+        });
+        let (check, session) = record.map(|record| (record.check, record.session)).unzip();
+        let verdict = session.flatten().and_then(|session| session.verdict);
+        let (Some(check), Some(verdict)) = (check, verdict) else { return Err(VerifyDeviceError::NotAuthenticated) };
+        let check: SilentCheck = downcast(check)?;
+        let SilentResult::Device(device) = self.unseal_result(id, check.mode, &verdict.verdict)? else {
+            return Err(corrupt_session_error(id).into());
+        };
+        let answer = self.ask_about_device(id, &device, number).await;
+        let now = self.context.now();
+        let concluded = match answer {
+            Ok(matched) => check.clone().conclude_with_verdict(OperatorVerdict::Match(matched), now),
+            Err(code) => check.clone().conclude_with_error(code, now),
+        };
+        let Ok(concluded) = concluded else { return Err(VerifyDeviceError::NotAuthenticated) };
+        let check = concluded.check().clone();
+        match (self.checks.conclude(concluded).await?, answer) {
+            (ConcludeOutcome::Concluded { .. }, Ok(matched)) => Ok((check, matched)),
+            (_, Err(code)) => Err(VerifyDeviceError::Failed(code)),
+            (_, Ok(_)) => Err(VerifyDeviceError::NotAuthenticated),
+        }
+    }
+
+    async fn ask_about_device(
+        &self,
+        check: CheckId,
+        device: &AuthenticatedDevice,
+        number: &NumberQuestion,
+    ) -> Result<bool, ErrorCode> {
+        let connector = self.operators.silent_connector(&device.connector).ok_or(ErrorCode::MnoRedirectUnsupported)?;
+        let question = DeviceQuestion { check, device_data: &device.data, number };
+        timeout(OPERATOR_TIMEOUT, connector.verify_device(question)).await.unwrap_or(Err(ErrorCode::MnoTimeout))
+    }
+}

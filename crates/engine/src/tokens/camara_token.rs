@@ -1,0 +1,182 @@
+//! Access tokens for CAMARA's APIs. The number that a token stands for is encrypted in it.
+
+use std::{fmt, sync::Arc};
+
+use base64::engine::Engine as _;
+use jiff::Timestamp;
+use ringtrue_domain::{
+    camara::{CamaraScope, CamaraScopes},
+    lifecycle::CheckId,
+    phone::Msisdn,
+    product::Scope,
+    tenancy::{Credential, Project},
+};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{AccessTokenError, BASE64_URL, ScopeError, Tokens, scope_grant, sign};
+use crate::ports::{store::StoreError, tokens::TokenId};
+
+/// Whom a token stands for.
+#[derive(Clone, PartialEq, Eq)]
+pub enum CamaraSubject {
+    /// The client itself: it names the number in each request.
+    Client,
+    /// A user whom the client has named.
+    User { number: Msisdn },
+    /// A user whose number the operator has found by the device. The Discovery check has this id.
+    NetworkUser { number: Msisdn, check: CheckId },
+    /// A device that the operator has recognised, without telling its number. The open Secure SNA check has this id.
+    Device { check: CheckId },
+}
+
+impl CamaraSubject {
+    /// Whether the operator has recognised the user's device.
+    pub fn is_network_authenticated(&self) -> bool {
+        matches!(self, CamaraSubject::NetworkUser { .. } | CamaraSubject::Device { .. })
+    }
+}
+
+impl fmt::Debug for CamaraSubject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CamaraSubject::Client => "Client",
+            CamaraSubject::User { .. } => "User",
+            CamaraSubject::NetworkUser { .. } => "NetworkUser",
+            CamaraSubject::Device { .. } => "Device",
+        })
+    }
+}
+
+/// What a token permits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CamaraGrant<'a> {
+    pub id: Uuid,
+    pub scopes: &'a CamaraScopes,
+    pub subject: &'a CamaraSubject,
+    pub expires_at: Timestamp,
+}
+
+/// The client, user and scopes that a valid token identifies.
+#[derive(Clone, Debug)]
+pub struct CamaraBearer {
+    pub token: TokenId,
+    pub credential: Arc<Credential>,
+    pub project: Arc<Project>,
+    pub scopes: CamaraScopes,
+    pub subject: CamaraSubject,
+    pub expires_at: Timestamp,
+}
+
+#[derive(Deserialize)]
+struct CamaraClaims {
+    client_id: String,
+    exp: i64,
+    jti: Uuid,
+    region: String,
+    scope: String,
+    sealed_subject: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SubjectJson {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    number: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    check: Option<Uuid>,
+}
+
+impl Tokens {
+    /// Signs a token. `subject` is the claim `sub`. `None`: the token stands for the client. Returns `None` if no key is
+    /// active.
+    pub(crate) fn mint_camara_token(
+        &self,
+        credential: &Credential,
+        grant: &CamaraGrant<'_>,
+        subject: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Option<String>, StoreError> {
+        let client_id = credential.client_id.as_str();
+        let claims = serde_json::json!({
+            "iss": self.context.settings.base_url,
+            "aud": self.context.settings.base_url,
+            "region": self.context.settings.region.into_str(),
+            "sub": subject.unwrap_or(client_id),
+            "client_id": client_id,
+            "iat": now.as_second(),
+            "exp": grant.expires_at.as_second(),
+            "jti": grant.id,
+            "scope": grant.scopes.to_string(),
+            "sealed_subject": self.seal_subject(grant)?,
+        });
+        let keys = self.context.keys();
+        Ok(keys.token_signer(now).map(|(header, key)| sign(header, key, &claims.to_string())))
+    }
+
+    /// Verifies a token, and that its client is still active.
+    pub fn verify_camara_token(&self, token: &[u8], now: Timestamp) -> Result<CamaraBearer, AccessTokenError> {
+        let token = std::str::from_utf8(token).map_err(|_| AccessTokenError::Invalid)?;
+        let payload = self.verify_signature(token, now)?;
+        // Another region's database may be a copy of this one, with the same keys.
+        let claims: CamaraClaims = serde_json::from_slice(&payload).map_err(|_| AccessTokenError::Invalid)?;
+        if claims.region != self.context.settings.region.into_str() {
+            return Err(self.unverifiable_token_error(&payload));
+        }
+        if claims.exp <= now.as_second() {
+            return Err(AccessTokenError::Expired);
+        }
+        if self.context.control_plane.is_revoked(TokenId(claims.jti)) {
+            return Err(AccessTokenError::Revoked);
+        }
+        let credential = self.context.control_plane.credential(&claims.client_id);
+        let credential = credential.filter(|credential| credential.is_active(now));
+        let credential = credential.ok_or(AccessTokenError::CredentialRevoked)?;
+        let project = credential.owner.project().and_then(|id| self.context.control_plane.project(id));
+        let project = project.filter(|project| !project.disabled).ok_or(AccessTokenError::ProjectDisabled)?;
+        let scopes = CamaraScopes::parse(&claims.scope).map_err(|_| AccessTokenError::Invalid)?;
+        let subject = self.unseal_subject(&claims, &project).ok_or(AccessTokenError::Invalid)?;
+        let expires_at = Timestamp::from_second(claims.exp).map_err(|_| AccessTokenError::Invalid)?;
+        self.last_uses.record(&credential.client_id, now);
+        Ok(CamaraBearer { token: TokenId(claims.jti), credential, project, scopes, subject, expires_at })
+    }
+
+    fn seal_subject(&self, grant: &CamaraGrant<'_>) -> Result<String, StoreError> {
+        let number = |number: &Msisdn| Some(number.as_str().to_owned());
+        let json = match grant.subject {
+            CamaraSubject::Client => SubjectJson { number: None, check: None },
+            CamaraSubject::User { number: user } => SubjectJson { number: number(user), check: None },
+            CamaraSubject::NetworkUser { number: user, check } => {
+                SubjectJson { number: number(user), check: Some(check.0) }
+            }
+            CamaraSubject::Device { check } => SubjectJson { number: None, check: Some(check.0) },
+        };
+        let plain = serde_json::to_vec(&json).map_err(|error| StoreError::Refused(error.to_string()))?;
+        let sealed = self.context.seal(seal_context(grant.id).as_bytes(), &plain)?;
+        Ok(BASE64_URL.encode(sealed))
+    }
+
+    fn unseal_subject(&self, claims: &CamaraClaims, project: &Project) -> Option<CamaraSubject> {
+        let sealed = BASE64_URL.decode(&claims.sealed_subject).ok()?;
+        let plain = self.context.unseal(seal_context(claims.jti).as_bytes(), &sealed)?;
+        let json: SubjectJson = serde_json::from_slice(&plain).ok()?;
+        let number = json.number.map(|number| Msisdn::parse(&number, project.mode)).transpose().ok()?;
+        Some(match (number, json.check.map(CheckId)) {
+            (None, None) => CamaraSubject::Client,
+            (Some(number), None) => CamaraSubject::User { number },
+            (Some(number), Some(check)) => CamaraSubject::NetworkUser { number, check },
+            (None, Some(check)) => CamaraSubject::Device { check },
+        })
+    }
+}
+
+fn seal_context(id: Uuid) -> String {
+    format!("camara-token:{id}")
+}
+
+impl CamaraBearer {
+    /// Whether the credential and its project still permit an operation.
+    pub fn granted(&self, operation: CamaraScope) -> Result<(), ScopeError> {
+        let has_product = |product| self.project.products.contains(&product);
+        scope_grant(&self.credential, Scope::Product(operation.product()), has_product)
+    }
+}
