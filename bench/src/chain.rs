@@ -9,8 +9,10 @@ use std::{net::SocketAddr, process::Command, sync::Arc};
 use anyhow::{Context, ensure};
 use aws_lc_rs::{
     rand::SystemRandom,
+    rsa::{self, KeySize},
     signature::{
         ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, ParsedPublicKey,
+        RSA_PKCS1_SHA256,
     },
 };
 use axum::{
@@ -43,6 +45,8 @@ pub struct Handler {
     pub body: String,
     /// Sent in sequence before the response.
     pub upstream_requests: Vec<UpstreamRequest>,
+    /// The handler replaces [`TOKEN`] in its body by a newly signed ID token.
+    pub signs_token: bool,
 }
 
 /// A request to the upstream and its response.
@@ -118,6 +122,7 @@ struct PreparedHandler {
     upstream_requests: Vec<PreparedRequest>,
     location: Option<String>,
     body: Bytes,
+    signer: Option<IdTokenSigner>,
 }
 
 struct PreparedRequest {
@@ -131,7 +136,8 @@ impl PreparedHandler {
     fn new(handler: Handler) -> anyhow::Result<Self> {
         let upstream_requests =
             handler.upstream_requests.into_iter().map(PreparedRequest::new).collect::<anyhow::Result<_>>()?;
-        Ok(PreparedHandler { upstream_requests, location: handler.location, body: handler.body.into() })
+        let signer = handler.signs_token.then(IdTokenSigner::new).transpose()?;
+        Ok(PreparedHandler { upstream_requests, location: handler.location, body: handler.body.into(), signer })
     }
 }
 
@@ -155,9 +161,10 @@ async fn respond(handler: Arc<PreparedHandler>, upstream: Arc<UpstreamPool>) -> 
     for request in &handler.upstream_requests {
         upstream.send(request).await.map_err(|_| StatusCode::BAD_GATEWAY)?;
     }
-    Ok(match &handler.location {
-        Some(location) => (StatusCode::FOUND, [(LOCATION, location.clone())]).into_response(),
-        None => handler.body.clone().into_response(),
+    Ok(match (&handler.location, &handler.signer) {
+        (Some(location), _) => (StatusCode::FOUND, [(LOCATION, location.clone())]).into_response(),
+        (None, Some(signer)) => signer.sign_response(&handler.body)?.into_response(),
+        (None, None) => handler.body.clone().into_response(),
     })
 }
 
@@ -216,7 +223,25 @@ impl Signer {
     }
 }
 
-/// Approximate length of the signing input of the sandbox's ID tokens.
+/// Signing key of a handler: RSA with 2048 bits, as that of ID tokens.
+struct IdTokenSigner(rsa::KeyPair);
+
+impl IdTokenSigner {
+    fn new() -> anyhow::Result<Self> {
+        Ok(IdTokenSigner(rsa::KeyPair::generate(KeySize::Rsa2048)?))
+    }
+
+    fn sign_response(&self, response: &[u8]) -> Result<String, StatusCode> {
+        let message = format!("{:0SIGNING_INPUT_LENGTH$}", 0);
+        let mut signature = vec![0; self.0.public_modulus_len()];
+        let signed = self.0.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message.as_bytes(), &mut signature);
+        signed.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+        let token = format!("{message}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature));
+        Ok(String::from_utf8_lossy(response).replace(TOKEN, &token))
+    }
+}
+
+/// Approximate length of the signing input of ID tokens.
 const SIGNING_INPUT_LENGTH: usize = 470;
 
 fn verify(key: &ParsedPublicKey, response: &str) -> Option<()> {

@@ -6,6 +6,7 @@
 mod addresses;
 mod bare;
 mod callbacks;
+mod camara;
 mod chain;
 mod console;
 mod cpu_cost;
@@ -25,6 +26,7 @@ mod report;
 mod rsql;
 mod scaling;
 mod search_isolation;
+mod sign_in;
 mod silent;
 mod sim_swap;
 mod sms;
@@ -70,6 +72,10 @@ enum Comparison {
     Rsql,
     /// Complete Secure SNA flows vs the same chain of bare handlers.
     Silent,
+    /// Sign-ins with a session, from the authorization request to the ID token, vs bare handlers that sign the same.
+    SignIn,
+    /// CAMARA's `verify` with network authentication vs the same chain of bare handlers.
+    Camara,
     /// SIM Swap checks vs a bare handler with one upstream request.
     SimSwap,
     /// Eligibility by number and IP address vs a bare handler.
@@ -95,7 +101,7 @@ enum Comparison {
 }
 
 impl Comparison {
-    const ALL: [Comparison; 17] = [
+    const ALL: [Comparison; 19] = [
         Comparison::Tokens,
         Comparison::GroupCommit,
         Comparison::Creates,
@@ -106,6 +112,8 @@ impl Comparison {
         Comparison::Callbacks,
         Comparison::Hanging,
         Comparison::Silent,
+        Comparison::SignIn,
+        Comparison::Camara,
         Comparison::SimSwap,
         Comparison::Eligibility,
         Comparison::Addresses,
@@ -131,6 +139,8 @@ impl Comparison {
             Comparison::SearchIsolation => search_isolation::compare().await,
             Comparison::Rsql => rsql::compare(),
             Comparison::Silent => silent::compare().await,
+            Comparison::SignIn => sign_in::compare().await,
+            Comparison::Camara => camara::compare().await,
             Comparison::SimSwap => sim_swap::compare().await,
             Comparison::Eligibility => eligibility::compare().await,
             Comparison::Addresses => addresses::compare(),

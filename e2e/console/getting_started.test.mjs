@@ -48,7 +48,8 @@ consoleTest('newcomer tries each product in the browser', async (visitor) => {
 
   await start(visitor);
   await page.getByRole('button', { name: 'Start a verification' }).click();
-  await page.frameLocator('iframe').getByRole('heading').first().waitFor();
+  // As on a phone: without a QR code.
+  await page.frameLocator('iframe').getByRole('button', { name: 'Confirm this phone' }).waitFor();
   await visitor.inspect('handset-verification');
   await page.getByRole('link', { name: 'View verification' }).click();
   await page.getByRole('heading', { level: 1, name: 'Verification' }).waitFor();
@@ -73,7 +74,7 @@ consoleTest('newcomer creates a credential in the chosen tab', async (visitor, r
   const tabs = page.getByRole('navigation', { name: 'Tools' });
   const { workspace_id } = ringtrue.workspace;
   await page.goto(`/console/workspaces/${workspace_id}/new-project`);
-  await page.getByLabel('Name').fill('Kiosk');
+  await page.getByLabel('Name').fill('Kiosk in the arrivals hall, beside the car rental');
   await page.getByRole('button', { name: 'Create project' }).click();
   const client_id = await page.locator('#new-client-id').textContent();
   await page.getByRole('link', { name: 'Getting started' }).first().click();

@@ -19,7 +19,7 @@ use ringtrue_engine::ports::{
 };
 use ringtrue_operators::sms_http::{
     Bird, FieldMap, Generic, GenericSignature, Infobip, Jasmin, Kannel, MessageBird, PathSecret, Plivo, PlivoSignature,
-    Secret, SigMethod, Sinch, TagEncoding, Telnyx, TelnyxKey, Twilio, Vonage, VonageSignature, Webhook, WebhookConfig,
+    Secret, SigMethod, Sinch, TagEncoding, Telnyx, TelnyxKey, Twilio, Vonage, VonageCredential, Webhook, WebhookConfig,
     WebhookDriver, WebhookRequest,
 };
 
@@ -212,7 +212,7 @@ fn secret() -> Secret {
 
 fn signed_drivers() -> Vec<WebhookDriver> {
     let sig =
-        |method| WebhookDriver::Vonage(Vonage { signature: Some(VonageSignature::Sig { method, secret: secret() }) });
+        |method| WebhookDriver::Vonage(Vonage { signature: Some(VonageCredential::Sig { method, secret: secret() }) });
     let plivo = |signature| WebhookDriver::Plivo(Plivo { signature: Some(signature) });
     let tag = GenericSignature {
         secret: secret(),
@@ -226,7 +226,7 @@ fn signed_drivers() -> Vec<WebhookDriver> {
         sig(SigMethod::Md5Hash),
         sig(SigMethod::HmacMd5),
         sig(SigMethod::HmacSha256),
-        WebhookDriver::Vonage(Vonage { signature: Some(VonageSignature::Bearer(secret())) }),
+        WebhookDriver::Vonage(Vonage { signature: Some(VonageCredential::Bearer(secret())) }),
         // Public key of the first test vector of RFC 8032.
         WebhookDriver::Telnyx(Telnyx {
             public_key: Some(TelnyxKey::from_base64("11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=").unwrap()),

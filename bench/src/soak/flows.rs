@@ -25,7 +25,7 @@ const VERIFICATIONS_PATH: &str = "/v1/verifications";
 pub const VERIFICATION_TTL: Duration = Duration::from_mins(1);
 /// Ids kept for reads.
 const MAX_RECENT_CHECKS: usize = 10_000;
-/// Of a hundred Reverse SMS checks or verifications, those whose end-user sends no SMS.
+/// Percentage of Reverse SMS checks and verifications whose user never sends the SMS.
 const UNSENT_SMS_PERCENT: u32 = 20;
 
 /// Flows with their shares of a hundred.

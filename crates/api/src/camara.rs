@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use axum::{
-    body::Body,
+    body::HttpBody as _,
     extract::{Request, State},
     response::Response,
 };
-use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use ringtrue_domain::{camara::CamaraScope, lifecycle::ErrorCode, phone::Msisdn};
 use ringtrue_engine::{
@@ -19,7 +18,7 @@ use ringtrue_engine::{
 };
 use ringtrue_web::{
     app::App,
-    body::read_json,
+    body::{Node, read_json},
     camara_error::{CamaraError, X_CORRELATOR},
     error_catalog::ProblemCode,
     problem::Problem,
@@ -29,11 +28,10 @@ use ringtrue_web::{
     routes::{Routes, get, post},
 };
 use serde::Serialize;
-use serde_json::{Map, Value};
 
 use crate::caller::bearer_token;
 
-const MAX_AGE_HOURS: std::ops::RangeInclusive<u64> = 1..=2_400;
+const MAX_AGE_HOURS: std::ops::RangeInclusive<u16> = 1..=2_400;
 const HASH_BYTES: usize = 32;
 
 pub fn routes() -> Routes {
@@ -45,6 +43,8 @@ pub fn routes() -> Routes {
         .rate_limit(RateLimitClass::Create)
         .logged()
         .camara_api()
+        .camara_unknown("/number-verification/{*path}")
+        .camara_unknown("/sim-swap/{*path}")
 }
 
 #[derive(Serialize)]
@@ -166,6 +166,10 @@ fn authorize(
         let detail = format!("this request needs an access token with the scope `{operation}`");
         return Err(Problem::new(ProblemCode::Forbidden, detail));
     }
+    if !bearer.project.configuration.camara.purposes.contains(bearer.scopes.purpose()) {
+        let detail = format!("the project no longer declares the purpose `{}`", bearer.scopes.purpose());
+        return Err(Problem::new(ProblemCode::Forbidden, detail));
+    }
     bearer.granted(operation).map_err(|error| Problem::new(ProblemCode::Forbidden, error.to_string()))?;
     Ok(bearer)
 }
@@ -194,28 +198,43 @@ fn require_network_authentication(bearer: &CamaraBearer) -> Result<(), Problem> 
     }
 }
 
-/// Reads a JSON object. An absent body is an empty object.
-async fn read_object(app: &App, context: &RequestContext, request: Request) -> Result<Map<String, Value>, Problem> {
-    let is_empty = axum::body::HttpBody::is_end_stream(request.body());
-    let body: Bytes = if is_empty { Bytes::new() } else { read_json(app, request.map(Body::from)).await? };
-    if body.is_empty() {
-        return Ok(Map::new());
-    }
-    context.log_body(&body);
-    let parsed: Result<Value, _> = serde_json::from_slice(&body);
-    match parsed {
-        Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(Problem::bad_request("the body must be a JSON object")),
-        Err(error) => {
-            Err(Problem::bad_request(format!("invalid JSON at line {}, column {}", error.line(), error.column())))
-        }
+/// The members of a body, with distinct names.
+struct Members(Vec<(String, Node)>);
+
+impl Members {
+    fn get(&self, name: &str) -> Option<&Node> {
+        self.0.iter().find(|(one, _)| one == name).map(|(_, value)| value)
     }
 }
 
+/// Reads a JSON object.
+async fn read_object(app: &App, context: &RequestContext, request: Request) -> Result<Members, Problem> {
+    // A request without a body need not name a media type.
+    if request.body().is_end_stream() {
+        return Err(Problem::bad_request("the request has no body"));
+    }
+    let body = read_json(app, request).await?;
+    context.log_body(&body);
+    let parsed: Result<Node, _> = serde_json::from_slice(&body);
+    let members = match parsed {
+        Ok(Node::Object(members)) => members,
+        Ok(_) => return Err(Problem::bad_request("the body must be a JSON object")),
+        Err(error) => {
+            let detail = format!("invalid JSON at line {}, column {}", error.line(), error.column());
+            return Err(Problem::bad_request(detail));
+        }
+    };
+    let is_repeated = |index: usize, name: &String| members[..index].iter().any(|(earlier, _)| earlier == name);
+    if members.iter().enumerate().any(|(index, (name, _))| is_repeated(index, name)) {
+        return Err(Problem::bad_request("the body has a repeated property"));
+    }
+    Ok(Members(members))
+}
+
 /// Reads the number to verify: exactly one of the two properties, and no others.
-fn parse_number_question(body: &Map<String, Value>, bearer: &CamaraBearer) -> Result<NumberQuestion, Problem> {
+fn parse_number_question(body: &Members, bearer: &CamaraBearer) -> Result<NumberQuestion, Problem> {
     let invalid = |detail: &str| Problem::bad_request(detail);
-    if body.len() != 1 {
+    if body.0.len() != 1 {
         return Err(invalid("the body must have exactly one property, `phoneNumber` or `hashedPhoneNumber`"));
     }
     if let Some(number) = parse_number(body)? {
@@ -223,35 +242,39 @@ fn parse_number_question(body: &Map<String, Value>, bearer: &CamaraBearer) -> Re
         return Ok(Msisdn::parse(number, bearer.project.mode)
             .map_or_else(|_| NumberQuestion::of_text(number), NumberQuestion::Plain));
     }
-    let hash = body.get("hashedPhoneNumber");
-    let hash = hash.ok_or_else(|| invalid("the body must have `phoneNumber` or `hashedPhoneNumber`"))?;
     let mut bytes = [0; HASH_BYTES];
-    let decoded = hash.as_str().and_then(|hash| hex::decode_to_slice(hash, &mut bytes).ok());
-    decoded.ok_or_else(|| invalid("`hashedPhoneNumber` must be a SHA-256 digest in hexadecimal form"))?;
-    Ok(NumberQuestion::Hashed(bytes))
+    match body.get("hashedPhoneNumber") {
+        None => Err(invalid("the body must have `phoneNumber` or `hashedPhoneNumber`")),
+        Some(Node::Text(hash)) if hex::decode_to_slice(hash, &mut bytes).is_ok() => Ok(NumberQuestion::Hashed(bytes)),
+        Some(_) => Err(invalid("`hashedPhoneNumber` must be a SHA-256 digest in hexadecimal form")),
+    }
 }
 
 /// Reads `phoneNumber`, which has the form of E.164. `None`: it is absent.
-fn parse_number(body: &Map<String, Value>) -> Result<Option<&str>, Problem> {
-    let Some(number) = body.get("phoneNumber") else { return Ok(None) };
-    let is_e164 = |number: &&str| {
+fn parse_number(body: &Members) -> Result<Option<&str>, Problem> {
+    let is_e164 = |number: &str| {
         let digits = number.strip_prefix('+').unwrap_or_default();
         (5..=15).contains(&digits.len()) && !digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit())
     };
-    let number = number.as_str().filter(is_e164);
-    number.map(Some).ok_or_else(|| Problem::bad_request("`phoneNumber` must be `+` and 5 to 15 digits"))
+    match body.get("phoneNumber") {
+        None => Ok(None),
+        Some(Node::Text(number)) if is_e164(number) => Ok(Some(number)),
+        Some(_) => Err(Problem::bad_request("`phoneNumber` must be `+` and 5 to 15 digits")),
+    }
 }
 
-fn parse_max_age(body: &Map<String, Value>) -> Result<Option<u16>, Problem> {
-    let Some(hours) = body.get("maxAge") else { return Ok(None) };
-    if !(hours.is_u64() || hours.is_i64()) {
-        return Err(Problem::bad_request("`maxAge` must be an integer"));
+fn parse_max_age(body: &Members) -> Result<Option<u16>, Problem> {
+    match body.get("maxAge") {
+        None => Ok(None),
+        Some(Node::Integer(hours)) => match u16::try_from(*hours).ok().filter(|hours| MAX_AGE_HOURS.contains(hours)) {
+            Some(hours) => Ok(Some(hours)),
+            None => {
+                let problem = Problem::bad_request("`maxAge` must be 1 to 2400 hours");
+                Err(problem.with_camara_error(CamaraError::OutOfRange))
+            }
+        },
+        Some(_) => Err(Problem::bad_request("`maxAge` must be an integer")),
     }
-    let hours = hours.as_u64().filter(|hours| MAX_AGE_HOURS.contains(hours));
-    let hours = hours.and_then(|hours| u16::try_from(hours).ok());
-    hours.map(Some).ok_or_else(|| {
-        Problem::bad_request("`maxAge` must be 1 to 2400 hours").with_camara_error(CamaraError::OutOfRange)
-    })
 }
 
 fn verify_problem(error: VerifyError) -> Problem {
@@ -262,6 +285,9 @@ fn verify_problem(error: VerifyError) -> Problem {
         VerifyError::NotAuthenticatedByNetwork
         | VerifyError::Operator(ErrorCode::MnoUserNotFound | ErrorCode::MnoNoDataAvailable) => {
             Problem::new(ProblemCode::Forbidden, detail).with_camara_error(CamaraError::NotAuthenticatedByNetwork)
+        }
+        VerifyError::Operator(ErrorCode::MnoNotSupported) => {
+            Problem::new(ProblemCode::MnoNotSupported, detail).with_camara_error(CamaraError::ServiceNotApplicable)
         }
         VerifyError::Operator(code) => operator_problem(code, detail),
         VerifyError::Create(error) => create_problem(error),
@@ -278,7 +304,7 @@ fn sim_swap_problem(error: SimSwapError) -> Problem {
         SimSwapError::WrongToken => Problem::new(ProblemCode::Forbidden, detail),
         SimSwapError::MaxAgeOutOfRange { .. } => with(ProblemCode::BadRequest, CamaraError::OutOfRange),
         SimSwapError::NoDate => with(ProblemCode::MnoNotSupported, CamaraError::ServiceNotApplicable),
-        SimSwapError::Operator(ErrorCode::MnoUserNotFound) => {
+        SimSwapError::NoSubscriber | SimSwapError::Operator(ErrorCode::MnoUserNotFound) => {
             with(ProblemCode::SubscriberNotFound, CamaraError::IdentifierNotFound)
         }
         SimSwapError::Operator(ErrorCode::MnoNoDataAvailable | ErrorCode::MnoNotSupported) => {
@@ -295,15 +321,15 @@ fn operator_problem(code: ErrorCode, detail: String) -> Problem {
 }
 
 fn create_problem(error: CreateError) -> Problem {
-    let specific = match error {
+    match error {
         // The number has the form of E.164, but nobody can have it.
-        CreateError::PhoneNumber(_) => Some(CamaraError::IdentifierNotFound),
-        CreateError::MnoNotSupported | CreateError::OnlyReverseSms => Some(CamaraError::ServiceNotApplicable),
-        _ => None,
-    };
-    let problem: Problem = error.into();
-    match specific {
-        Some(error) => problem.with_camara_error(error),
-        None => problem,
+        CreateError::PhoneNumber(_) => {
+            Problem::new(ProblemCode::PhoneNumberInvalid, "no subscriber can have this number")
+                .with_camara_error(CamaraError::IdentifierNotFound)
+        }
+        CreateError::MnoNotSupported | CreateError::OnlyReverseSms => {
+            Problem::from(error).with_camara_error(CamaraError::ServiceNotApplicable)
+        }
+        error => error.into(),
     }
 }

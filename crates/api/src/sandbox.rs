@@ -59,7 +59,7 @@ async fn authorize(
         SimulatedAuthorization::Silence => {
             if matches!(ResponseFormat::from_headers(&headers), ResponseFormat::Html(_)) {
                 tokio::select! {
-                    () = app.authorization_forwarder.keep_waiting() => {}
+                    () = app.authorization_forwarder.simulate_silence() => {}
                     () = app.shutdown.cancelled() => {}
                 }
             }

@@ -228,7 +228,7 @@ async fn finish(State(app): State<App>, visitor: Visitor, RawQuery(query): RawQu
         match app.engine.sign_ins.finish(&visitor.token, keys, code.as_deref()).await? {
             FinishOutcome::Page => Ok(visitor.redirect_to_page()),
             FinishOutcome::Return { location, session } => {
-                let mut response = see_other(&location);
+                let mut response = redirect(&location, StatusCode::FOUND);
                 let cookie = session.and_then(|(project, token, lifetime)| {
                     browser_cookie::set_session(&app, project, &token, lifetime)
                 });

@@ -320,12 +320,12 @@ impl ApiSession {
         }
         let page = self.fetch_page(scope, path, search.as_deref(), *size, number.get()).await?;
         self.printer.print_objects(columns, &page.content)?;
-        self.print_page_note(number.get(), &page);
+        self.print_page_count(number.get(), &page);
         Ok(())
     }
 
     /// Prints the number of the page and the total number of items below a table.
-    pub(crate) fn print_page_note(&self, number: u32, page: &Page) {
+    pub(crate) fn print_page_count(&self, number: u32, page: &Page) {
         if self.printer.output == Output::Table {
             printer::print_note(&match page.total {
                 0 => "No results found.".to_owned(),

@@ -115,7 +115,7 @@ pub(crate) async fn audit(context: &ClientContext, arguments: &AuditArguments) -
     let number = arguments.page.get();
     let mut page = session.fetch_page(Scope::Management, &path, None, arguments.size, number).await?;
     print_audit_events(context, std::mem::take(&mut page.content))?;
-    session.print_page_note(number, &page);
+    session.print_page_count(number, &page);
     Ok(())
 }
 

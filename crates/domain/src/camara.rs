@@ -123,6 +123,7 @@ pub enum InvalidCamaraScopes {
 
 impl CamaraScopes {
     const OPENID: &'static str = "openid";
+    const OFFLINE_ACCESS: &'static str = "offline_access";
 
     /// Whether a `scope` parameter is for CAMARA's APIs: it contains one of their scopes, or a purpose.
     pub fn are_requested(scope: &str) -> bool {
@@ -134,6 +135,8 @@ impl CamaraScopes {
         for one in scope.split(' ').filter(|one| !one.is_empty()) {
             if one == Self::OPENID {
                 openid = true;
+            } else if one == Self::OFFLINE_ACCESS {
+                // Asks for a refresh token, which a server need not issue.
             } else if Purpose::is_purpose(one) {
                 if purpose.replace(one.parse()?).is_some() {
                     return Err(InvalidCamaraScopes::NotOnePurpose);
@@ -196,7 +199,10 @@ mod tests {
     fn scopes_are_read_and_written() {
         for (text, written) in [
             (format!("{FRAUD} number-verification:verify"), format!("{FRAUD} number-verification:verify")),
-            (format!("sim-swap:check openid {FRAUD}  sim-swap:check"), format!("openid {FRAUD} sim-swap:check")),
+            (
+                format!("sim-swap:check openid offline_access {FRAUD}  sim-swap:check"),
+                format!("openid {FRAUD} sim-swap:check"),
+            ),
             (
                 format!("sim-swap number-verification:device-phone-number:read {FRAUD}"),
                 format!("{FRAUD} number-verification:device-phone-number:read sim-swap"),

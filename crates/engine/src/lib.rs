@@ -279,6 +279,7 @@ impl Engine {
             silent: silent.clone(),
             tokens: tokens.clone(),
             operators,
+            rate_limiter: rate_limiter.clone(),
             signing_pool,
             key_sets: ClientKeySets::new(transport),
         });

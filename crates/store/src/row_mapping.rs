@@ -40,7 +40,7 @@ pub(crate) fn workspace_from_row(row: Row) -> Result<Workspace, StoreError> {
         id: WorkspaceId(row.uuid("id")?),
         name: row.parsed("name")?,
         data_residency: row.parsed("data_residency")?,
-        rate_limits: row.json::<RateLimitsJson>("rate_limits")?.into(),
+        rate_limits: row.json::<WorkspaceRateLimitsJson>("rate_limits")?.into(),
         created_at: row.instant("created_at")?,
         updated_at: row.instant("updated_at")?,
     })
@@ -267,7 +267,7 @@ fn read_allowed_networks(row: &mut RowReader) -> Result<Vec<AllowedNetwork>, Sto
 
 /// The JSON in `workspaces.rate_limits`.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct RateLimitsJson {
+pub(crate) struct WorkspaceRateLimitsJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     create: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -280,14 +280,14 @@ pub(crate) struct RateLimitsJson {
     token: Option<u32>,
 }
 
-impl From<RateLimits> for RateLimitsJson {
+impl From<RateLimits> for WorkspaceRateLimitsJson {
     fn from(RateLimits { create, read, eligibility, management, token }: RateLimits) -> Self {
-        RateLimitsJson { create, read, eligibility, management, token }
+        WorkspaceRateLimitsJson { create, read, eligibility, management, token }
     }
 }
 
-impl From<RateLimitsJson> for RateLimits {
-    fn from(RateLimitsJson { create, read, eligibility, management, token }: RateLimitsJson) -> Self {
+impl From<WorkspaceRateLimitsJson> for RateLimits {
+    fn from(WorkspaceRateLimitsJson { create, read, eligibility, management, token }: WorkspaceRateLimitsJson) -> Self {
         RateLimits { create, read, eligibility, management, token }
     }
 }

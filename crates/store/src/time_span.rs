@@ -1,4 +1,5 @@
-//! Time spans. A span is split into whole days and whole hours, which have counters, and partial hours at its ends.
+//! Time spans. Checks in whole days and hours are counted in advance; those in partial hours at both ends are counted
+//! row by row.
 
 use jiff::Timestamp;
 use uuid::Uuid;

@@ -68,7 +68,7 @@ impl AuthorizationForwarder {
 
     /// Keeps a browser waiting, to simulate an operator that never answers. Returns after `SILENCE_DURATION`, or at
     /// once if too many browsers wait.
-    pub async fn keep_waiting(&self) {
+    pub async fn simulate_silence(&self) {
         let Some(authorize_endpoint) = &self.0 else { return };
         if let Ok(_permit) = authorize_endpoint.waiting_browsers.try_acquire() {
             sleep(SILENCE_DURATION).await;

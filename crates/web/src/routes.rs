@@ -99,9 +99,8 @@ impl Route {
 #[derive(Debug, Default)]
 pub struct Routes {
     routes: Vec<Route>,
-    /// Patterns of paths without a route, and the rate limit that requests for them count against. The 404 responses
-    /// carry the headers of this limit.
-    limited_unknown_paths: Vec<(&'static str, RateLimitClass)>,
+    /// Patterns of paths without a route, and the policy of requests for them.
+    unknown_paths: Vec<(&'static str, RoutePolicy)>,
 }
 
 impl Routes {
@@ -182,17 +181,24 @@ impl Routes {
         self
     }
 
+    /// Gives the error format of CAMARA's APIs to requests whose path has no route but matches `pattern`.
+    #[must_use]
+    pub fn camara_unknown(mut self, pattern: &'static str) -> Self {
+        self.unknown_paths.push((pattern, RoutePolicy { client: ClientKind::Camara, ..RoutePolicy::default() }));
+        self
+    }
+
     /// Applies a rate limit to requests whose path has no route but matches `pattern`.
     #[must_use]
     pub fn rate_limit_unknown(mut self, pattern: &'static str, class: RateLimitClass) -> Self {
-        self.limited_unknown_paths.push((pattern, class));
+        self.unknown_paths.push((pattern, RoutePolicy { rate_limit: Some(class), ..RoutePolicy::default() }));
         self
     }
 
     #[must_use]
     pub fn merge(mut self, other: Routes) -> Self {
         self.routes.extend(other.routes);
-        self.limited_unknown_paths.extend(other.limited_unknown_paths);
+        self.unknown_paths.extend(other.unknown_paths);
         self
     }
 
@@ -211,8 +217,8 @@ impl Routes {
             paths.insert(path, add_to(methods, MatchedRoute { template: path, policy }, extensions));
         }
         let not_found = |policy| RouteHandler::without_extensions(not_found, MatchedRoute::unmatched(policy));
-        for (pattern, class) in self.limited_unknown_paths {
-            paths.insert(pattern, any(not_found(RoutePolicy { rate_limit: Some(class), ..RoutePolicy::default() })));
+        for (pattern, policy) in self.unknown_paths {
+            paths.insert(pattern, any(not_found(policy)));
         }
         let router = paths.into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods));
         router.fallback(not_found(RoutePolicy::default())).with_state(app)

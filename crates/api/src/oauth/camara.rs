@@ -6,15 +6,16 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
-use http::StatusCode;
+use http::{HeaderMap, StatusCode, header};
 use ringtrue_domain::{camara::CamaraScopes, sign_in::Parameters};
 use ringtrue_engine::{
     camara::{BackchannelRequest, GrantError},
+    rate_limits::RateLimitClass,
     sign_in::IssuedTokens,
 };
 use ringtrue_web::{
     app::App,
-    body::{Form, read_form_with_limit},
+    body::{Form, read_form},
     error_catalog::ProblemCode,
     problem::Problem,
     request_context::RequestContext,
@@ -24,15 +25,13 @@ use serde_json::json;
 
 use super::{
     client_authentication::{
-        AcceptedClients, AuthenticatedClient, authenticate, claimed_credential, limit_client, with_basic_challenge,
+        AcceptedClients, AuthenticatedClient, authenticate, claimed_credential, with_basic_challenge,
     },
     missing_parameter,
 };
 
 pub(super) const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 pub(super) const CIBA: &str = "urn:openid:params:grant-type:ciba";
-/// Maximum size of a backchannel request. A signed request is longer than the forms of other endpoints.
-const MAX_REQUEST_BYTES: usize = 8 * 1024;
 
 /// Whether a client asks for a token of CAMARA's APIs.
 pub(super) fn is_requested(app: &App, form: &Form<'_>) -> bool {
@@ -54,6 +53,7 @@ pub(super) async fn grant_to_client(
 pub(super) async fn grant_by_assertion(
     app: &App,
     context: &RequestContext,
+    headers: &HeaderMap,
     form: &Form<'_>,
 ) -> Result<IssuedTokens, Problem> {
     let assertion = form.get("assertion").ok_or_else(|| missing_parameter("assertion"))?;
@@ -61,9 +61,19 @@ pub(super) async fn grant_by_assertion(
         let detail = "`scope` is a claim of the assertion, not a parameter";
         return Err(Problem::new(ProblemCode::InvalidRequest, detail));
     }
-    let (tokens, credential) = app.engine.camara.grant_by_assertion(assertion).await.map_err(grant_problem)?;
+    let other = ["client_secret", "client_assertion"].iter().any(|name| form.get(name).is_some());
+    let client = if other || headers.contains_key(header::AUTHORIZATION) {
+        Some(authenticate(app, context.client_ip, headers, form, AcceptedClients::Confidential).await?)
+    } else {
+        None
+    };
+    let granted = app.engine.camara.grant_by_assertion(assertion).await;
+    let (tokens, credential) = granted.map_err(|error| refuse_assertion(app, context, error))?;
     context.log_client(Arc::clone(&credential));
-    limit_client(app, &credential)?;
+    if client.is_some_and(|client| client.credential.client_id != credential.client_id) {
+        let detail = "the assertion is not from the client that has authenticated";
+        return Err(with_basic_challenge(Problem::new(ProblemCode::InvalidClient, detail)));
+    }
     Ok(tokens)
 }
 
@@ -90,7 +100,7 @@ pub(super) async fn backchannel_authorize(
     let (parts, body) = request.into_parts();
     let mut posted = None;
     let begin = async {
-        let body = read_form_with_limit(&app, &parts.headers, body, MAX_REQUEST_BYTES).await?;
+        let body = read_form(&app, &parts.headers, body).await?;
         let form = Form::parse(&body)?;
         posted = form.get("client_id").map(str::to_owned);
         let accepted = AcceptedClients::Confidential;
@@ -114,6 +124,16 @@ pub(super) async fn backchannel_authorize(
     })
 }
 
+/// Counts an invalid assertion against the address that sent it.
+fn refuse_assertion(app: &App, context: &RequestContext, error: GrantError) -> Problem {
+    let limiter = app.engine.rate_limiter();
+    let limit = limiter.limit_by_ip(RateLimitClass::Device, context.client_ip, app.engine.clock().now());
+    if limit.admitted {
+        return grant_problem(error);
+    }
+    Problem::too_many_requests("too many requests with invalid assertions from this address", limit.reset_seconds)
+}
+
 fn grant_problem(error: GrantError) -> Problem {
     let detail = error.to_string();
     let code = match error {
@@ -127,6 +147,7 @@ fn grant_problem(error: GrantError) -> Problem {
         GrantError::UnauthorizedClient => ProblemCode::UnauthorizedClient,
         GrantError::UnknownUser(_) => ProblemCode::UnknownUserId,
         GrantError::ExpiredToken => ProblemCode::ExpiredToken,
+        GrantError::TooMany(limit) => return Problem::too_many_requests(detail, limit.reset_seconds),
         GrantError::NoKey => return Problem::unavailable(detail),
         GrantError::Store(error) => return error.into(),
     };

@@ -69,7 +69,7 @@ pub(super) async fn authenticate(
 }
 
 /// Applies the rate limit of an authenticated client.
-pub(super) fn limit_client(app: &App, credential: &Credential) -> Result<(), Problem> {
+fn limit_client(app: &App, credential: &Credential) -> Result<(), Problem> {
     let now = app.engine.clock().now();
     let workspace = credential.owner.workspace();
     let own = app.engine.control_plane().rate_limit_overrides(workspace);
@@ -96,11 +96,12 @@ async fn by_assertion(
         return Err(invalid(&format!("`client_assertion_type` must be `{JWT_BEARER_ASSERTION}`")));
     }
     let issuer = app.engine.base_url();
-    let endpoints = ["token", "par", "bc-authorize"].map(|endpoint| format!("{issuer}/oauth2/{endpoint}"));
-    let audiences = [issuer, &endpoints[0], &endpoints[1], &endpoints[2]];
+    let endpoints = ["token", "par", "bc-authorize", "revoke"].map(|endpoint| format!("{issuer}/oauth2/{endpoint}"));
+    let audiences: Vec<_> = [issuer].into_iter().chain(endpoints.iter().map(String::as_str)).collect();
     let authenticated = app.engine.sign_ins.authenticate_by_assertion(form.get("client_id"), assertion, &audiences);
     let credential = authenticated.await.map_err(|error| match error {
         AssertionError::Store(error) => error.into(),
+        AssertionError::TooMany(limit) => Problem::too_many_requests(error.to_string(), limit.reset_seconds),
         error => with_basic_challenge(Problem::new(ProblemCode::InvalidClient, error.to_string())),
     })?;
     Ok(AuthenticatedClient { credential, method: ClientAuthentication::PrivateKeyJwt })

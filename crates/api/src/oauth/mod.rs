@@ -63,7 +63,9 @@ async fn issue(
         let grant_type = form.get("grant_type").ok_or_else(|| missing_parameter("grant_type"))?;
         let has_camara = app.engine.camara.is_enabled();
         if grant_type == camara::JWT_BEARER && has_camara {
-            return camara::grant_by_assertion(&app, &context, &form).await.map(|tokens| token_response(&tokens));
+            return camara::grant_by_assertion(&app, &context, &parts.headers, &form)
+                .await
+                .map(|tokens| token_response(&tokens));
         }
         let accepted = match grant_type {
             AUTHORIZATION_CODE => AcceptedClients::SignIn,

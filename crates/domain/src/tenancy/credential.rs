@@ -111,7 +111,7 @@ impl ClientSecret {
         ClientSecret(secret)
     }
 
-    /// Returns the secret, for the response that creates the credential.
+    /// Returns the secret. Only the response to the credential's creation may contain it.
     pub fn reveal(&self) -> &str {
         &self.0
     }

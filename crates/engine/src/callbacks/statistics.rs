@@ -36,7 +36,7 @@ pub struct DeliveryPeriod {
 }
 
 impl Callbacks {
-    /// Counts the attempts to deliver these callbacks of a project. `None`: there were no attempts.
+    /// Counts the delivery attempts of the given callbacks. `None`: none was attempted.
     pub async fn delivery_statistics(
         &self,
         project: ProjectId,

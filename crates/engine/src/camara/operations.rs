@@ -13,6 +13,7 @@ use ringtrue_domain::{
 use super::Camara;
 use crate::{
     checks::{CreateError, ReadError, sim_swap::CreateSimSwap},
+    lookups::eligibility::EligibilityError,
     ports::{hashes::TokenHash, silent::NumberQuestion, store::StoreError},
     silent::VerifyDeviceError,
     tokens::{CamaraBearer, CamaraSubject},
@@ -34,7 +35,7 @@ pub enum VerifyError {
     #[error("the access token was used before; it is valid for one request")]
     Used,
     /// The operator could not answer.
-    #[error("the operator could not answer: {0}")]
+    #[error("the operator could not answer")]
     Operator(ErrorCode),
     #[error(transparent)]
     Create(#[from] CreateError),
@@ -78,7 +79,9 @@ pub enum SimSwapError {
     MaxAgeOutOfRange { monitored_hours: i64 },
     #[error("the operator does not report when the SIM was changed")]
     NoDate,
-    #[error("the operator could not answer: {0}")]
+    #[error("no active subscriber has this number")]
+    NoSubscriber,
+    #[error("the operator could not answer")]
     Operator(ErrorCode),
     #[error(transparent)]
     Create(#[from] CreateError),
@@ -105,8 +108,8 @@ impl Camara {
                 Ok((check.id, matched))
             }
             CamaraSubject::NetworkUser { number, check } => {
-                self.use_token(bearer).await?;
                 let network = self.discovery_check(project, *check).await?.and_then(|check| check.network);
+                self.use_token(bearer).await?;
                 let claimed = match question {
                     NumberQuestion::Plain(claimed) => Some(claimed),
                     NumberQuestion::Hashed(_) => None,
@@ -176,11 +179,23 @@ impl Camara {
             (CamaraSubject::User { number } | CamaraSubject::NetworkUser { number, .. }, None) => number.as_str(),
         };
         let request = CreateSimSwap { phone_number: number.to_owned(), period: Some(Ok(period)), reference: None };
-        let (check, history) = self.checks.create_sim_swap_with_history(&bearer.project, request, None).await?;
+        let created = self.checks.create_sim_swap_with_history(&bearer.project, request, None).await;
+        let (check, history) = match created {
+            Ok(created) => created,
+            Err(CreateError::MnoNotSupported) if self.has_no_subscriber(&bearer.project, number).await => {
+                return Err(SimSwapError::NoSubscriber);
+            }
+            Err(error) => return Err(error.into()),
+        };
         match (check.verdict(), history) {
             (Some(verdict), Some(history)) => Ok((check.id, verdict.no_sim_change, history)),
             _ => Err(SimSwapError::Operator(check.error_code().unwrap_or(ErrorCode::InternalError))),
         }
+    }
+
+    async fn has_no_subscriber(&self, project: &Project, number: &str) -> bool {
+        let found = self.checks.eligibility_of_number(project, number).await;
+        matches!(found, Err(EligibilityError::NoSubscriber))
     }
 
     /// Records the use of a token that is valid for one request.

@@ -68,7 +68,7 @@ const MAX_CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(2);
 const MAX_CALLBACK_AGE: SignedDuration = SignedDuration::from_mins(5);
 const MAX_BATCH_CALLBACKS: u32 = 500;
 /// Maximum number of checks that one transaction erases.
-const MAX_BATCH_CHECKS: u32 = 500;
+const MAX_ERASED_CHECKS_PER_TRANSACTION: u32 = 500;
 
 /// Reads the database's time and corrects the clock with it.
 pub async fn sample_database_time(store: &dyn NodeStore, clock: &dyn Clock) -> Result<(), StoreError> {
@@ -374,9 +374,9 @@ impl Node {
         loop {
             // Each round runs all three, even if one of them fails.
             let batch = [
-                self.store.erase_deferred(MAX_BATCH_CHECKS).await,
-                self.store.erase_discovered_numbers(old_discovered, MAX_BATCH_CHECKS).await,
-                self.store.erase_old_checks(old, MAX_BATCH_CHECKS).await,
+                self.store.erase_deferred(MAX_ERASED_CHECKS_PER_TRANSACTION).await,
+                self.store.erase_discovered_numbers(old_discovered, MAX_ERASED_CHECKS_PER_TRANSACTION).await,
+                self.store.erase_old_checks(old, MAX_ERASED_CHECKS_PER_TRANSACTION).await,
             ];
             let batch = batch.into_iter().collect::<Result<Vec<_>, _>>()?;
             if batch.iter().all(|erased| *erased == ErasureCounts::default()) {

@@ -161,7 +161,7 @@ pub struct LoginThrottleKey(pub [u8; 32]);
 pub struct LoginAttempt {
     /// Key of the account together with the network address.
     pub account: LoginThrottleKey,
-    /// Key of the network address alone.
+    /// Throttle key of the network address, whatever the account.
     pub address: LoginThrottleKey,
     pub at: Timestamp,
 }

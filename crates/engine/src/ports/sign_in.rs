@@ -13,7 +13,7 @@ use ringtrue_domain::{
     tenancy::{ClientId, ProjectId},
 };
 
-use super::{hashes::TokenHash, store::StoreError};
+use super::{activity::UsageDelta, hashes::TokenHash, store::StoreError};
 
 /// A stored sign-in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +54,17 @@ pub enum SignInEnd {
     },
     /// The client gets this OAuth error.
     Failed { error: String },
+}
+
+/// The end of a sign-in, to be stored.
+#[derive(Clone, Debug)]
+pub struct EndedSignIn {
+    pub id: SignInId,
+    pub end: SignInEnd,
+    /// The session of the browser. `None`: the project has no sessions.
+    pub session: Option<SignInSession>,
+    /// Counts the sign-in. `None`: the request is for a token of CAMARA's APIs, whose checks count.
+    pub usage: Option<UsageDelta>,
 }
 
 /// An authorization request that a client has sent in advance (RFC 9126).
@@ -108,13 +119,8 @@ pub trait SignInStore: Send + Sync {
         number: Option<Sealed>,
     ) -> Result<bool, StoreError>;
 
-    /// Ends an open sign-in. With a session, stores the session too. `false`: it has ended before.
-    async fn end_sign_in(
-        &self,
-        id: SignInId,
-        end: SignInEnd,
-        session: Option<SignInSession>,
-    ) -> Result<bool, StoreError>;
+    /// Ends an open sign-in. `false`: it has ended before, and nothing was written.
+    async fn end_sign_in(&self, ended: EndedSignIn) -> Result<bool, StoreError>;
 
     /// Redeems the code of a sign-in, whose tokens then work until `expires_at`. A second call revokes them.
     async fn redeem_sign_in_code(

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    camara::CamaraScopes,
+    camara::{CamaraScopes, NETWORK_AUTHENTICATION_SECONDS},
     product::Product,
     sign_in::{
         AuthorizationError, AuthorizationErrorCode as Code, AuthorizationRequest, ClientAuthentication, Parameters,
@@ -62,7 +62,7 @@ pub struct BrowserVisit<'a> {
 pub enum AuthorizeOutcome {
     /// Shows the page of the sign-in.
     #[debug("Page")]
-    Page(BeganSignIn),
+    Page(PendingSignInPage),
     /// Returns to the client at this URL, with a code or an error.
     #[debug("Return")]
     Return(String),
@@ -78,8 +78,8 @@ pub enum AuthorizeOutcome {
 
 /// A sign-in that needs the user.
 #[derive(derive_more::Debug)]
-#[debug("BeganSignIn({id})")]
-pub struct BeganSignIn {
+#[debug("PendingSignInPage({id})")]
+pub struct PendingSignInPage {
     pub id: SignInId,
     /// Token in the URL of the page.
     pub page_token: String,
@@ -131,8 +131,9 @@ impl SignIns {
         let client_id = parameters.get("client_id");
         let client_id = client_id.ok_or_else(|| unproven("`client_id` is missing or repeated"))?.to_owned();
         let client = self.find_client(&client_id, now).ok_or_else(|| unproven("`client_id` is not known"))?;
+        let is_pushed = parameters.get("request_uri").is_some_and(|uri| uri.starts_with(PUSHED_PREFIX));
         let parameters = self.expand_pushed(&client, parameters, now).await?;
-        let proven = self.prove_redirect_uri(&client, parameters, now).await?;
+        let proven = self.prove_redirect_uri(&client, parameters, !is_pushed, now).await?;
         let (redirect_uri, state) = (proven.redirect_uri.clone(), proven.parameters.get("state").map(str::to_owned));
         let refuse = |error: &AuthorizationError| {
             Ok(AuthorizeOutcome::Return(self.error_return(
@@ -174,7 +175,7 @@ impl SignIns {
             return self.authorize_silently(&client, &parsed, expected_subject, &visit).await;
         }
         let (id, browser_key) = self.store_request(&client, &parsed, expected_subject, None, now).await?;
-        Ok(AuthorizeOutcome::Page(BeganSignIn { id, page_token: self.page_token(id)?, browser_key }))
+        Ok(AuthorizeOutcome::Page(PendingSignInPage { id, page_token: self.page_token(id)?, browser_key }))
     }
 
     /// Stores an authorization request that an authenticated client sends in advance.
@@ -202,7 +203,9 @@ impl SignIns {
             !["client_secret", "client_assertion", "client_assertion_type"].contains(&name.as_str())
         };
         let parameters = Parameters::new(parameters.pairs().iter().filter(is_request).cloned());
-        let proven = match self.prove_redirect_uri(&client, parameters, now).await {
+        // A pushed request object is alone in its form (RFC 9126, section 3).
+        let repeats_values = false;
+        let proven = match self.prove_redirect_uri(&client, parameters, repeats_values, now).await {
             Ok(proven) => proven,
             Err(AuthorizeError::Unproven(problem)) => return Err(invalid(&problem).into()),
             Err(AuthorizeError::Store(error)) => return Err(error.into()),
@@ -260,11 +263,13 @@ impl SignIns {
         })
     }
 
-    /// Finds the redirect URI among those of the client, and reads the request object if there is one.
+    /// Finds the redirect URI among those of the client, and reads the request object if there is one. `repeats_values`
+    /// says whether CAMARA's clients must repeat its values outside it.
     async fn prove_redirect_uri(
         &self,
         client: &Client,
         parameters: Parameters,
+        repeats_values: bool,
         now: Timestamp,
     ) -> Result<ProvenRequest, AuthorizeError> {
         let settings = &client.project.configuration.sign_in;
@@ -273,7 +278,7 @@ impl SignIns {
             Some(object) => match self.read_request_object(client, object, AUTHORIZATION_ENDPOINTS, now).await {
                 Ok(own) if self.is_for_camara(&parameters) || self.is_for_camara(&own) => {
                     // CAMARA's profile: the values of OAuth must be repeated, and all others come from the object.
-                    let error = check_repeated_values(&parameters, &own).err();
+                    let error = repeats_values.then(|| check_repeated_values(&parameters, &own).err()).flatten();
                     (own, error)
                 }
                 Ok(own) => (parameters.overridden_by(own), None),
@@ -362,7 +367,7 @@ impl SignIns {
         let after = |duration| now.saturating_add(duration).unwrap_or(Timestamp::MAX);
         let end = match proof {
             Some(proof) => Some(SignInEnd::Proven {
-                proof: sealed::seal_proof(&self.context, &id.to_string(), proof)?,
+                proof: sealed::seal_proof(&self.context, &id.to_string(), client.project.mode, proof)?,
                 code_expires_at: after(CODE_TTL),
                 redeemed_at: None,
                 revoked_at: None,
@@ -375,7 +380,10 @@ impl SignIns {
             client: client.credential.client_id.clone(),
             request: kept.seal(&self.context, id)?,
             created_at: now,
-            expires_at: after(SIGN_IN_TTL),
+            expires_at: after(match request.scopes {
+                RequestedScopes::SignIn(_) => SIGN_IN_TTL,
+                RequestedScopes::Camara(_) => SignedDuration::from_secs(NETWORK_AUTHENTICATION_SECONDS.into()),
+            }),
             check: None,
             number: None,
             end,

@@ -12,11 +12,13 @@ use ringtrue_domain::{
     web_url::CallbackUrl,
 };
 use serde_json::{Map, Value};
+use tokio::sync::Mutex as AsyncMutex;
 
 use super::{Client, SignIns};
 use crate::{
     jwt::{JwtError, KeySet},
     ports::{hashes::TokenHash, store::StoreError, transport::Transport},
+    rate_limits::RateLimitState,
 };
 
 /// How far in the future an assertion may expire.
@@ -38,10 +40,9 @@ const MAX_CACHED_KEY_SETS: usize = 1_000;
 #[debug("ClientKeySets")]
 pub struct ClientKeySets {
     transport: Arc<dyn Transport>,
-    cached: Mutex<HashMap<String, CachedKeySet>>,
+    cached: Mutex<HashMap<String, Arc<AsyncMutex<Option<CachedKeySet>>>>>,
 }
 
-#[derive(Clone)]
 struct CachedKeySet {
     /// `None`: the last request failed.
     keys: Option<Arc<KeySet>>,
@@ -54,28 +55,27 @@ impl ClientKeySets {
     }
 
     /// Returns the keys at a URL. With `is_stale`, they do not contain the key of a token, so they are fetched again
-    /// unless they are very recent. `None`: the keys cannot be fetched.
+    /// unless they are very recent. `None`: the keys cannot be fetched. Concurrent calls wait for one request.
     async fn get(&self, url: &CallbackUrl, now: Timestamp, is_stale: bool) -> Option<Arc<KeySet>> {
-        let max_age = if is_stale { MIN_FETCH_INTERVAL } else { KEY_SET_AGE };
-        let known = self.cached.lock().get(url.as_str()).cloned();
-        if let Some(cached) = &known {
-            let max_age = if cached.keys.is_some() { max_age } else { MIN_FETCH_INTERVAL };
-            if now.duration_since(cached.fetched_at) < max_age {
-                return cached.keys.clone();
+        let entry = {
+            let mut cached = self.cached.lock();
+            if cached.len() >= MAX_CACHED_KEY_SETS && !cached.contains_key(url.as_str()) {
+                cached.clear();
+            }
+            Arc::clone(cached.entry(url.as_str().to_owned()).or_default())
+        };
+        let mut entry = entry.lock().await;
+        if let Some(CachedKeySet { keys, fetched_at }) = &*entry {
+            let max_age = if is_stale || keys.is_none() { MIN_FETCH_INTERVAL } else { KEY_SET_AGE };
+            if now.duration_since(*fetched_at) < max_age {
+                return keys.clone();
             }
         }
         let response = self.transport.get(url).await.ok().filter(|response| response.status == 200);
         let keys = response.and_then(|response| KeySet::parse(&response.body)).filter(KeySet::is_usable);
         // Keys that cannot be fetched at the moment are still the client's keys.
-        let keys = keys.map(Arc::new).or_else(|| known.and_then(|cached| cached.keys));
-        let mut cached = self.cached.lock();
-        if cached.len() >= MAX_CACHED_KEY_SETS {
-            cached.retain(|_, entry| now.duration_since(entry.fetched_at) < KEY_SET_AGE);
-            if cached.len() >= MAX_CACHED_KEY_SETS {
-                cached.clear();
-            }
-        }
-        cached.insert(url.as_str().to_owned(), CachedKeySet { keys: keys.clone(), fetched_at: now });
+        let keys = keys.map(Arc::new).or_else(|| entry.take().and_then(|cached| cached.keys));
+        *entry = Some(CachedKeySet { keys: keys.clone(), fetched_at: now });
         keys
     }
 
@@ -130,6 +130,8 @@ pub enum AssertionError {
     UnknownClient,
     #[error("the `jti` was used before")]
     Replayed,
+    #[error("rate limit of {} token requests per second exceeded", .0.limit)]
+    TooMany(RateLimitState),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -182,6 +184,12 @@ impl SignIns {
         }
         require_claims(&claims, &["sub", "iat", "scope"])?;
         check_audience(&claims, &[&format!("{}/oauth2/token", self.context.settings.base_url)])?;
+        let (id, workspace) = (&client.credential.client_id, client.project.workspace);
+        let own = self.context.control_plane.rate_limit_overrides(workspace);
+        let limit = self.rate_limiter.limit_client(id, workspace, &own, now);
+        if !limit.admitted {
+            return Err(AssertionError::TooMany(limit));
+        }
         self.use_assertion(&claims, &issuer, now).await?;
         Ok((client, claims))
     }
@@ -195,9 +203,7 @@ impl SignIns {
     ) -> Result<(), AssertionError> {
         let expires_at = check_times(claims, now, MAX_ASSERTION_LIFETIME)?;
         check_issued_at(claims)?;
-        let jti = claims.get("jti").and_then(Value::as_str);
-        let jti = jti.filter(|jti| !jti.is_empty() && jti.len() <= MAX_JTI_BYTES);
-        let jti = jti.ok_or_else(|| invalid("the assertion needs a `jti` of 1 to 256 bytes"))?;
+        let jti = read_jti(claims)?;
         let hash = self.context.keyed_hash(&[b"client-assertion", issuer.as_bytes(), jti.as_bytes()])?;
         let kept_until = Timestamp::from_second(expires_at + CLOCK_SKEW).unwrap_or(Timestamp::MAX);
         let is_first_use = self.store.record_assertion(TokenHash(hash), kept_until).await?;
@@ -225,7 +231,12 @@ impl SignIns {
         check_audience(&claims, &audiences)?;
         let scope = claims.get("scope").and_then(Value::as_str).unwrap_or_default();
         if self.context.settings.camara_enabled && CamaraScopes::are_requested(scope) {
-            require_claims(&claims, &["iss", "iat", "jti"])?;
+            require_claims(&claims, &["iss", "iat"])?;
+            read_jti(&claims)?;
+            if claims.contains_key("sub") {
+                // It could be used as a client assertion.
+                return Err(invalid("the request object must not contain `sub`"));
+            }
             check_times(&claims, now, MAX_ASSERTION_LIFETIME)?;
             check_issued_at(&claims)?;
         } else {
@@ -264,6 +275,12 @@ fn check_audience(claims: &Map<String, Value>, accepted: &[&str]) -> Result<(), 
         None => false,
     };
     if is_right { Ok(()) } else { Err(AssertionError::Invalid(format!("`aud` must be {}", accepted.join(" or ")))) }
+}
+
+fn read_jti(claims: &Map<String, Value>) -> Result<&str, AssertionError> {
+    let jti = claims.get("jti").and_then(Value::as_str);
+    let jti = jti.filter(|jti| !jti.is_empty() && jti.len() <= MAX_JTI_BYTES);
+    jti.ok_or_else(|| invalid("the token needs a `jti` of 1 to 256 bytes"))
 }
 
 fn require_claims(claims: &Map<String, Value>, names: &[&str]) -> Result<(), AssertionError> {

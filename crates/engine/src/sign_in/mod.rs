@@ -2,9 +2,10 @@
 //!
 //! A sign-in is a stored authorization request. The user proves a number by a verification, with its hosted page, or by
 //! Discovery; then the client gets an authorization code and redeems it for tokens. [`authorize`] takes requests,
-//! [`page`] is the user's part, [`tokens`] is the client's part, and [`client`] authenticates clients by their keys.
+//! [`network`] is authorization without the user, [`page`] is the user's part, [`tokens`] is the client's part, and
+//! [`client`] authenticates clients by their keys.
 //!
-//! Only the browser that sent the authorization request can finish the sign-in: it has a [`BrowserKey`] in a cookie.
+//! Only the browser that sent the authorization request can finish a sign-in: it has a [`BrowserKey`] in a cookie.
 //! Somebody who opens the link of another user's sign-in therefore neither gets that user's code nor gives them theirs.
 
 mod authorize;
@@ -19,15 +20,16 @@ use std::sync::Arc;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
+    lifecycle::CheckStatus,
     phone::Msisdn,
     product::{Product, Scope},
-    sign_in::{SignInId, SignInProof},
+    sign_in::{RequestedScopes, SignInId, SignInProof},
     tenancy::{Credential, Project, ProjectId},
 };
 use uuid::Uuid;
 
 pub use authorize::{
-    AuthorizeError, AuthorizeOutcome, AuthorizeRequest, BeganSignIn, BrowserVisit, PushError, PushedRequest,
+    AuthorizeError, AuthorizeOutcome, AuthorizeRequest, BrowserVisit, PendingSignInPage, PushError, PushedRequest,
 };
 pub use client::{AssertionError, ClientKeySets, check_client_keys};
 pub(crate) use network::require_scopes;
@@ -37,7 +39,13 @@ pub use tokens::{IssuedTokens, RedeemCodeError, RedeemCodeRequest, UserInfo, Use
 use crate::{
     context::Context,
     lookups::operator_access::Operators,
-    ports::{hashes::TokenHash, sign_in::SignInStore, store::StoreError},
+    ports::{
+        activity::UsageDelta,
+        hashes::TokenHash,
+        sign_in::{EndedSignIn, SignInEnd, SignInSession, SignInStore},
+        store::StoreError,
+    },
+    rate_limits::RateLimiter,
     signing_pool::SigningPool,
     silent::{BrowserKey, SilentFlow},
     tokens::Tokens,
@@ -66,6 +74,7 @@ pub struct SignIns {
     pub(crate) silent: Arc<SilentFlow>,
     pub(crate) tokens: Arc<Tokens>,
     pub(crate) operators: Arc<Operators>,
+    pub(crate) rate_limiter: Arc<RateLimiter>,
     pub(crate) signing_pool: SigningPool,
     pub(crate) key_sets: ClientKeySets,
 }
@@ -144,6 +153,25 @@ impl SignIns {
         let parts = [b"sign-in-session".as_slice(), project.id.0.as_bytes(), mode, token.as_bytes()];
         self.context.keyed_hash(&parts).map(TokenHash)
     }
+}
+
+/// Returns the end of a sign-in as the store takes it. A request for a token of CAMARA's APIs is not counted, because its
+/// checks are.
+fn ended(
+    project: ProjectId,
+    id: SignInId,
+    scopes: &RequestedScopes,
+    end: SignInEnd,
+    session: Option<SignInSession>,
+    at: Timestamp,
+) -> EndedSignIn {
+    let (status, matched) = match &end {
+        SignInEnd::Proven { .. } => (CheckStatus::Completed, Some(true)),
+        SignInEnd::Failed { .. } => (CheckStatus::Error, None),
+    };
+    let product = Product::SignIn;
+    let usage = UsageDelta { project, product, at, status, matched, network: None, delta: 1 };
+    EndedSignIn { id, end, session, usage: scopes.sign_in().is_some().then_some(usage) }
 }
 
 /// Whether a credential's project may sign users in with it.

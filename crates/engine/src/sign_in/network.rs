@@ -10,13 +10,14 @@ use ringtrue_domain::{
     web_url::RedirectUrl,
 };
 
-use super::{AuthorizeError, AuthorizeOutcome, BrowserVisit, Client, SignIns, page::ProofState};
+use super::{AuthorizeError, AuthorizeOutcome, BrowserVisit, Client, SignIns, ended, page::ProofState};
 use crate::{
     checks::{CreateError, ReadError},
     ports::{
         sign_in::{SignInCheck, SignInEnd},
         store::StoreError,
     },
+    rate_limits::RateLimitClass,
     silent::{BrowserKey, DeviceArrival, NextStep, RedeemError, RedirectError},
 };
 
@@ -61,6 +62,11 @@ impl SignIns {
             return refuse(&not_recognised());
         }
         let now = self.context.now();
+        let own = self.context.control_plane.rate_limit_overrides(project.workspace);
+        if !self.rate_limiter.limit_workspace(RateLimitClass::Create, project.workspace, &own, now).admitted {
+            let description = "the workspace has too many requests at the moment";
+            return refuse(&AuthorizationError::new(Code::TemporarilyUnavailable, description));
+        }
         let (id, browser_key) = self.store_request(client, request, expected_subject, None, now).await?;
         let return_url = RedirectUrl::from_stored(&self.return_url(&self.page_token(id)?));
         let return_url = return_url.map_err(|error| StoreError::Refused(error.to_string()))?;
@@ -86,7 +92,7 @@ impl SignIns {
             Err(_) => not_recognised(),
         };
         let end = SignInEnd::Failed { error: format!("{} {}", error.code, error.description) };
-        self.store.end_sign_in(id, end, None).await?;
+        self.store.end_sign_in(ended(project.id, id, &request.scopes, end, None, self.context.now())).await?;
         refuse(&error)
     }
 
@@ -131,6 +137,10 @@ impl SignIns {
 
 /// Whether a client may ask for these scopes by network authentication.
 pub(super) fn require_network_scopes(client: &Client, scopes: &CamaraScopes) -> Result<(), AuthorizationError> {
+    if client.project.configuration.sign_in.is_public_client() {
+        let description = "CAMARA's APIs need a client that authenticates; see `token_endpoint_auth_method`";
+        return Err(AuthorizationError::new(Code::UnauthorizedClient, description));
+    }
     require_scopes(client, scopes)?;
     let product = authenticating_product(scopes);
     if !client.project.products.contains(&product) {

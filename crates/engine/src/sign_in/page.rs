@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    lifecycle::{CheckId, CheckOutcome, CheckStatus, ErrorCode, Lifecycle, Verdict as _},
+    lifecycle::{CheckId, CheckOutcome, CheckStatus, ErrorCode, Lifecycle},
     phone::{Country, InvalidPhoneNumber, Msisdn},
     product::Product,
     sign_in::{AuthenticationContext, AuthorizationErrorCode, RedirectUri, SessionLifetime, SignInId, SignInProof},
@@ -15,7 +15,7 @@ use ringtrue_domain::{
     web_url::RedirectUrl,
 };
 
-use super::{CODE_TTL, SignIns, sealed, sealed::KeptRequest};
+use super::{CODE_TTL, SignIns, ended, sealed, sealed::KeptRequest};
 use crate::{
     checks::{CreateError, ReadError},
     ports::{
@@ -323,29 +323,45 @@ impl SignIns {
         let record = &opened.record;
         let Some(check) = record.check.filter(|_| record.end.is_none()) else {
             // The browser has loaded the URL again.
-            let location = self.return_of_ended(&opened)?;
-            return Ok(
-                location.map_or(FinishOutcome::Page, |location| FinishOutcome::Return { location, session: None })
-            );
+            return Ok(page_or_return(self.return_of_ended(&opened)?));
         };
         let state = match check.product {
             Product::Verification => self.verification_proof(record, check.id, code).await?,
             Product::SecureSna => self.device_proof(&opened.project, check.id, code).await?,
-            _ => self.discovery_proof(record, &opened.project, check.id, code).await?,
+            _ => self.discovery_proof(record, check.id, code).await?,
         };
-        match state {
-            ProofState::Proven(proof) => self.complete(&opened, proof).await,
-            ProofState::Recognised => self.complete_with_device(&opened).await,
-            ProofState::AskAgain if opened.request.is_silent => {
+        // Nobody sees a page of a request for a token.
+        let has_page = opened.request.scopes.sign_in().is_some();
+        let outcome = match state {
+            ProofState::Proven(proof) => self.complete(&opened, proof).await?,
+            ProofState::Recognised => self.complete_with_device(&opened).await?,
+            ProofState::Open if has_page => FinishOutcome::Page,
+            ProofState::AskAgain if !opened.request.is_silent => FinishOutcome::Page,
+            ProofState::Open | ProofState::AskAgain => {
                 let error = self.authorization_error(&opened.project, check.product, check.id).await?;
-                let location = self.fail(&opened, error.code, &error.description).await?;
-                Ok(location.map_or(FinishOutcome::Page, |location| FinishOutcome::Return { location, session: None }))
+                page_or_return(self.fail(&opened, error.code, &error.description).await?)
             }
-            ProofState::Open | ProofState::AskAgain => Ok(FinishOutcome::Page),
-            ProofState::Failed(error, reason) => {
-                let location = self.fail(&opened, error, reason).await?;
-                Ok(location.map_or(FinishOutcome::Page, |location| FinishOutcome::Return { location, session: None }))
-            }
+            ProofState::Failed(error, reason) => page_or_return(self.fail(&opened, error, reason).await?),
+        };
+        if let (Product::Discovery, Some(code)) = (check.product, code) {
+            self.conclude_discovery(record.project, check.id, code).await;
+        }
+        match outcome {
+            // Another load of the URL may have ended the sign-in meanwhile.
+            FinishOutcome::Page => match self.open(token).await? {
+                Some(opened) => Ok(page_or_return(self.return_of_ended(&opened)?)),
+                None => Ok(FinishOutcome::Page),
+            },
+            outcome @ FinishOutcome::Return { .. } => Ok(outcome),
+        }
+    }
+
+    /// Concludes a Discovery check whose number a sign-in has taken over. Without that, it expires.
+    async fn conclude_discovery(&self, project: ProjectId, check: CheckId, code: &str) {
+        if let Err(RedeemError::Read(ReadError::Store(error))) =
+            self.silent.redeem(project, Product::Discovery, check, code).await
+        {
+            tracing::warn!(%check, %error, "failed to conclude the Discovery check of a sign-in");
         }
     }
 
@@ -396,28 +412,22 @@ impl SignIns {
     async fn discovery_proof(
         &self,
         record: &SignInRecord,
-        project: &Project,
         id: CheckId,
         code: Option<&str>,
     ) -> Result<ProofState, StoreError> {
         let Some(code) = code else { return Ok(ProofState::AskAgain) };
-        let check = match self.silent.redeem(record.project, Product::Discovery, id, code).await {
-            Ok(check) => check,
-            Err(RedeemError::Read(ReadError::Store(error))) => return Err(error),
-            Err(RedeemError::NotReady) => return Ok(ProofState::Open),
-            Err(_) => return Ok(ProofState::AskAgain),
-        };
-        let sealed = check.verdict().and_then(|verdict| verdict.discovered()?.sealed.clone());
-        let number = sealed.and_then(|sealed| self.context.unseal_for_check("number", id, &sealed));
-        let number = number.and_then(|number| Msisdn::parse(std::str::from_utf8(&number).ok()?, project.mode).ok());
-        Ok(number.map_or(ProofState::AskAgain, |number| {
-            ProofState::Proven(SignInProof {
+        // The check is concluded after the sign-in has ended, so that a second load of the URL reads the number, too.
+        match self.silent.discovered_number(record.project, id, code).await {
+            Ok(number) => Ok(ProofState::Proven(SignInProof {
                 number,
                 context: AuthenticationContext::Silent,
-                at: check.updated_at().unwrap_or_else(|| self.context.now()),
+                at: self.context.now(),
                 sim_change: None,
-            })
-        }))
+            })),
+            Err(RedeemError::Read(ReadError::Store(error))) => Err(error),
+            Err(RedeemError::NotReady) => Ok(ProofState::Open),
+            Err(_) => Ok(ProofState::AskAgain),
+        }
     }
 
     /// Ends a request for a token by which the client asks about a number.
@@ -430,7 +440,8 @@ impl SignIns {
             redeemed_at: None,
             revoked_at: None,
         };
-        if !self.store.end_sign_in(record.id, end, None).await? {
+        let ended = ended(record.project, record.id, &request.scopes, end, None, now);
+        if !self.store.end_sign_in(ended).await? {
             return Ok(FinishOutcome::Page);
         }
         let location = self.code_return(&request.redirect_uri, request.state.as_deref(), record.id)?;
@@ -444,14 +455,16 @@ impl SignIns {
             && self.subject(project.id, &proof.number)? != *expected
         {
             let reason = "another user than that of `id_token_hint` has signed in";
-            let location = self.fail(opened, AuthorizationErrorCode::LoginRequired, reason).await?;
-            return Ok(
-                location.map_or(FinishOutcome::Page, |location| FinishOutcome::Return { location, session: None })
-            );
+            return Ok(page_or_return(self.fail(opened, AuthorizationErrorCode::LoginRequired, reason).await?));
+        }
+        let is_hinted = request.hinted_number.as_deref().is_none_or(|hinted| hinted == proof.number.as_str());
+        if request.is_silent && !is_hinted {
+            let reason = "the device has another number than that of `login_hint`";
+            return Ok(page_or_return(self.fail(opened, AuthorizationErrorCode::LoginRequired, reason).await?));
         }
         let now = self.context.now();
         let end = SignInEnd::Proven {
-            proof: sealed::seal_proof(&self.context, &record.id.to_string(), &proof)?,
+            proof: sealed::seal_proof(&self.context, &record.id.to_string(), project.mode, &proof)?,
             code_expires_at: now.saturating_add(CODE_TTL).unwrap_or(Timestamp::MAX),
             redeemed_at: None,
             revoked_at: None,
@@ -463,7 +476,8 @@ impl SignIns {
             Some((row, token, lifetime)) => (Some(row), Some((project.id, token, lifetime))),
             None => (None, None),
         };
-        if !self.store.end_sign_in(record.id, end, row).await? {
+        let ended = ended(record.project, record.id, &request.scopes, end, row, now);
+        if !self.store.end_sign_in(ended).await? {
             return Ok(FinishOutcome::Page);
         }
         let location = self.code_return(&request.redirect_uri, request.state.as_deref(), record.id)?;
@@ -483,7 +497,7 @@ impl SignIns {
             token: self.session_hash(project, &token)?,
             project: project.id,
             number: self.context.hash_number(&proof.number)?,
-            proof: sealed::seal_proof(&self.context, &token, proof)?,
+            proof: sealed::seal_proof(&self.context, &token, project.mode, proof)?,
             expires_at: now.saturating_add(duration).unwrap_or(Timestamp::MAX),
         };
         Ok((session, token, lifetime))
@@ -498,7 +512,9 @@ impl SignIns {
     ) -> Result<Option<String>, StoreError> {
         let end = SignInEnd::Failed { error: format!("{error} {reason}") };
         let location = self.failed_return(&opened.request, &format!("{error} {reason}"));
-        Ok(self.store.end_sign_in(opened.record.id, end, None).await?.then_some(location))
+        let Opened { record, request, .. } = opened;
+        let ended = ended(record.project, record.id, &request.scopes, end, None, self.context.now());
+        Ok(self.store.end_sign_in(ended).await?.then_some(location))
     }
 
     /// `error` is the OAuth error, a space and a description.
@@ -573,6 +589,10 @@ impl SignIns {
     pub(super) fn return_url(&self, token: &str) -> String {
         format!("{}/return", self.page_url(token))
     }
+}
+
+fn page_or_return(location: Option<String>) -> FinishOutcome {
+    location.map_or(FinishOutcome::Page, |location| FinishOutcome::Return { location, session: None })
 }
 
 fn is_proven(check: &VerificationCheck) -> bool {

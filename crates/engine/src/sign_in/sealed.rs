@@ -114,20 +114,30 @@ impl KeptRequest {
     }
 }
 
-/// Encrypts a proof. `owner` is the sign-in or the session that it belongs to.
-pub(super) fn seal_proof(context: &Context, owner: &str, proof: &SignInProof) -> Result<Sealed, StoreError> {
+/// Encrypts a proof. `owner` is the sign-in or the session that it belongs to. A proof of a sandbox project is useless
+/// after the project has gone live.
+pub(super) fn seal_proof(
+    context: &Context,
+    owner: &str,
+    mode: Mode,
+    proof: &SignInProof,
+) -> Result<Sealed, StoreError> {
     let json = ProofJson {
         number: proof.number.as_str().to_owned(),
         context: proof.context.into_str().to_owned(),
         at: proof.at.as_millisecond(),
         sim_change: proof.sim_change,
     };
-    seal(context, "sign-in-proof", owner, &json)
+    seal(context, &proof_purpose(mode), owner, &json)
 }
 
-/// Decrypts a proof. `None`: it was sealed for another owner, or is damaged.
+fn proof_purpose(mode: Mode) -> String {
+    format!("sign-in-proof-{}", mode.into_str())
+}
+
+/// Decrypts a proof. `None`: it was sealed for another owner or mode, or is damaged.
 pub(super) fn unseal_proof(context: &Context, owner: &str, mode: Mode, sealed: &Sealed) -> Option<SignInProof> {
-    let json: ProofJson = unseal(context, "sign-in-proof", owner, sealed)?;
+    let json: ProofJson = unseal(context, &proof_purpose(mode), owner, sealed)?;
     Some(SignInProof {
         number: Msisdn::parse(&json.number, mode).ok()?,
         context: json.context.parse().ok()?,

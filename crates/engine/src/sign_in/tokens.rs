@@ -59,7 +59,7 @@ pub enum RedeemCodeError {
     InvalidGrant(&'static str),
     #[error("the client must authenticate as `configuration.sign_in.token_endpoint_auth_method` says")]
     WrongAuthentication,
-    #[error("the client has no product `sign_in`")]
+    #[error("the client has no product `sign_in`, and no purposes for CAMARA's APIs")]
     UnauthorizedClient,
     #[error("no key that signs ID tokens is active")]
     NoKey,
@@ -144,7 +144,7 @@ impl SignIns {
                 return self.redeem_network_code(client, &record, &kept, scopes, proof, now).await;
             }
         };
-        let proof = self.unseal_own_proof(client, id, proof)?;
+        let Some(proof) = self.unseal_own_proof(client, id, proof) else { return Err(unknown) };
         let expires_at = now.saturating_add(ACCESS_TOKEN_TTL).unwrap_or(Timestamp::MAX);
         match self.store.redeem_sign_in_code(id, now, expires_at).await? {
             CodeRedemption::Redeemed => {}
@@ -173,7 +173,7 @@ impl SignIns {
         now: Timestamp,
     ) -> Result<IssuedTokens, RedeemCodeError> {
         let unknown = RedeemCodeError::InvalidGrant("the code is unknown, expired, used, or for another client");
-        if !self.may_use_camara(client) {
+        if !self.may_use_camara(client) || client.project.configuration.sign_in.is_public_client() {
             return Err(RedeemCodeError::UnauthorizedClient);
         }
         let Some(check) = record.check else { return Err(unknown) };
@@ -181,7 +181,8 @@ impl SignIns {
             let at = sealed::unseal_device(&self.context, record.id, proof)?;
             (CamaraSubject::Device { check: check.id }, at)
         } else {
-            let SignInProof { number, at, .. } = self.unseal_own_proof(client, record.id, proof)?;
+            let Some(proof) = self.unseal_own_proof(client, record.id, proof) else { return Err(unknown) };
+            let SignInProof { number, at, .. } = proof;
             (CamaraSubject::NetworkUser { number, check: check.id }, at)
         };
         // What the operator has said is used for no longer than this, counted from the first redirect.
@@ -189,6 +190,9 @@ impl SignIns {
             .created_at
             .saturating_add(SignedDuration::from_secs(NETWORK_AUTHENTICATION_SECONDS.into()))
             .unwrap_or(Timestamp::MAX);
+        if expires_at <= now {
+            return Err(unknown);
+        }
         match self.store.redeem_sign_in_code(record.id, now, expires_at).await? {
             CodeRedemption::Redeemed => {}
             CodeRedemption::AlreadyRedeemed => {
@@ -197,7 +201,8 @@ impl SignIns {
             }
             CodeRedemption::Invalid => return Err(unknown),
         }
-        let grant = CamaraGrant { id: record.id.0, scopes, subject: &subject, expires_at };
+        let mode = client.project.mode;
+        let grant = CamaraGrant { id: record.id.0, mode, scopes, subject: &subject, expires_at };
         let token =
             self.issue_camara_tokens(client, &grant, kept.nonce.as_deref(), Some(authenticated_at), now).await?;
         token.ok_or(RedeemCodeError::NoKey)
@@ -249,9 +254,9 @@ impl SignIns {
         self.context.settings.camara_enabled && !project.configuration.camara.purposes.is_empty()
     }
 
-    fn unseal_own_proof(&self, client: &Client, id: SignInId, proof: &Sealed) -> Result<SignInProof, StoreError> {
-        let proof = sealed::unseal_proof(&self.context, &id.to_string(), client.project.mode, proof);
-        proof.ok_or_else(|| sealed::corrupt(id))
+    /// Decrypts a proof. `None`: the client's project has gone live since.
+    fn unseal_own_proof(&self, client: &Client, id: SignInId, proof: &Sealed) -> Option<SignInProof> {
+        sealed::unseal_proof(&self.context, &id.to_string(), client.project.mode, proof)
     }
 
     /// Signs an ID token with these claims about the user. `None`: no key is active.
@@ -298,7 +303,7 @@ impl SignIns {
         let Some(client) = self.find_client(record.client.as_str(), now).filter(may_sign_in) else { return Ok(None) };
         let request = KeptRequest::unseal(&self.context, record)?;
         let Some(scopes) = request.scopes.sign_in() else { return Ok(None) };
-        let proof = self.unseal_own_proof(&client, record.id, proof)?;
+        let Some(proof) = self.unseal_own_proof(&client, record.id, proof) else { return Ok(None) };
         let subject = self.subject(client.project.id, &proof.number)?;
         Ok(Some(user_claims(&subject, scopes, &proof)))
     }

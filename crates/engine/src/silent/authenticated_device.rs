@@ -1,10 +1,12 @@
-//! Secure SNA with the number to follow: the operator recognises the device first (CAMARA's network authentication), and
-//! says later whether the device has a number.
+//! What clients of the authorization endpoint read before a check is concluded: the number that Discovery has found, and
+//! devices that the operator has recognised for Secure SNA, whose number follows later (CAMARA's network
+//! authentication).
 
 use std::time::Duration;
 
 use ringtrue_domain::{
     lifecycle::{CheckId, ErrorCode},
+    phone::Msisdn,
     product::Product,
     silent::{OperatorVerdict, SilentCheck},
     tenancy::ProjectId,
@@ -37,6 +39,20 @@ pub(crate) enum VerifyDeviceError {
 }
 
 impl SilentFlow {
+    /// Returns the number that the operator has found for an open Discovery check, if `code` is the one that the device
+    /// got. Does not conclude the check.
+    pub(crate) async fn discovered_number(
+        &self,
+        project: ProjectId,
+        check: CheckId,
+        code: &str,
+    ) -> Result<Msisdn, RedeemError> {
+        match self.open_verdict(project, Product::Discovery, check, code).await? {
+            (_, SilentResult::Number(number)) => Ok(number),
+            _ => Err(corrupt_session_error(check).into()),
+        }
+    }
+
     /// Whether the operator has recognised the device of a check, and `code` is the one that the device got.
     pub(crate) async fn has_device(&self, project: ProjectId, check: CheckId, code: &str) -> Result<bool, RedeemError> {
         let (_, result) = self.open_verdict(project, Product::SecureSna, check, code).await?;

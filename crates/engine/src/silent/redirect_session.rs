@@ -204,7 +204,7 @@ impl SilentFlow {
         let record = self.store.redirect_session(arrival.check).await?;
         let record = record.filter(|record| record.check.product == arrival.product).ok_or(RedirectError::NotFound)?;
         let has_session = record.session.is_some();
-        let (check, input) = match self.load_session(record).await? {
+        let (check, input) = match self.resume_session(record).await? {
             SessionState::Open(check, input) => (check, input),
             SessionState::Finished(outcome) => return Ok(NextStep::Finish(outcome)),
         };
@@ -218,7 +218,7 @@ impl SilentFlow {
         }
     }
 
-    async fn load_session(&self, record: RedirectSessionRecord) -> Result<SessionState, StoreError> {
+    async fn resume_session(&self, record: RedirectSessionRecord) -> Result<SessionState, StoreError> {
         let RedirectSessionRecord { check, session } = record;
         if check.is_overdue(self.context.now()) {
             self.checks.expire(check.clone()).await?;
@@ -358,7 +358,7 @@ impl SilentFlow {
                 let pending = self.unseal_pending_redirect(id, &consumed.pending_redirect)?;
                 let answer = pending.answer.as_ref().and_then(|answer| answer.read(consumed.record.check.mode));
                 let answer = answer.ok_or_else(|| corrupt_session_error(id))?;
-                match self.load_session(consumed.record).await? {
+                match self.resume_session(consumed.record).await? {
                     SessionState::Open(check, input) => {
                         let answer = self.require_same_device(&check, &input, &pending, returned.address).and(answer);
                         self.finish_redirect(check, state, answer).await?
@@ -402,7 +402,7 @@ impl SilentFlow {
             return self.handle_invalid_state(state).await.map(Returned::Finished);
         };
         let pending = self.unseal_pending_redirect(id, &consumed.pending_redirect)?;
-        let (check, input) = match self.load_session(consumed.record).await? {
+        let (check, input) = match self.resume_session(consumed.record).await? {
             SessionState::Open(check, input) => (check, input),
             SessionState::Finished(outcome) => return Ok(Returned::Finished(outcome)),
         };
@@ -486,7 +486,7 @@ impl SilentFlow {
     /// `state`, or was redirected another time since.
     async fn handle_invalid_state(&self, state: RedirectState) -> Result<RedirectOutcome, RedirectError> {
         let record = self.store.redirect_session(state.check).await?.ok_or(RedirectError::NotFound)?;
-        match self.load_session(record).await? {
+        match self.resume_session(record).await? {
             SessionState::Open(check, _) => self.superseded_outcome(&check, state),
             SessionState::Finished(outcome) => Ok(outcome),
         }
@@ -497,7 +497,7 @@ impl SilentFlow {
     async fn handle_used_handle(&self, state: RedirectState) -> Result<RedirectOutcome, RedirectError> {
         let record = self.store.redirect_session(state.check).await?.ok_or(RedirectError::NotFound)?;
         let error_code = record.check.error_code();
-        match self.load_session(record).await? {
+        match self.resume_session(record).await? {
             SessionState::Open(check, _) => self.superseded_outcome(&check, state),
             SessionState::Finished(outcome) => Ok(match error_code {
                 Some(code) => RedirectOutcome { result: Err(RedirectFailure::Failed(code)), ..outcome },
@@ -537,7 +537,7 @@ impl SilentFlow {
     /// Returns the outcome of a check that another request has concluded, or that has expired.
     async fn current_outcome(&self, check: CheckId) -> Result<RedirectOutcome, RedirectError> {
         let record = self.store.redirect_session(check).await?.ok_or(RedirectError::NotFound)?;
-        Ok(match self.load_session(record).await? {
+        Ok(match self.resume_session(record).await? {
             SessionState::Open(check, _) => self.build_outcome(&check, Err(failure_of(&check))),
             SessionState::Finished(outcome) => outcome,
         })

@@ -9,7 +9,7 @@ use ringtrue_domain::{
     lifecycle::CheckId,
     phone::Msisdn,
     product::Scope,
-    tenancy::{Credential, Project},
+    tenancy::{Credential, Mode, Project},
 };
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -52,6 +52,8 @@ impl fmt::Debug for CamaraSubject {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CamaraGrant<'a> {
     pub id: Uuid,
+    /// Mode of the client's project. A token of a sandbox project is useless after the project has gone live.
+    pub mode: Mode,
     pub scopes: &'a CamaraScopes,
     pub subject: &'a CamaraSubject,
     pub expires_at: Timestamp,
@@ -151,13 +153,13 @@ impl Tokens {
             CamaraSubject::Device { check } => SubjectJson { number: None, check: Some(check.0) },
         };
         let plain = serde_json::to_vec(&json).map_err(|error| StoreError::Refused(error.to_string()))?;
-        let sealed = self.context.seal(seal_context(grant.id).as_bytes(), &plain)?;
+        let sealed = self.context.seal(seal_context(grant.id, grant.mode).as_bytes(), &plain)?;
         Ok(BASE64_URL.encode(sealed))
     }
 
     fn unseal_subject(&self, claims: &CamaraClaims, project: &Project) -> Option<CamaraSubject> {
         let sealed = BASE64_URL.decode(&claims.sealed_subject).ok()?;
-        let plain = self.context.unseal(seal_context(claims.jti).as_bytes(), &sealed)?;
+        let plain = self.context.unseal(seal_context(claims.jti, project.mode).as_bytes(), &sealed)?;
         let json: SubjectJson = serde_json::from_slice(&plain).ok()?;
         let number = json.number.map(|number| Msisdn::parse(&number, project.mode)).transpose().ok()?;
         Some(match (number, json.check.map(CheckId)) {
@@ -169,8 +171,8 @@ impl Tokens {
     }
 }
 
-fn seal_context(id: Uuid) -> String {
-    format!("camara-token:{id}")
+fn seal_context(id: Uuid, mode: Mode) -> String {
+    format!("camara-token-{}:{id}", mode.into_str())
 }
 
 impl CamaraBearer {

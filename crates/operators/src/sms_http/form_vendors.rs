@@ -203,7 +203,7 @@ fn sorted_pairs(fields: &Fields<'_>, separator: &[u8]) -> Vec<Vec<u8>> {
 /// The SMS API delivers the parts of a concatenated message one by one.
 #[derive(Clone, Debug)]
 pub struct Vonage {
-    pub signature: Option<VonageSignature>,
+    pub signature: Option<VonageCredential>,
 }
 
 /// Body of the Messages API.
@@ -309,7 +309,7 @@ fn parse_segment(fields: &Fields<'_>) -> Option<Segment> {
 /// MD5 is broken, and the oldest method only appends the secret to the data instead of computing an HMAC. Both MD5
 /// methods are supported because existing accounts use them. New accounts should use SHA-256.
 #[derive(Clone, Debug)]
-pub enum VonageSignature {
+pub enum VonageCredential {
     /// The SMS API's `sig`.
     Sig { method: SigMethod, secret: Secret },
     /// The Messages API's bearer token.
@@ -332,13 +332,13 @@ struct VonageClaims {
     payload_hash: String,
 }
 
-impl VonageSignature {
+impl VonageCredential {
     fn verify(&self, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
         match self {
-            VonageSignature::Sig { method, secret } => {
+            VonageCredential::Sig { method, secret } => {
                 verify_sig(*method, secret, &request.fields().map_err(|_| InvalidSignature)?)
             }
-            VonageSignature::Bearer(secret) => verify_bearer(secret, request),
+            VonageCredential::Bearer(secret) => verify_bearer(secret, request),
         }
     }
 }

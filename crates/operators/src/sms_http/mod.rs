@@ -59,7 +59,7 @@ pub use self::{
     config::{
         PathSecret, Secret, SecretError, ValidatedWebhookConfig, WebhookConfig, WebhookConfigError, WebhookDriver,
     },
-    form_vendors::{Plivo, PlivoSignature, SigMethod, Twilio, Vonage, VonageSignature},
+    form_vendors::{Plivo, PlivoSignature, SigMethod, Twilio, Vonage, VonageCredential},
     gateways::{FieldMap, Generic, GenericSignature, Jasmin, Kannel, TagEncoding},
     json_vendors::{Bird, Infobip, MessageBird, Sinch, Telnyx, TelnyxKey},
     vendor::{WebhookRequest, WebhookResponse},

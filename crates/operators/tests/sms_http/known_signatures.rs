@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use http::StatusCode;
 use ringtrue_operators::sms_http::{
     Bird, MessageBird, Plivo, PlivoSignature, Secret, SigMethod, Sinch, Telnyx, TelnyxKey, Twilio, Vonage,
-    VonageSignature, WebhookConfig, WebhookDriver,
+    VonageCredential, WebhookConfig, WebhookDriver,
 };
 
 use crate::fixture::{NOON, PHONE, RECEIVER, TestRequest, WebhookFixture, restricted, unrestricted};
@@ -47,7 +47,7 @@ async fn vonage() {
              47c28e50ac8504bc2d6b9cac59dbc46256526a89997ab5cedc8bb21f61b0cfcf",
         ),
     ] {
-        let signature = VonageSignature::Sig { method, secret: secret("secret-1") };
+        let signature = VonageCredential::Sig { method, secret: secret("secret-1") };
         let config = unrestricted(WebhookDriver::Vonage(Vonage { signature: Some(signature) }));
         let at = NOON.to_string();
         let request = TestRequest::form(&[

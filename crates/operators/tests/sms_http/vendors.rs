@@ -13,7 +13,7 @@ use http::StatusCode;
 use md5::{Digest, Md5};
 use ringtrue_operators::sms_http::{
     Bird, FieldMap, Generic, GenericSignature, Infobip, Jasmin, Kannel, MessageBird, Plivo, PlivoSignature, Secret,
-    SigMethod, Sinch, TagEncoding, Telnyx, TelnyxKey, Twilio, Vonage, VonageSignature, WebhookConfig, WebhookDriver,
+    SigMethod, Sinch, TagEncoding, Telnyx, TelnyxKey, Twilio, Vonage, VonageCredential, WebhookConfig, WebhookDriver,
 };
 use serde_json::{Value, json};
 
@@ -424,7 +424,7 @@ fn generic_form(message: &TestSms<'_>) -> TestRequest {
 }
 
 pub fn vonage(method: SigMethod, text: &str) -> WebhookConfig {
-    let signature = VonageSignature::Sig { method, secret: secret(text) };
+    let signature = VonageCredential::Sig { method, secret: secret(text) };
     unrestricted(WebhookDriver::Vonage(Vonage { signature: Some(signature) }))
 }
 
@@ -488,7 +488,7 @@ pub fn vonage_json(message: &TestSms<'_>) -> TestRequest {
 }
 
 pub fn vonage_messages(text: &str) -> WebhookConfig {
-    unrestricted(WebhookDriver::Vonage(Vonage { signature: Some(VonageSignature::Bearer(secret(text))) }))
+    unrestricted(WebhookDriver::Vonage(Vonage { signature: Some(VonageCredential::Bearer(secret(text))) }))
 }
 
 pub fn vonage_bearer(message: &TestSms<'_>) -> TestRequest {

@@ -126,8 +126,9 @@ pub(super) async fn restored(context: &CommandContext, arguments: &RestoredArgum
         store.reset_latest_time().await?;
     }
     drop(store);
-    let restored =
-        context.with_engine_for(&config, async |engine| Ok(engine.node.accept_restored_database().await?)).await?;
+    let restored = context
+        .with_configured_engine(&config, async |engine| Ok(engine.node.accept_restored_database().await?))
+        .await?;
     context.printer.print_record(vec![
         ("restored_at", json!(timestamp::format(restored.event.at))),
         ("changes_lost_since", json!(timestamp::format(last_heartbeat))),

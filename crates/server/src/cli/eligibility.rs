@@ -47,7 +47,7 @@ async fn explain(
     let input = user.read()?;
     let config = context.config()?;
     context
-        .with_engine_for(&config, async |engine| {
+        .with_configured_engine(&config, async |engine| {
             wiring::dry_run(engine, &config)?;
             let project = project.map(|id| find_project(engine, id)).transpose()?;
             // Errors must not echo the input: it is personal data.

@@ -72,7 +72,8 @@ impl OpenConnection {
     fn is_unused(&self, now: Instant) -> bool {
         let activity = self.counter.snapshot();
         let is_stalled = now.duration_since(self.idle_since(activity, now)) >= FIRST_REQUEST_GRACE;
-        !activity.has_requests() || (activity.is_first_unanswered() && !activity.has_complete_request() && is_stalled)
+        !activity.has_received_request()
+            || (activity.is_first_unanswered() && !activity.has_complete_request() && is_stalled)
     }
 }
 
@@ -144,7 +145,7 @@ impl ConnectionLimits {
             if activity != open.last_activity {
                 (open.last_activity, open.unchanged_since) = (activity, now);
             }
-            let timeout = if activity.has_requests() { idle_timeout } else { header_timeout };
+            let timeout = if activity.has_received_request() { idle_timeout } else { header_timeout };
             activity.is_busy() || now.duration_since(open.unchanged_since) < timeout
         });
     }
@@ -236,7 +237,7 @@ impl ConnectionTable {
 
 /// Returns the rank of a connection for eviction. The lowest rank is evicted first.
 fn eviction_rank(activity: ActivitySnapshot, unchanged_since: Instant, now: Instant) -> u8 {
-    if activity.has_requests() && !activity.is_busy() {
+    if activity.has_received_request() && !activity.is_busy() {
         1
     } else if now.duration_since(unchanged_since) < FIRST_REQUEST_GRACE {
         2
@@ -313,7 +314,7 @@ impl ActivitySnapshot {
         self.started > 0 && self.finished == 0
     }
 
-    pub fn has_requests(self) -> bool {
+    pub fn has_received_request(self) -> bool {
         self.started > 0
     }
 }

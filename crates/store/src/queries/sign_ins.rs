@@ -9,11 +9,14 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     hashes::TokenHash,
-    sign_in::{CodeRedemption, PushedAuthorization, SignInCheck, SignInEnd, SignInRecord, SignInSession, SignInStore},
+    sign_in::{
+        CodeRedemption, EndedSignIn, PushedAuthorization, SignInCheck, SignInEnd, SignInRecord, SignInSession,
+        SignInStore,
+    },
     store::StoreError,
 };
 
-use super::SqlStore;
+use super::{SqlStore, usage};
 use crate::{
     driver::{Database, TransactionEnd, Tx, work},
     row::{Row, values},
@@ -104,12 +107,8 @@ impl<D: Database> SignInStore for SqlStore<D> {
         Ok(!self.write(update, values).await?.is_empty())
     }
 
-    async fn end_sign_in(
-        &self,
-        id: SignInId,
-        end: SignInEnd,
-        session: Option<SignInSession>,
-    ) -> Result<bool, StoreError> {
+    async fn end_sign_in(&self, ended: EndedSignIn) -> Result<bool, StoreError> {
+        let EndedSignIn { id, end, session, usage } = ended;
         let (proof, code_expires_at, error) = end_columns(Some(end));
         self.transact(work!(|tx| {
             let update = "update sign_ins set proof = $1, code_expires_at = $2, error = $3
@@ -122,6 +121,7 @@ impl<D: Database> SignInStore for SqlStore<D> {
             if let Some(session) = &session {
                 insert_session(tx, session).await?;
             }
+            usage::apply_changes(tx, usage.as_slice()).await?;
             Ok(TransactionEnd::Commit(true))
         }))
         .await

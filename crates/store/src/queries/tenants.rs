@@ -31,7 +31,7 @@ use crate::{
     list_turns::ListOwner,
     row::{Row, Value, values},
     row_mapping::{
-        self, AllowedNetworkJson, ConfigurationJson, RateLimitsJson, credential_columns, project_columns,
+        self, AllowedNetworkJson, ConfigurationJson, WorkspaceRateLimitsJson, credential_columns, project_columns,
         workspace_columns,
     },
 };
@@ -93,7 +93,7 @@ impl<D: Database> WorkspaceStore for SqlStore<D> {
                 "update workspaces set rate_limits = $1, updated_at = $2, changed = $3 where id = $4 returning ",
                 workspace_columns!()
             ),
-            row_mapping::to_json(&RateLimitsJson::from(limits))?.into(),
+            row_mapping::to_json(&WorkspaceRateLimitsJson::from(limits))?.into(),
             id,
             None,
             at,
@@ -171,7 +171,7 @@ async fn insert_workspace(
             workspace.id,
             workspace.name.as_str(),
             workspace.data_residency.into_str(),
-            row_mapping::to_json(&RateLimitsJson::from(workspace.rate_limits))?,
+            row_mapping::to_json(&WorkspaceRateLimitsJson::from(workspace.rate_limits))?,
             workspace.created_at,
             workspace.updated_at,
             version.0,

@@ -353,6 +353,7 @@ contract! {
     sign_ins:
         open_sign_in_changes_its_check,
         sign_in_ends_once,
+        ended_sign_ins_are_counted_once,
         code_is_redeemed_once_in_a_race,
         late_and_missing_codes_are_invalid,
         pushed_request_is_taken_once_by_its_client,

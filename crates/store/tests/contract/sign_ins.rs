@@ -1,15 +1,16 @@
 use futures_util::future::join_all;
 use jiff::SignedDuration;
 use ringtrue_domain::{
-    lifecycle::{CheckId, NumberHash, Sealed},
+    lifecycle::{CheckId, CheckStatus, NumberHash, Sealed},
     product::Product,
     sign_in::SignInId,
     tenancy::{ClientId, ProjectId},
 };
 use ringtrue_engine::ports::{
+    activity::{UsageDelta, UsageFilter, UsageGrouping},
     combined::Store,
     hashes::TokenHash,
-    sign_in::{CodeRedemption, PushedAuthorization, SignInCheck, SignInEnd, SignInRecord, SignInSession},
+    sign_in::{CodeRedemption, EndedSignIn, PushedAuthorization, SignInCheck, SignInEnd, SignInRecord, SignInSession},
 };
 
 use crate::{fixture::StoreFixture, sample};
@@ -42,6 +43,24 @@ fn proven() -> SignInEnd {
     }
 }
 
+/// The end of a sign-in, which is counted.
+fn ended(record: &SignInRecord, end: SignInEnd, session: Option<SignInSession>) -> EndedSignIn {
+    let (status, matched) = match end {
+        SignInEnd::Proven { .. } => (CheckStatus::Completed, Some(true)),
+        SignInEnd::Failed { .. } => (CheckStatus::Error, None),
+    };
+    let usage = UsageDelta {
+        project: record.project,
+        product: Product::SignIn,
+        at: record.created_at,
+        status,
+        matched,
+        network: None,
+        delta: 1,
+    };
+    EndedSignIn { id: record.id, end, session, usage: Some(usage) }
+}
+
 fn check(product: Product) -> SignInCheck {
     SignInCheck { product, id: CheckId(sample::uuid()) }
 }
@@ -59,7 +78,7 @@ pub async fn store_everything(store: &dyn Store, project: ProjectId) {
         proof: Sealed(vec![6]),
         expires_at: sample::later(3_600),
     };
-    assert!(store.end_sign_in(record.id, proven(), Some(session)).await.unwrap());
+    assert!(store.end_sign_in(ended(&record, proven(), Some(session))).await.unwrap());
     for expected in [CodeRedemption::Redeemed, CodeRedemption::AlreadyRedeemed] {
         let redeemed = store.redeem_sign_in_code(record.id, sample::now(), sample::later(300)).await.unwrap();
         assert_eq!(redeemed, expected);
@@ -67,7 +86,7 @@ pub async fn store_everything(store: &dyn Store, project: ProjectId) {
     let failed = SignInRecord { project, ..self::record() };
     store.create_sign_in(failed.clone()).await.unwrap();
     let end = SignInEnd::Failed { error: "access_denied cancelled".to_owned() };
-    assert!(store.end_sign_in(failed.id, end, None).await.unwrap());
+    assert!(store.end_sign_in(ended(&failed, end, None)).await.unwrap());
     let pushed = PushedAuthorization {
         reference: TokenHash(sample::random()),
         client: client(),
@@ -111,8 +130,8 @@ pub async fn sign_in_ends_once(fixture: &StoreFixture) {
             proof: Sealed(vec![6]),
             expires_at: sample::now() + SignedDuration::from_hours(1),
         };
-        assert!(store.end_sign_in(record.id, end.clone(), None).await.unwrap());
-        assert!(!store.end_sign_in(record.id, other, Some(session.clone())).await.unwrap());
+        assert!(store.end_sign_in(ended(&record, end.clone(), None)).await.unwrap());
+        assert!(!store.end_sign_in(ended(&record, other, Some(session.clone()))).await.unwrap());
         assert_eq!(store.find_sign_in(record.id).await.unwrap().unwrap().end, Some(end));
         let found = store.find_sign_in_session(session.token, session.project, sample::now()).await.unwrap();
         assert_eq!(found, None, "the session of a refused end is not stored");
@@ -122,6 +141,29 @@ pub async fn sign_in_ends_once(fixture: &StoreFixture) {
     let record = SignInRecord { end: Some(proven()), ..record() };
     store.create_sign_in(record.clone()).await.unwrap();
     assert_eq!(store.find_sign_in(record.id).await.unwrap(), Some(record));
+}
+
+pub async fn ended_sign_ins_are_counted_once(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let acme = sample::stored_workspace(store).await;
+    let (shop, _) = sample::stored_project(store, acme.id, "Shop").await;
+    let failed = || SignInEnd::Failed { error: "access_denied cancelled".to_owned() };
+    for end in [proven(), failed(), failed()] {
+        let record = SignInRecord { project: shop.id, ..record() };
+        store.create_sign_in(record.clone()).await.unwrap();
+        assert!(store.end_sign_in(ended(&record, end, None)).await.unwrap());
+        assert!(!store.end_sign_in(ended(&record, proven(), None)).await.unwrap());
+    }
+    let usage = UsageFilter {
+        from: sample::later(-86_400),
+        to: sample::later(86_400),
+        grouping: UsageGrouping::Day,
+        project: Some(shop.id),
+    };
+    let counted = store.usage(acme.id, usage).await.unwrap();
+    let counted: Vec<_> = counted.iter().map(|row| (row.product, row.status, row.matched, row.count)).collect();
+    let of = |status, matched, count| (Product::SignIn, status, matched, count);
+    assert_eq!(counted, [of(CheckStatus::Completed, Some(true), 1), of(CheckStatus::Error, None, 2)]);
 }
 
 pub async fn code_is_redeemed_once_in_a_race(fixture: &StoreFixture) {
@@ -183,7 +225,7 @@ pub async fn sessions_and_assertions_end(fixture: &StoreFixture) {
         proof: Sealed(vec![6]),
         expires_at: sample::now() + SignedDuration::from_hours(1),
     };
-    assert!(store.end_sign_in(record.id, proven(), Some(session.clone())).await.unwrap());
+    assert!(store.end_sign_in(ended(&record, proven(), Some(session.clone()))).await.unwrap());
     let find = async |project, at| store.find_sign_in_session(session.token, project, at).await.unwrap();
     assert_eq!(find(session.project, sample::now()).await, Some(session.clone()));
     assert_eq!(find(ProjectId(sample::uuid()), sample::now()).await, None, "another project");

@@ -393,7 +393,7 @@ fn product_examples(has_local_callbacks: bool) -> [(Product, Example); 7] {
         ),
         example(
             Product::Discovery,
-            "As Secure SNA, but without a number: the operator returns the number of the phone.",
+            "Like Secure SNA, but without a number: the operator returns the phone’s number.",
             &silent_commands(Product::Discovery, "{}", "discovery-checks", "&sim=%2B990123456708"),
         ),
         example(

@@ -112,7 +112,7 @@ const BROWSER_TRIALS: [BrowserTrial; 5] = [
     BrowserTrial {
         product: Product::ReverseSms,
         number: "+990123456718",
-        text: "The user sends a prepared SMS, whose sender is compared with the number.",
+        text: "The user sends a prepared SMS, and Ringtrue compares its sender with the number.",
     },
     BrowserTrial {
         product: Product::SecureSna,
@@ -122,17 +122,17 @@ const BROWSER_TRIALS: [BrowserTrial; 5] = [
     BrowserTrial {
         product: Product::Discovery,
         number: "+990123456722",
-        text: "As Secure SNA, but the operator returns the number of the phone.",
+        text: "Like Secure SNA, but the operator returns the phone’s number.",
     },
     BrowserTrial {
         product: Product::SimSwap,
         number: "+990123456724",
-        text: "The operator says whether the SIM of a number was changed recently.",
+        text: "The operator says whether the number’s SIM was changed recently.",
     },
     BrowserTrial {
         product: Product::Eligibility,
         number: "+990123456726",
-        text: "The service says which products can verify the user of a number.",
+        text: "Ringtrue says which products can verify the number’s user.",
     },
 ];
 

@@ -4,7 +4,7 @@ use http::HeaderName;
 use ringtrue_domain::{phone::Msisdn, tenancy::Mode};
 use ringtrue_operators::sms_http::{
     Bird, FieldMap, Generic, GenericSignature, Infobip, Jasmin, Kannel, MessageBird, PathSecret, Plivo, PlivoSignature,
-    Secret, SigMethod, Sinch, TagEncoding, Telnyx, TelnyxKey, Twilio, Vonage, VonageSignature, WebhookConfig,
+    Secret, SigMethod, Sinch, TagEncoding, Telnyx, TelnyxKey, Twilio, Vonage, VonageCredential, WebhookConfig,
     WebhookConfigError, WebhookDriver,
 };
 use serde::Deserialize;
@@ -126,8 +126,8 @@ fn read_driver(section: &Section<'_>, vendor: Vendor) -> Result<WebhookDriver, C
         Vendor::Vonage => {
             let method = is_signed.then(|| section.get("signature_method", keyword(VONAGE_METHODS))).transpose()?;
             let signature = secret("signature_secret")?.zip(method).map(|(secret, method)| match method {
-                Some(method) => VonageSignature::Sig { method, secret },
-                None => VonageSignature::Bearer(secret),
+                Some(method) => VonageCredential::Sig { method, secret },
+                None => VonageCredential::Bearer(secret),
             });
             WebhookDriver::Vonage(Vonage { signature })
         }

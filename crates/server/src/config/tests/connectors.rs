@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use ringtrue_operators::{
     camara::{Audience, CamaraConfig, Provider, SimSwapConfig, SimSwapFlow, SimSwapOperation},
     smpp::{AddressRange, BindDirection, DefaultAlphabet, InterfaceVersion, SmppConfig},
-    sms_http::{PlivoSignature, SigMethod, TagEncoding, VonageSignature, WebhookConfig, WebhookDriver},
+    sms_http::{PlivoSignature, SigMethod, TagEncoding, VonageCredential, WebhookConfig, WebhookDriver},
 };
 
 use super::{CAMARA, SMPP, SMS_HTTP, load, load_valid};
@@ -157,9 +157,9 @@ fn every_driver_is_read() {
     let vonage =
         |method| read_webhook("vonage", &format!("signature_secret_env = \"SECRET\"\nsignature_method = \"{method}\""));
     let WebhookDriver::Vonage(signed) = vonage("hmac_sha256").driver else { panic!() };
-    assert!(matches!(signed.signature, Some(VonageSignature::Sig { method: SigMethod::HmacSha256, .. })));
+    assert!(matches!(signed.signature, Some(VonageCredential::Sig { method: SigMethod::HmacSha256, .. })));
     let WebhookDriver::Vonage(bearer) = vonage("bearer").driver else { panic!() };
-    assert!(matches!(bearer.signature, Some(VonageSignature::Bearer(_))));
+    assert!(matches!(bearer.signature, Some(VonageCredential::Bearer(_))));
 
     let plivo = |rest: &str| read_webhook("plivo", &format!("auth_token_env = \"SECRET\"\n{rest}")).driver;
     let WebhookDriver::Plivo(third) = plivo("signature_version = \"v3\"") else { panic!() };

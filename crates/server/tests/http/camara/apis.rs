@@ -27,7 +27,7 @@ async fn sim_swap_answers_by_the_number(world: World) {
         ("+990123456799", 503, "UNAVAILABLE"),
         ("+990123456795", 504, "TIMEOUT"),
         ("+990123456797", 422, "SERVICE_NOT_APPLICABLE"),
-        ("+990123456794", 422, "SERVICE_NOT_APPLICABLE"),
+        ("+990123456794", 404, "IDENTIFIER_NOT_FOUND"),
         ("+990123456793", 503, "UNAVAILABLE"),
         ("+99999", 404, "IDENTIFIER_NOT_FOUND"),
     ] {
@@ -59,7 +59,8 @@ async fn invalid_requests_get_the_right_error(world: World) {
         (json!({"phoneNumber": EVEN, "maxAge": 0}), "OUT_OF_RANGE"),
         (json!({"phoneNumber": EVEN, "maxAge": -1}), "OUT_OF_RANGE"),
         (json!({"phoneNumber": EVEN, "maxAge": 2401}), "OUT_OF_RANGE"),
-        (json!({"phoneNumber": EVEN, "maxAge": 18_446_744_073_709_551_615_u64}), "OUT_OF_RANGE"),
+        (json!({"phoneNumber": EVEN, "maxAge": 4_294_967_296_i64}), "OUT_OF_RANGE"),
+        (json!({"phoneNumber": EVEN, "maxAge": 18_446_744_073_709_551_615_u64}), "INVALID_ARGUMENT"),
         (json!([]), "INVALID_ARGUMENT"),
         (json!(null), "INVALID_ARGUMENT"),
     ] {
@@ -82,6 +83,13 @@ async fn invalid_requests_get_the_right_error(world: World) {
     let text = Request::post(VERIFY).bearer(&token).body("text/plain", "{}");
     assert_error(&world.send(text).await, 415, "UNSUPPORTED_MEDIA_TYPE");
     assert_error(&world.send(Request::get(VERIFY).bearer(&token)).await, 405, "METHOD_NOT_ALLOWED");
+    let repeated = format!(r#"{{"phoneNumber": "{EVEN}", "phoneNumber": "{EVEN}"}}"#);
+    let repeated = Request::post(VERIFY).bearer(&token).body("application/json", &repeated);
+    assert_error(&world.send(repeated).await, 400, "INVALID_ARGUMENT");
+    assert_error(&world.send(Request::post(CHECK).bearer(&sim_swap)).await, 400, "INVALID_ARGUMENT");
+    for path in ["/number-verification/v2/other", "/sim-swap/v2/check/x", "/sim-swap/v1/check"] {
+        assert_error(&client::send(world.node.address, &Request::get(path)).await, 404, "NOT_FOUND");
+    }
     // None of these has used the token.
     client.post(VERIFY, &token, &json!({"phoneNumber": EVEN})).await.assert(200);
 }

@@ -67,6 +67,13 @@ async fn assertion_names_the_user(world: World) {
     world.send(Request::post("/oauth2/token").form(&with_scope)).await.assert_problem(400, "invalid_request");
     world.send(Request::post("/oauth2/token").form(&fields)).await.assert(200);
     world.send(Request::post("/oauth2/token").form(&fields)).await.assert_problem(400, "invalid_grant");
+    // Other credentials must be right, and the same client's.
+    let assertion = client.sign(&claims);
+    let fields = [("grant_type", JWT_BEARER), ("assertion", &*assertion)];
+    let wrong = Request::post("/oauth2/token").basic(client.id(), "wrong").form(&fields);
+    world.send(wrong).await.assert_problem(401, "invalid_client");
+    let other = ApiClient::new(&world).await;
+    world.send(other.authenticated("/oauth2/token", &fields)).await.assert_problem(401, "invalid_client");
     // Another client's key does not sign for this one.
     let stranger = ApiClient::new(&world).await;
     let forged = stranger.key.sign(&json!({"iss": client.id(), "sub": sub, "scope": scope, "exp": now + 60}));

@@ -14,6 +14,11 @@ on_both_stores!(
     requests_need_a_purpose_a_product_and_pkce,
     replayed_code_revokes_the_token,
     chain_may_end_on_another_node,
+    public_clients_are_refused,
+    sandbox_tokens_end_with_the_sandbox,
+    workspace_limits_its_authorizations,
+    two_loads_of_the_return_lead_to_the_client,
+    pushed_request_object_is_alone,
 );
 
 async fn device_has_its_number_and_no_other(world: World) {
@@ -140,6 +145,8 @@ async fn signed_requests_are_strict(world: World) {
     let now = client.now();
     for changes in [
         json!({"jti": null}),
+        json!({"jti": ""}),
+        json!({"sub": client.id()}),
         json!({"iat": null}),
         json!({"iat": now + 60}),
         json!({"iat": now - 100}),
@@ -207,4 +214,72 @@ async fn chain_may_end_on_another_node(world: World) {
     let token = client.redeem(&code).await.access_token();
     let ask = Request::post(VERIFY).bearer(&token).json(&json!({"phoneNumber": EVEN}));
     assert_eq!(send_to(node.address, ask).await.assert(200).json()["devicePhoneNumberVerified"], true);
+}
+
+async fn public_clients_are_refused(world: World) {
+    let configuration = json!({
+        "sign_in": {"redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none"}, "camara": {"purposes": [FRAUD]},
+    });
+    let client = ApiClient::configured(&world, json!({ "configuration": configuration })).await;
+    let result = client.authorize(EVEN, "number-verification:verify", &[]).await;
+    assert_eq!(result["error"], "unauthorized_client");
+}
+
+async fn sandbox_tokens_end_with_the_sandbox(world: World) {
+    let client = ApiClient::new(&world).await;
+    let scope = "number-verification:device-phone-number:read";
+    let (code, token) = (client.code(EVEN, scope).await, client.network_token(EVEN, scope).await);
+    let live = Request::patch(&format!("{}?force=true", client.project.path)).json(&json!({"mode": "live"}));
+    let created = world.manage(live).await.assert(200).json();
+    assert_error(&client.device_number(&token).await, 401, "UNAUTHENTICATED");
+    // The credential of the sandbox is gone, too.
+    client.redeem(&code).await.assert_problem(401, "invalid_client");
+    assert_eq!(created["mode"], "live");
+}
+
+async fn workspace_limits_its_authorizations(world: World) {
+    let client = ApiClient::new(&world).await;
+    let node = world.node_with(|config| config.rate_limits.create = 1).await;
+    let mut errors = vec![];
+    for _ in 0..3 {
+        let request = client.authorization("number-verification:verify", &[("sim", EVEN)]);
+        let response = client::send(node.address, &request).await;
+        let url = Url::parse(response.header("location").unwrap()).unwrap();
+        errors.extend(url.query_pairs().filter(|(name, _)| name == "error").map(|(_, value)| value.into_owned()));
+    }
+    assert!(errors.contains(&"temporarily_unavailable".to_owned()), "{errors:?}");
+}
+
+async fn two_loads_of_the_return_lead_to_the_client(world: World) {
+    let client = ApiClient::new(&world).await;
+    for scope in ["number-verification:verify", "number-verification:device-phone-number:read"] {
+        let mut path = client.authorization(scope, &[("sim", EVEN)]).target;
+        while !path.starts_with("/signin/") {
+            let response = client::send(world.node.address, &Request::get(&path)).await;
+            path = response.header("location").unwrap().replace(&world.node.base_url, "");
+        }
+        let request = Request::get(&path);
+        let load = || client::send(world.node.address, &request);
+        let loads = futures_util::future::join_all([load(), load(), load()]).await;
+        let locations: Vec<_> = loads.iter().map(|load| load.header("location").unwrap()).collect();
+        assert!(locations[0].contains("code="), "{scope}: {locations:?}");
+        assert!(locations.iter().all(|location| location == &locations[0]), "{scope}: {locations:?}");
+    }
+}
+
+async fn pushed_request_object_is_alone(world: World) {
+    let client = ApiClient::new(&world).await;
+    let object = client.sign(&json!({
+        "aud": format!("{}/oauth2/par", world.node.base_url), "client_id": client.id(), "response_type": "code",
+        "scope": format!("number-verification:verify {FRAUD}"), "redirect_uri": CALLBACK, "state": "pushed",
+        "code_challenge": CHALLENGE, "code_challenge_method": "S256",
+    }));
+    let pushed = world.send(client.authenticated("/oauth2/par", &[("request", &object)])).await.assert(201).json();
+    let query = form_urlencoded::Serializer::new(String::new())
+        .extend_pairs([("client_id", client.id()), ("request_uri", pushed["request_uri"].as_str().unwrap())])
+        .extend_pairs([("sim", EVEN)])
+        .finish();
+    let result = client.follow(world.node.address, Request::get(&format!("/oauth2/authorize?{query}"))).await;
+    assert_eq!(result["state"], "pushed");
+    assert!(result.contains_key("code"), "{result:?}");
 }

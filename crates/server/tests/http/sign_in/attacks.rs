@@ -92,7 +92,7 @@ async fn another_browser_neither_finishes_nor_gets_a_code(world: World) {
     let refused = attacker.send(&world, Request::get(&back)).await.assert(303);
     assert_eq!(party.path_or_self(&refused), page);
     // The victim finishes, also after a reload, with the same code.
-    let code = returned(&victim.send(&world, Request::get(&back)).await.assert(303))["code"].clone();
+    let code = returned(&victim.send(&world, Request::get(&back)).await.assert(302))["code"].clone();
     let reloaded = victim.send(&world, Request::get(&page)).await.assert(303);
     assert_eq!(returned(&reloaded)["code"], code);
     let shown = attacker.send(&world, Request::get(&page)).await.assert(200).text();

@@ -7,6 +7,7 @@ use crate::on_both_stores;
 
 on_both_stores!(
     user_signs_in_by_text_message,
+    ended_sign_ins_are_usage,
     code_is_used_once,
     codes_expire_and_belong_to_their_client,
     another_node_redeems_the_code,
@@ -62,6 +63,24 @@ async fn user_signs_in_by_text_message(world: World) {
     let code = other.code(&mut Browser::default(), &[]).await;
     let tokens = other.redeem(&code, &[]).await.assert(200).json();
     assert_ne!(other.claims(tokens["id_token"].as_str().unwrap()).await["sub"], claims["sub"]);
+}
+
+async fn ended_sign_ins_are_usage(world: World) {
+    let party = Party::configured(&world, json!({"session": 600})).await;
+    let mut browser = Browser::default();
+    party.code(&mut browser, &[]).await;
+    // A session is no new proof, and is not counted.
+    browser.send(&world, party.authorization(&[("prompt", "none")])).await.assert(302);
+    let page = party.begin(&mut browser, &[("prompt", "login")]).await;
+    let cancel = Request::post(&format!("{page}/cancel")).header("Sec-Fetch-Site", "same-origin").form(&[]);
+    browser.send(&world, cancel).await.assert(303);
+    let today = world.clock.now().to_string();
+    let query = format!("from={}T00:00:00Z&to={}T23:00:00Z&group_by=day", &today[..10], &today[..10]);
+    let usage = world.manage(Request::get(&format!("{}/usage?{query}", world.acme.path()))).await.assert(200).json();
+    let rows = usage["content"].as_array().unwrap_or_else(|| panic!("{usage}")).iter();
+    let rows = rows.filter(|row| row["product"] == "sign_in");
+    let counted: Vec<_> = rows.map(|row| (row["status"].as_str().unwrap(), row["count"].as_i64().unwrap())).collect();
+    assert_eq!(counted, [("COMPLETED", 1), ("ERROR", 1)], "{usage}");
 }
 
 async fn code_is_used_once(world: World) {

@@ -47,7 +47,7 @@ async fn wrong_number_leads_back_to_the_entry(world: World) {
     assert!(shown.contains("data-state=\"ask_number\""));
     let hosted = party.path_of(&party.submit(&mut browser, &page, EVEN).await.assert(303));
     let back = party.text(&mut browser, &hosted, EVEN).await;
-    assert!(returned(&browser.send(&world, Request::get(&back)).await.assert(303)).contains_key("code"));
+    assert!(returned(&browser.send(&world, Request::get(&back)).await.assert(302)).contains_key("code"));
 }
 
 async fn every_failure_returns_to_the_client(world: World) {
@@ -65,7 +65,7 @@ async fn every_failure_returns_to_the_client(world: World) {
     let page = party.begin(&mut browser, &[]).await;
     let hosted = party.path_of(&party.submit(&mut browser, &page, EVEN).await.assert(303));
     browser.send(&world, own(&format!("{hosted}/end")).form(&[("reason", "give_up")])).await.assert(303);
-    let back = browser.send(&world, Request::get(&format!("{page}/return?error=given_up"))).await.assert(303);
+    let back = browser.send(&world, Request::get(&format!("{page}/return?error=given_up"))).await.assert(302);
     let result = returned(&back);
     assert_eq!((&result["error"], &result["state"]), (&json!("access_denied"), &json!("s t&te")));
     // A text from another number, twice.

@@ -128,7 +128,7 @@ impl<'a> Party<'a> {
         let page = self.begin(browser, changes).await;
         let hosted = self.path_of(&self.submit(browser, &page, number).await.assert(303));
         let back = self.text(browser, &hosted, number).await;
-        returned(&browser.send(self.world, Request::get(&back)).await.assert(303))
+        returned(&browser.send(self.world, Request::get(&back)).await.assert(302))
     }
 
     /// Signs in, and returns the code.
