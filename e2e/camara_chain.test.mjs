@@ -463,7 +463,7 @@ describe('the gates of a live project', () => {
   test('numbers that no operator here serves, and those of nobody', async () => {
     assert.equal((await checkSim(numberOf(openid))).status, 200);
     assertApiError(await checkSim(numberOf(enriched)), 422, 'SERVICE_NOT_APPLICABLE');
-    assertApiError(await checkSim('+447899000000'), 422, 'SERVICE_NOT_APPLICABLE');
+    assertApiError(await checkSim('+447899000000'), 404, 'IDENTIFIER_NOT_FOUND');
     assertApiError(await checkSim('+990123456700'), 404, 'IDENTIFIER_NOT_FOUND');
   });
 
