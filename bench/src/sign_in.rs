@@ -123,7 +123,7 @@ async fn begin_session(address: SocketAddr, project: &ProjectCredentials) -> any
             ensure!(location.contains("code="), "the sign-in failed: {location}");
             return Ok(cookies.join("; "));
         }
-        path = path_of(&location)?.to_owned();
+        path_of(&location)?.clone_into(&mut path);
     }
     anyhow::bail!("the browser did not return")
 }

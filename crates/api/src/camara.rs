@@ -264,17 +264,14 @@ fn parse_number(body: &Members) -> Result<Option<&str>, Problem> {
 }
 
 fn parse_max_age(body: &Members) -> Result<Option<u16>, Problem> {
-    match body.get("maxAge") {
-        None => Ok(None),
-        Some(Node::Integer(hours)) => match u16::try_from(*hours).ok().filter(|hours| MAX_AGE_HOURS.contains(hours)) {
-            Some(hours) => Ok(Some(hours)),
-            None => {
-                let problem = Problem::bad_request("`maxAge` must be 1 to 2400 hours");
-                Err(problem.with_camara_error(CamaraError::OutOfRange))
-            }
-        },
-        Some(_) => Err(Problem::bad_request("`maxAge` must be an integer")),
-    }
+    let hours = match body.get("maxAge") {
+        None => return Ok(None),
+        Some(Node::Integer(hours)) => u16::try_from(*hours).ok().filter(|hours| MAX_AGE_HOURS.contains(hours)),
+        Some(_) => return Err(Problem::bad_request("`maxAge` must be an integer")),
+    };
+    hours.map(Some).ok_or_else(|| {
+        Problem::bad_request("`maxAge` must be 1 to 2400 hours").with_camara_error(CamaraError::OutOfRange)
+    })
 }
 
 fn verify_problem(error: VerifyError) -> Problem {

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     camara::{CamaraScopes, NETWORK_AUTHENTICATION_SECONDS},
@@ -11,11 +10,9 @@ use ringtrue_domain::{
     sign_in::{AuthorizationError, ClientAuthentication, Parameters},
     tenancy::{ClientId, Credential},
 };
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use uuid::Uuid;
 
-use super::Camara;
+use super::{Camara, sealed::ApprovedRequest};
 use crate::{
     ports::{hashes::TokenHash, store::StoreError},
     rate_limits::RateLimitState,
@@ -31,7 +28,6 @@ const BACKCHANNEL_LIFETIME: SignedDuration = SignedDuration::from_secs(120);
 const POLLING_INTERVAL: u32 = 2;
 /// Path of the endpoint that a signed backchannel request may be for.
 const BACKCHANNEL_ENDPOINTS: &[&str] = &["/oauth2/bc-authorize"];
-const SEAL_CONTEXT: &[u8] = b"camara-backchannel-request";
 
 /// A backchannel authentication request of an authenticated client.
 #[derive(derive_more::Debug)]
@@ -85,17 +81,6 @@ impl From<AuthorizationError> for GrantError {
     fn from(error: AuthorizationError) -> Self {
         GrantError::InvalidScope(error.description)
     }
-}
-
-/// An approved backchannel request, which the client keeps as `auth_req_id`. Encrypted, it needs no row.
-#[derive(Serialize, Deserialize)]
-struct ApprovedRequest {
-    id: Uuid,
-    client: String,
-    scope: String,
-    number: String,
-    /// Unix time in seconds.
-    expires_at: i64,
 }
 
 impl Camara {
@@ -167,8 +152,7 @@ impl Camara {
             number: number.as_str().to_owned(),
             expires_at: now.as_second() + BACKCHANNEL_LIFETIME.as_secs(),
         };
-        let plain = serde_json::to_vec(&approved).map_err(|error| StoreError::Refused(error.to_string()))?;
-        let auth_req_id = BASE64_URL_SAFE_NO_PAD.encode(self.context.seal(SEAL_CONTEXT, &plain)?);
+        let auth_req_id = approved.seal(&self.context)?;
         Ok(BackchannelResponse { auth_req_id, expires_in: BACKCHANNEL_LIFETIME.as_secs(), interval: POLLING_INTERVAL })
     }
 
@@ -183,9 +167,7 @@ impl Camara {
         let client = self.find_client(&credential.client_id, now)?;
         require_authentication(&client, authentication)?;
         let unknown = || GrantError::InvalidGrant("`auth_req_id` is unknown, used, or for another client".to_owned());
-        let sealed = BASE64_URL_SAFE_NO_PAD.decode(auth_req_id).map_err(|_| unknown())?;
-        let plain = self.context.unseal(SEAL_CONTEXT, &sealed).ok_or_else(unknown)?;
-        let approved: ApprovedRequest = serde_json::from_slice(&plain).map_err(|_| unknown())?;
+        let approved = ApprovedRequest::unseal(&self.context, auth_req_id).ok_or_else(unknown)?;
         if approved.client != client.credential.client_id.as_str() {
             return Err(unknown());
         }

@@ -6,6 +6,7 @@
 
 mod grants;
 mod operations;
+mod sealed;
 
 use std::sync::Arc;
 
