@@ -111,6 +111,8 @@ impl ErrorPages {
 
     fn calls(&self, code: &str) -> Calls<'_> {
         let all: Vec<_> = self.document.operations().into_iter().flat_map(|(_, operations)| operations).collect();
+        // CAMARA's operations have errors of their own.
+        let all: Vec<_> = all.into_iter().filter(|call| call.responses(&self.document).any(is_problem)).collect();
         let count = all.len();
         let matching = all.into_iter().filter(|call| {
             call.responses(&self.document).any(|response| self.document.may_contain_error(response, code))
@@ -129,6 +131,10 @@ impl ErrorPages {
             _ => Calls::Some(calls),
         }
     }
+}
+
+fn is_problem(response: &Value) -> bool {
+    response.pointer("/content/application~1problem+json").is_some()
 }
 
 #[cfg(test)]

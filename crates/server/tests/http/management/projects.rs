@@ -22,7 +22,8 @@ async fn new_project_has_defaults_and_a_working_credential(world: World) {
         "mode": "sandbox",
         "disabled": false,
         "configuration": {
-            "reverse_sms": {}, "secure_sna": {}, "discovery": {}, "verification": {}, "sign_in": {}, "callbacks": {},
+            "reverse_sms": {}, "secure_sna": {}, "discovery": {}, "verification": {}, "sign_in": {}, "camara": {},
+            "callbacks": {},
         },
         "products": EVERY_PRODUCT,
         "created_at": "2026-01-01T00:00:00.000Z",
@@ -78,6 +79,7 @@ async fn project_can_be_created_with_all_settings(world: World) {
                 "jwks_uri": "https://id.shop.example/jwks",
                 "id_token_signed_response_alg": "ES256",
             },
+            "camara": {"purposes": ["dpv:FraudPreventionAndDetection"]},
             "callbacks": {"retry_for": 259_200},
         },
     });
@@ -179,7 +181,8 @@ async fn merge_patch_changes_only_the_given_members(world: World) {
             json!({"configuration": null}),
             "/configuration",
             json!({
-                "reverse_sms": {}, "secure_sna": {}, "discovery": {}, "verification": {}, "sign_in": {}, "callbacks": {},
+                "reverse_sms": {}, "secure_sna": {}, "discovery": {}, "verification": {}, "sign_in": {}, "camara": {},
+            "callbacks": {},
             }),
         ),
         (json!({"mode": "live", "disabled": false}), "/mode", json!("live")),

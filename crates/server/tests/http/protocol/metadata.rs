@@ -22,7 +22,7 @@ const JWKS: &str = "/.well-known/jwks.json";
 
 #[tokio::test]
 async fn metadata_is_sufficient_to_get_a_token() {
-    let world = World::sqlite().await;
+    let world = World::configured(|config| config.camara_enabled = false).await;
     let base = &world.node.base_url;
     let response = world.send(Request::get(METADATA)).await.assert(200);
     let metadata = response.json();

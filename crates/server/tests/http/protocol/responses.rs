@@ -97,6 +97,10 @@ async fn every_problem_is_complete_and_links_its_page() {
     let world = World::sqlite().await;
     for (request, response) in all_kinds(&world).await.into_iter().filter(|(_, response)| response.status >= 400) {
         let body = response.json();
+        if routes::is_camara(&request.target) {
+            assert_eq!(body["status"], response.status, "{request:?}");
+            continue;
+        }
         assert_eq!(body["status"], response.status, "{request:?}");
         assert_eq!(body["type"], format!("{}/errors/{}", world.node.base_url, response.code()));
         let page = world.send(Request::get(&format!("/errors/{}", response.code()))).await.assert(200);

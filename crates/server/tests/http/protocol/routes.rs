@@ -56,6 +56,11 @@ pub fn templates() -> Vec<&'static str> {
     templates
 }
 
+/// Whether a path belongs to CAMARA's APIs, whose errors have another format.
+pub fn is_camara(template: &str) -> bool {
+    ["/number-verification/", "/sim-swap/"].iter().any(|api| template.starts_with(api))
+}
+
 /// Returns the methods of a path, including `HEAD`.
 pub fn methods_of(template: &str) -> Vec<&'static str> {
     let mut methods: Vec<_> = all().into_iter().filter(|r| r.template == template).map(|r| r.method).collect();
