@@ -10,6 +10,20 @@ import (
 	"time"
 )
 
+// Scope is the scope of an access token.
+type Scope = string
+
+// Scopes of the API.
+const (
+	ScopeManagement   Scope = "management"
+	ScopeReverseSms   Scope = "reverse_sms"
+	ScopeSecureSna    Scope = "secure_sna"
+	ScopeDiscovery    Scope = "discovery"
+	ScopeSimSwap      Scope = "sim_swap"
+	ScopeEligibility  Scope = "eligibility"
+	ScopeVerification Scope = "verification"
+)
+
 // maxRenewalMargin is how long before its end a token is renewed, at most. Short-lived tokens are renewed in the last
 // tenth of their life.
 const maxRenewalMargin = time.Minute

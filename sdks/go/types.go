@@ -69,20 +69,6 @@ const (
 	ErrorCodeServiceUnavailable          ErrorCode = "service_unavailable"
 )
 
-// Scope: The scope of a token for the API.
-type Scope = string
-
-// Values of Scope.
-const (
-	ScopeManagement   Scope = "management"
-	ScopeReverseSms   Scope = "reverse_sms"
-	ScopeSecureSna    Scope = "secure_sna"
-	ScopeDiscovery    Scope = "discovery"
-	ScopeSimSwap      Scope = "sim_swap"
-	ScopeEligibility  Scope = "eligibility"
-	ScopeVerification Scope = "verification"
-)
-
 // PushedAuthorization is an object of the API.
 type PushedAuthorization struct {
 	// Send it with `client_id` to the authorization endpoint, once.

@@ -17,11 +17,6 @@ elif TYPE_CHECKING:
 Timestamp = str
 """RFC 3339, UTC, with milliseconds."""
 
-Scope = Union[
-    Literal["management", "reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "verification"], str
-]
-"""The scope of a token for the API."""
-
 RedirectUris = List[str]
 """Redirect URIs of the client. Authorization requests must repeat one exactly."""
 
@@ -2244,7 +2239,6 @@ __all__ = [
     "SandboxSender",
     "SandboxSms",
     "SandboxSmsFaults",
-    "Scope",
     "SecureSnaCallback",
     "SecureSnaCheck",
     "SecureSnaCheckInput",
