@@ -34,5 +34,5 @@ export type * from './management.js';
 export type * from './openapi.js';
 export type * from './resources.js';
 export { type FieldComparisons, Filter, field, type SearchField, type SearchValue } from './search.js';
-export type { CreateOptions, RequestOptions, RingtrueOptions, UpdateOptions } from './transport.js';
+export type { CreateOptions, RequestOptions, RingtrueOptions, Scope, UpdateOptions } from './transport.js';
 export type * from './verifications.js';

@@ -9,13 +9,12 @@ import type {
   ReverseSmsCheck,
   ReverseSmsCheckInput,
   SandboxSms,
-  Scope,
   SecureSnaCheck,
   SecureSnaCheckInput,
   SimSwapCheck,
   SimSwapCheckInput,
 } from './openapi.js';
-import type { Call, CreateOptions, RequestOptions, Transport } from './transport.js';
+import type { Call, CreateOptions, RequestOptions, Scope, Transport } from './transport.js';
 
 /** The service asks the operator during the request, for at most 15 seconds. */
 export const OPERATOR_TIMEOUT_MS = 20_000;

@@ -6,9 +6,19 @@ import {
   toApiError,
   toConnectionError,
 } from './errors.js';
-import type { AccessToken, Scope } from './openapi.js';
+import type { AccessToken } from './openapi.js';
 import { delay, raceAbort, withTimeout } from './time.js';
 import { randomKey } from './web-crypto.js';
+
+/** Scope of an access token for the API. */
+export type Scope =
+  | 'management'
+  | 'reverse_sms'
+  | 'secure_sna'
+  | 'discovery'
+  | 'sim_swap'
+  | 'eligibility'
+  | 'verification';
 
 const DEFAULT_TIMEOUT_MS = 10_000;
 const DEFAULT_MAX_RETRIES = 2;
