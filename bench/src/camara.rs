@@ -12,11 +12,10 @@ use serde_json::json;
 
 use crate::{
     chain::{self, Handler, TOKEN, UpstreamRequest},
-    cpu_cost::CpuCost,
     creates::NumberSequence,
     deployment::{Deployment, ProjectCredentials, json_request},
     load::{self, Connection, Workload},
-    report::{self, Rates},
+    report,
     sign_in::{basic, path_of, query_parameter, redemption},
     silent::string_property,
 };
@@ -40,20 +39,7 @@ pub async fn compare() -> anyhow::Result<bool> {
 
     let rate =
         async |address: SocketAddr| load::workload_rate(address, load::CONNECTIONS, load::ROUND_DURATION, flow).await;
-    let mut ours = Rates::new("ringtrue");
-    let mut bare = Rates::new("chain of bare axum handlers");
-    let mut cost = CpuCost::on_sqlite(&deployment);
-    for address in [deployment.address, chain.address] {
-        rate(address).await?;
-    }
-    for _ in 0..load::ROUNDS {
-        ours.rounds.push(cost.measure(rate(deployment.address)).await?);
-        bare.rounds.push(rate(chain.address).await?);
-    }
-    report::rates(&ours, "flows/s");
-    cost.report();
-    report::rates(&bare, "flows/s");
-    Ok(report::ratio_at_least(&ours, &bare, 0.35))
+    chain.compare(&deployment, rate, "chain of bare axum handlers", "flows/s", 0.35).await
 }
 
 /// Device and client of a flow.

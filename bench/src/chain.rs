@@ -33,7 +33,14 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::{bare::print_address, process::Process};
+use crate::{
+    bare::print_address,
+    cpu_cost::CpuCost,
+    deployment::{Deployment, Sqlite},
+    load,
+    process::Process,
+    report::{self, Rates},
+};
 
 /// A route and its response. Paths are templates.
 #[derive(Clone, Default, Deserialize, Serialize)]
@@ -68,6 +75,33 @@ pub const TOKEN: &str = "{token}";
 pub struct BareChain {
     _process: Process,
     pub address: SocketAddr,
+}
+
+impl BareChain {
+    /// Compares a deployment with the bare handlers, in alternating rounds after a warm-up. `rate` measures operations per
+    /// second at an address. Returns whether the ratio is at least `floor`.
+    pub async fn compare(
+        &self,
+        deployment: &Deployment<Sqlite>,
+        rate: impl AsyncFn(SocketAddr) -> anyhow::Result<f64>,
+        baseline: &'static str,
+        unit: &str,
+        floor: f64,
+    ) -> anyhow::Result<bool> {
+        let (mut ours, mut bare) = (Rates::new("ringtrue"), Rates::new(baseline));
+        let mut cost = CpuCost::on_sqlite(deployment);
+        for address in [deployment.address, self.address] {
+            rate(address).await?;
+        }
+        for _ in 0..load::ROUNDS {
+            ours.rounds.push(cost.measure(rate(deployment.address)).await?);
+            bare.rounds.push(rate(self.address).await?);
+        }
+        report::rates(&ours, unit);
+        cost.report();
+        report::rates(&bare, unit);
+        Ok(report::ratio_at_least(&ours, &bare, floor))
+    }
 }
 
 /// Starts the handlers as a separate process, like the measured server.

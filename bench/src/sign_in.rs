@@ -10,10 +10,9 @@ use serde_json::json;
 
 use crate::{
     chain::{self, Handler, TOKEN},
-    cpu_cost::CpuCost,
     deployment::{Deployment, ProjectCredentials},
     load::{self, Connection, Workload},
-    report::{self, Rates},
+    report,
     silent::string_property,
 };
 
@@ -42,20 +41,7 @@ pub async fn compare() -> anyhow::Result<bool> {
 
     let rate =
         async |address: SocketAddr| load::workload_rate(address, load::CONNECTIONS, load::ROUND_DURATION, flow).await;
-    let mut ours = Rates::new("ringtrue");
-    let mut bare = Rates::new("bare axum handlers, one of which signs");
-    let mut cost = CpuCost::on_sqlite(&deployment);
-    for address in [deployment.address, chain.address] {
-        rate(address).await?;
-    }
-    for _ in 0..load::ROUNDS {
-        ours.rounds.push(cost.measure(rate(deployment.address)).await?);
-        bare.rounds.push(rate(chain.address).await?);
-    }
-    report::rates(&ours, "sign-ins/s");
-    cost.report();
-    report::rates(&bare, "sign-ins/s");
-    Ok(report::ratio_at_least(&ours, &bare, 0.5))
+    chain.compare(&deployment, rate, "bare axum handlers, one of which signs", "sign-ins/s", 0.5).await
 }
 
 struct Flow {

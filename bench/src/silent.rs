@@ -12,11 +12,10 @@ use anyhow::{Context, ensure};
 
 use crate::{
     chain::{self, Handler, TOKEN, UpstreamRequest},
-    cpu_cost::CpuCost,
     creates::NumberSequence,
     deployment::{Deployment, json_request},
     load::{self, Connection, Workload},
-    report::{self, Rates},
+    report,
 };
 
 const CHECKS: &str = "/v1/number-verification/secure-sna-checks";
@@ -34,21 +33,7 @@ pub async fn compare() -> anyhow::Result<bool> {
 
     let rate =
         async |address: SocketAddr| load::workload_rate(address, load::CONNECTIONS, load::ROUND_DURATION, flow).await;
-    let mut ours = Rates::new("ringtrue");
-    let mut bare = Rates::new("chain of bare axum handlers");
-    let mut cost = CpuCost::on_sqlite(&deployment);
-    // Warm-up.
-    for address in [deployment.address, chain.address] {
-        rate(address).await?;
-    }
-    for _ in 0..load::ROUNDS {
-        ours.rounds.push(cost.measure(rate(deployment.address)).await?);
-        bare.rounds.push(rate(chain.address).await?);
-    }
-    report::rates(&ours, "flows/s");
-    cost.report();
-    report::rates(&bare, "flows/s");
-    Ok(report::ratio_at_least(&ours, &bare, 0.35))
+    chain.compare(&deployment, rate, "chain of bare axum handlers", "flows/s", 0.35).await
 }
 
 /// Backend and device of a flow.

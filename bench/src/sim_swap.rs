@@ -7,11 +7,10 @@ use anyhow::ensure;
 
 use crate::{
     chain::{self, Handler, UpstreamRequest},
-    cpu_cost::CpuCost,
     creates::NumberSequence,
     deployment::{Deployment, json_request},
     load::{self, Connection},
-    report::{self, Rates},
+    report,
 };
 
 const CHECKS: &str = "/v1/sim-swap-checks";
@@ -43,21 +42,7 @@ pub async fn compare() -> anyhow::Result<bool> {
         let write = move |next: &mut Vec<u8>| next.extend_from_slice(request(&numbers).as_bytes());
         load::generated_rate(address, load::CONNECTIONS, load::ROUND_DURATION, write).await
     };
-    let mut ours = Rates::new("ringtrue");
-    let mut bare = Rates::new("bare axum handler with one upstream request");
-    let mut cost = CpuCost::on_sqlite(&deployment);
-    // Warm-up.
-    for address in [deployment.address, chain.address] {
-        rate(address).await?;
-    }
-    for _ in 0..load::ROUNDS {
-        ours.rounds.push(cost.measure(rate(deployment.address)).await?);
-        bare.rounds.push(rate(chain.address).await?);
-    }
-    report::rates(&ours, "requests/s");
-    cost.report();
-    report::rates(&bare, "requests/s");
-    Ok(report::ratio_at_least(&ours, &bare, 0.4))
+    chain.compare(&deployment, rate, "bare axum handler with one upstream request", "requests/s", 0.4).await
 }
 
 fn operator_request() -> UpstreamRequest {

@@ -147,7 +147,7 @@ fn grant_problem(error: GrantError) -> Problem {
         GrantError::UnauthorizedClient => ProblemCode::UnauthorizedClient,
         GrantError::UnknownUser(_) => ProblemCode::UnknownUserId,
         GrantError::ExpiredToken => ProblemCode::ExpiredToken,
-        GrantError::TooMany(limit) => return Problem::too_many_requests(detail, limit.reset_seconds),
+        GrantError::RateLimited(limit) => return Problem::too_many_requests(detail, limit.reset_seconds),
         GrantError::NoKey => return Problem::unavailable(detail),
         GrantError::Store(error) => return error.into(),
     };

@@ -101,7 +101,7 @@ async fn by_assertion(
     let authenticated = app.engine.sign_ins.authenticate_by_assertion(form.get("client_id"), assertion, &audiences);
     let credential = authenticated.await.map_err(|error| match error {
         AssertionError::Store(error) => error.into(),
-        AssertionError::TooMany(limit) => Problem::too_many_requests(error.to_string(), limit.reset_seconds),
+        AssertionError::RateLimited(limit) => Problem::too_many_requests(error.to_string(), limit.reset_seconds),
         error => with_basic_challenge(Problem::new(ProblemCode::InvalidClient, error.to_string())),
     })?;
     Ok(AuthenticatedClient { credential, method: ClientAuthentication::PrivateKeyJwt })

@@ -84,7 +84,9 @@ async fn issue(
                 return camara::finish_backchannel(&app, &client, &form).await.map(|tokens| token_response(&tokens));
             }
             _ => {
-                let detail = "unsupported grant_type; use `client_credentials` or `authorization_code`";
+                let camara = if has_camara { [camara::JWT_BEARER, camara::CIBA].as_slice() } else { &[] };
+                let supported = ["client_credentials", AUTHORIZATION_CODE].into_iter().chain(camara.iter().copied());
+                let detail = format!("unsupported grant_type; use {}", join_names(supported));
                 return Err(Problem::new(ProblemCode::UnsupportedGrantType, detail));
             }
         }

@@ -70,7 +70,7 @@ pub enum GrantError {
     #[error("the backchannel request has expired; send a new one")]
     ExpiredToken,
     #[error("rate limit of {} token requests per second exceeded", .0.limit)]
-    TooMany(RateLimitState),
+    RateLimited(RateLimitState),
     #[error("no token signing key is active yet")]
     NoKey,
     #[error(transparent)]
@@ -111,7 +111,7 @@ impl Camara {
         let verified = self.sign_ins.verify_grant_assertion(assertion, now).await;
         let (client, claims) = verified.map_err(|error| match error {
             AssertionError::Store(error) => GrantError::Store(error),
-            AssertionError::TooMany(limit) => GrantError::TooMany(limit),
+            AssertionError::RateLimited(limit) => GrantError::RateLimited(limit),
             AssertionError::UnknownClient | AssertionError::NoKeys => GrantError::InvalidClient(error.to_string()),
             error => GrantError::InvalidGrant(error.to_string()),
         })?;

@@ -11,7 +11,7 @@ mod sealed;
 use std::sync::Arc;
 
 pub use grants::{BackchannelRequest, BackchannelResponse, GrantError};
-pub use operations::{DeviceNumberError, LatestSimChange, SimSwapError, SimSwapQuestion, VerifyError};
+pub use operations::{LatestSimChange, SimSwapError, SimSwapQuestion, VerifyError};
 
 use crate::{checks::Checks, context::Context, ports::sign_in::SignInStore, sign_in::SignIns, silent::SilentFlow};
 

@@ -20,12 +20,12 @@ use crate::{
 };
 
 /// The longest period that `check` covers, and the one that `retrieve-date` asks for: 100 days.
-const MAX_AGE_MINUTES: u32 = 2_400 * 60;
+const MAX_AGE_MINUTES: i64 = 2_400 * 60;
 /// `maxAge` of a request without one.
 const DEFAULT_MAX_AGE_HOURS: u16 = 240;
 const HOURS_PER_DAY: i64 = 24;
 
-/// Why a number could not be verified.
+/// Why a number could not be verified or returned.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
     /// The client got its token by another flow.
@@ -42,9 +42,6 @@ pub enum VerifyError {
     #[error(transparent)]
     Store(#[from] StoreError),
 }
-
-/// Why a device's number could not be returned.
-pub type DeviceNumberError = VerifyError;
 
 /// A question about the SIM of a number.
 #[derive(Clone, Copy, derive_more::Debug)]
@@ -122,7 +119,7 @@ impl Camara {
     }
 
     /// Returns the number of the user's device, and the Discovery check that has found it. The token can be used once.
-    pub async fn device_number(&self, bearer: &CamaraBearer) -> Result<(CheckId, Msisdn), DeviceNumberError> {
+    pub async fn device_number(&self, bearer: &CamaraBearer) -> Result<(CheckId, Msisdn), VerifyError> {
         let CamaraSubject::NetworkUser { number, check } = &bearer.subject else {
             return Err(VerifyError::NotAuthenticatedByNetwork);
         };
@@ -153,7 +150,7 @@ impl Camara {
         bearer: &CamaraBearer,
         question: SimSwapQuestion<'_>,
     ) -> Result<(CheckId, LatestSimChange), SimSwapError> {
-        let period = SimSwapPeriod::try_from(i64::from(MAX_AGE_MINUTES)).map_err(CreateError::from)?;
+        let period = SimSwapPeriod::try_from(MAX_AGE_MINUTES).map_err(CreateError::from)?;
         let (id, _, history) = self.ask_about_sim(bearer, question.number, period).await?;
         match history {
             SimHistory::ChangedAt(at) => Ok((id, LatestSimChange::At(at))),

@@ -26,9 +26,9 @@ pub struct SignInRecord {
     pub created_at: Timestamp,
     /// When the user can no longer finish it.
     pub expires_at: Timestamp,
-    /// The check that proves the number: a verification or a Discovery check. `None`: none was started yet.
+    /// The check that proves the number: a verification, a Discovery check, or a Secure SNA check whose number follows. `None`: none was started yet.
     pub check: Option<SignInCheck>,
-    /// The number that the check is to prove, encrypted. `None` for Discovery, which finds it.
+    /// The number that the check is to prove, encrypted. `None`: the operator finds it, or it follows later.
     pub number: Option<Sealed>,
     pub end: Option<SignInEnd>,
 }

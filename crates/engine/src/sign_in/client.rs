@@ -131,7 +131,7 @@ pub enum AssertionError {
     #[error("the `jti` was used before")]
     Replayed,
     #[error("rate limit of {} token requests per second exceeded", .0.limit)]
-    TooMany(RateLimitState),
+    RateLimited(RateLimitState),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -188,7 +188,7 @@ impl SignIns {
         let own = self.context.control_plane.rate_limit_overrides(workspace);
         let limit = self.rate_limiter.limit_client(id, workspace, &own, now);
         if !limit.admitted {
-            return Err(AssertionError::TooMany(limit));
+            return Err(AssertionError::RateLimited(limit));
         }
         self.use_assertion(&claims, &issuer, now).await?;
         Ok((client, claims))

@@ -330,6 +330,7 @@ impl SignIns {
             Product::SecureSna => self.device_proof(&opened.project, check.id, code).await?,
             _ => self.discovery_proof(record, check.id, code).await?,
         };
+        let is_discovered = check.product == Product::Discovery && matches!(state, ProofState::Proven(_));
         // Nobody sees a page of a request for a token.
         let has_page = opened.request.scopes.sign_in().is_some();
         let outcome = match state {
@@ -343,7 +344,7 @@ impl SignIns {
             }
             ProofState::Failed(error, reason) => page_or_return(self.fail(&opened, error, reason).await?),
         };
-        if let (Product::Discovery, Some(code)) = (check.product, code) {
+        if let Some(code) = code.filter(|_| is_discovered) {
             self.conclude_discovery(record.project, check.id, code).await;
         }
         match outcome {

@@ -28,7 +28,7 @@ use crate::{
 
 /// Input of a silent check. It is stored encrypted until the check is concluded.
 pub(crate) struct SilentCheckInput {
-    /// The number to verify. `None`: a Discovery check, which finds the number.
+    /// The number to verify. `None`: Discovery finds it, or a client of CAMARA's APIs names it later.
     pub number: Option<Msisdn>,
     /// The `device_ip` of the create request. `None`: the client did not send it.
     pub expected_address: Option<IpAddr>,

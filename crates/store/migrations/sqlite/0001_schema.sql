@@ -429,7 +429,7 @@ create table sign_ins (
     -- The check that proves the number. Null: none was started yet.
     check_product    text,
     check_id         blob check (length(check_id) = 16),
-    -- The number that a verification is to prove, sealed. Null for Discovery, which finds it.
+    -- The number that a verification is to prove, sealed. Null: the operator finds it, or it follows later.
     number           blob,
     -- The proven number, and how and when it was proven, sealed.
     proof            blob,

@@ -84,8 +84,8 @@ impl OperatorAccess for LiveAccess {
             |claimed: &NetworkId, device: &NetworkId| self.networks.shared_silent_route(claimed, device, check.product);
         let network = location.resolve_network(|claimed, device| shared_connector(claimed, device).is_some())?;
         let is_allowed = |project: &Project| require_eligible(project, check.product, &network, true).is_ok();
-        // If the check has a number to verify, eligibility was checked when the check was created. A Discovery check
-        // has no number, and its network is known only now.
+        // If the check has a number to verify, eligibility was checked when the check was created. Without a number, the
+        // network is known only now.
         if number.is_none() && !self.control_plane.has_project_where(check.project, is_allowed) {
             return Err(ErrorCode::MnoNotSupported.into());
         }

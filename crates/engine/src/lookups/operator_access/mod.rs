@@ -67,7 +67,7 @@ pub struct SilentRoute {
 pub struct DeviceVisit<'a> {
     #[debug("{}", check.id)]
     pub check: &'a SilentCheck,
-    /// The number that the end-user claims to have. `None` for Discovery, which finds the number.
+    /// The number that the end-user claims to have. `None`: Discovery finds it, or it follows later.
     pub number: Option<&'a Msisdn>,
     /// The device's address that the API client announced as `device_ip` in the create request.
     #[debug(skip)]
