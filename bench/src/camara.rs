@@ -1,8 +1,8 @@
-//! Complete flows of CAMARA's Number Verification with the sandbox operator, on SQLite: network authentication by
-//! redirects, the token request, and `verify`. The baseline is the same requests to bare handlers that replay the
-//! responses of a real flow.
+//! CAMARA's Number Verification with the sandbox operator, on SQLite: `verify` with a token; and complete flows, with
+//! network authentication by redirects and the token request. The baseline is the same requests to bare handlers that
+//! replay the responses of a real flow.
 //!
-//! A flow has nine requests: six of the load generator, and three of the server to the operator. The operator signs an ID
+//! `verify` sends a request to the operator. A flow has nine requests: six of the load generator, and three of the server to the operator. The operator signs an ID
 //! token, whose signature the server and the bare handlers verify.
 
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use crate::{
     chain::{self, Handler, TOKEN, UpstreamRequest},
     creates::NumberSequence,
     deployment::{Deployment, ProjectCredentials, json_request},
-    load::{self, Connection, Workload},
+    load::{self, Connection, Preparation, Workload},
     report,
     sign_in::{basic, path_of, query_parameter, redemption},
     silent::string_property,
@@ -27,7 +27,7 @@ const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
 const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 
 pub async fn compare() -> anyhow::Result<bool> {
-    report::heading("CAMARA's verify on SQLite: with network authentication at the sandbox operator, 256 devices");
+    report::heading("CAMARA's verify on SQLite: with a token, and the sandbox operator, 256 connections");
     let deployment = Deployment::start_on_sqlite("[camara]\nenabled = true\n")?;
     let purposes = ["dpv:FraudPreventionAndDetection"];
     let configuration = json!({"sign_in": {"redirect_uris": [CALLBACK]}, "camara": {"purposes": purposes}});
@@ -37,9 +37,14 @@ pub async fn compare() -> anyhow::Result<bool> {
     let recorded = flow().run_flow(&mut Connection::open(deployment.address).await?).await?;
     let chain = chain::start(&recorded.handlers()?)?;
 
+    let baseline = "chain of bare axum handlers";
+    let verifies = chain.compare_prepared(&deployment, flow, baseline, "requests/s", 0.35).await?;
+
+    report::heading("CAMARA's verify on SQLite: with network authentication at the sandbox operator, 256 devices");
     let rate =
         async |address: SocketAddr| load::workload_rate(address, load::CONNECTIONS, load::ROUND_DURATION, flow).await;
-    chain.compare(&deployment, rate, "chain of bare axum handlers", "flows/s", 0.35).await
+    let completes = chain.compare(&deployment, rate, baseline, "flows/s", 0.3).await?;
+    Ok(verifies && completes)
 }
 
 /// Device and client of a flow.
@@ -63,6 +68,20 @@ impl Workload for Flow {
     }
 }
 
+/// Prepares `verify` requests with their tokens.
+impl Preparation for Flow {
+    async fn prepare(&mut self, connection: &mut Connection) -> anyhow::Result<String> {
+        self.authenticate(connection).await.map(|authenticated| authenticated.verify_request)
+    }
+}
+
+/// Responses of network authentication and the token request, and the request that follows.
+struct Authenticated {
+    locations: [String; 4],
+    tokens: String,
+    verify_request: String,
+}
+
 impl Flow {
     fn new(project: &ProjectCredentials, numbers: NumberSequence) -> Self {
         let authorize = format!(
@@ -74,7 +93,7 @@ impl Flow {
         Flow { authorize, basic: basic(project), numbers }
     }
 
-    async fn run_flow(&self, connection: &mut Connection) -> anyhow::Result<RecordedFlow> {
+    async fn authenticate(&self, connection: &mut Connection) -> anyhow::Result<Authenticated> {
         let number = self.numbers.next();
         let begin = format!("{}&sim={}", self.authorize, number.replace('+', "%2B"));
         let operator = open(connection, &begin).await?;
@@ -86,10 +105,15 @@ impl Flow {
         let request = redemption(&self.basic, code, &format!("&code_verifier={VERIFIER}"));
         let tokens = String::from_utf8(connection.fetch_body(request.as_bytes()).await?.to_vec())?;
         let question = format!(r#"{{"phoneNumber":"{number}"}}"#);
-        let request = json_request("POST", VERIFY, string_property(&tokens, "access_token")?, &question);
-        let verified = String::from_utf8(connection.fetch_body(request.as_bytes()).await?.to_vec())?;
+        let verify_request = json_request("POST", VERIFY, string_property(&tokens, "access_token")?, &question);
+        Ok(Authenticated { locations: [operator, callback, back, client], tokens, verify_request })
+    }
+
+    async fn run_flow(&self, connection: &mut Connection) -> anyhow::Result<RecordedFlow> {
+        let Authenticated { locations, tokens, verify_request } = self.authenticate(connection).await?;
+        let verified = String::from_utf8(connection.fetch_body(verify_request.as_bytes()).await?.to_vec())?;
         ensure!(verified.contains("devicePhoneNumberVerified"), "no answer: {verified}");
-        Ok(RecordedFlow { locations: [operator, callback, back, client], tokens, verified })
+        Ok(RecordedFlow { locations, tokens, verified })
     }
 }
 

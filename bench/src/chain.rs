@@ -37,7 +37,7 @@ use crate::{
     bare::print_address,
     cpu_cost::CpuCost,
     deployment::{Deployment, Sqlite},
-    load,
+    load::{self, Preparation},
     process::Process,
     report::{self, Rates},
 };
@@ -88,14 +88,44 @@ impl BareChain {
         unit: &str,
         floor: f64,
     ) -> anyhow::Result<bool> {
+        let nothing = async || Ok(());
+        self.compare_rounds(deployment, nothing, async |address, ()| rate(address).await, baseline, unit, floor).await
+    }
+
+    /// Like [`compare`](Self::compare), with requests that can be sent once. `prepare` returns those of a round, which
+    /// the bare handlers get, too.
+    pub async fn compare_prepared<P: Preparation>(
+        &self,
+        deployment: &Deployment<Sqlite>,
+        preparation: impl Fn() -> P,
+        baseline: &'static str,
+        unit: &str,
+        floor: f64,
+    ) -> anyhow::Result<bool> {
+        let prepare = async || load::prepare(deployment.address, load::PREPARED_REQUESTS, &preparation).await;
+        let rate = async |address, requests: &Arc<[String]>| load::prepared_rate(address, requests).await;
+        self.compare_rounds(deployment, prepare, rate, baseline, unit, floor).await
+    }
+
+    async fn compare_rounds<R>(
+        &self,
+        deployment: &Deployment<Sqlite>,
+        prepare: impl AsyncFn() -> anyhow::Result<R>,
+        rate: impl AsyncFn(SocketAddr, &R) -> anyhow::Result<f64>,
+        baseline: &'static str,
+        unit: &str,
+        floor: f64,
+    ) -> anyhow::Result<bool> {
         let (mut ours, mut bare) = (Rates::new("ringtrue"), Rates::new(baseline));
         let mut cost = CpuCost::on_sqlite(deployment);
+        let warm_up = prepare().await?;
         for address in [deployment.address, self.address] {
-            rate(address).await?;
+            rate(address, &warm_up).await?;
         }
         for _ in 0..load::ROUNDS {
-            ours.rounds.push(cost.measure(rate(deployment.address)).await?);
-            bare.rounds.push(rate(self.address).await?);
+            let requests = prepare().await?;
+            ours.rounds.push(cost.measure(rate(deployment.address, &requests)).await?);
+            bare.rounds.push(rate(self.address, &requests).await?);
         }
         report::rates(&ours, unit);
         cost.report();

@@ -7,7 +7,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -25,6 +25,8 @@ pub const CONNECTIONS: usize = 256;
 /// Short alternating rounds, so that a slow moment of the machine affects all candidates.
 pub const ROUND_DURATION: Duration = Duration::from_secs(1);
 pub const ROUNDS: usize = 15;
+/// Requests of a round whose requests are prepared. Enough for about a second.
+pub const PREPARED_REQUESTS: usize = 3_000;
 
 /// Sends `request` on all connections for one round; returns responses per second. Non-2xx responses are errors.
 pub async fn rate(address: SocketAddr, request: &[u8]) -> anyhow::Result<f64> {
@@ -92,6 +94,62 @@ pub async fn workload_rate<W: Workload>(
         ended??;
     }
     Ok(per_second(count, elapsed))
+}
+
+/// Prepares requests that can be sent once, such as the redemption of a code.
+pub trait Preparation: Send + 'static {
+    /// Returns the next request.
+    fn prepare(&mut self, connection: &mut Connection) -> impl Future<Output = anyhow::Result<String>> + Send;
+}
+
+/// Prepares `count` requests on all connections.
+pub async fn prepare<P: Preparation>(
+    address: SocketAddr,
+    count: usize,
+    preparation: impl Fn() -> P,
+) -> anyhow::Result<Arc<[String]>> {
+    let missing = Arc::new(AtomicUsize::new(count));
+    let mut clients = JoinSet::new();
+    for _ in 0..CONNECTIONS {
+        let mut connection = Connection::open(address).await?;
+        let (mut preparation, missing) = (preparation(), Arc::clone(&missing));
+        clients.spawn(async move {
+            let mut requests = Vec::new();
+            while missing.try_update(Ordering::Relaxed, Ordering::Relaxed, |missing| missing.checked_sub(1)).is_ok() {
+                requests.push(preparation.prepare(&mut connection).await?);
+            }
+            anyhow::Ok(requests)
+        });
+    }
+    let mut requests = Vec::with_capacity(count);
+    while let Some(prepared) = clients.join_next().await {
+        requests.extend(prepared??);
+    }
+    Ok(requests.into())
+}
+
+/// Sends each of the prepared requests once, on all connections; returns responses per second.
+pub async fn prepared_rate(address: SocketAddr, requests: &Arc<[String]>) -> anyhow::Result<f64> {
+    let mut connections = Vec::with_capacity(CONNECTIONS);
+    for _ in 0..CONNECTIONS {
+        connections.push(Connection::open(address).await?);
+    }
+    let next = Arc::new(AtomicUsize::new(0));
+    let mut clients = JoinSet::new();
+    let started = Instant::now();
+    for mut connection in connections {
+        let (requests, next) = (Arc::clone(requests), Arc::clone(&next));
+        clients.spawn(async move {
+            while let Some(request) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
+                connection.fetch_body(request.as_bytes()).await?;
+            }
+            anyhow::Ok(())
+        });
+    }
+    while let Some(ended) = clients.join_next().await {
+        ended??;
+    }
+    Ok(per_second(requests.len() as u64, started.elapsed()))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a rate")]

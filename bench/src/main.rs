@@ -54,7 +54,7 @@ enum Comparison {
     Creates,
     /// Verifications vs Reverse SMS checks: creation over HTTP.
     Verifications,
-    /// Check creation with vs without live feeds of the console.
+    /// Check creation with vs without live feeds of the console, and lists with vs without another workspace that loads it.
     Console,
     /// Check reads by id vs a bare handler.
     Reads,
@@ -72,9 +72,9 @@ enum Comparison {
     Rsql,
     /// Complete Secure SNA flows vs the same chain of bare handlers.
     Silent,
-    /// Sign-ins with a session, from the authorization request to the ID token, vs bare handlers that sign the same.
+    /// Sign-ins from authorization code to ID token, and with the authorization request, vs bare handlers that sign.
     SignIn,
-    /// CAMARA's `verify` with network authentication vs the same chain of bare handlers.
+    /// CAMARA's `verify` with a token, and with network authentication, vs the same chain of bare handlers.
     Camara,
     /// SIM Swap checks vs a bare handler with one upstream request.
     SimSwap,

@@ -1,6 +1,6 @@
-//! Sign-ins of browsers with a session, on SQLite: the authorization request, which gives a code without the user, and the
-//! token request, which gives an ID token. The baseline is the same requests to bare handlers, of which one signs a token
-//! with an RSA key of the same size.
+//! Sign-ins of browsers with a session, on SQLite: the token request, which redeems a code for an ID token; and both
+//! requests, beginning with the authorization request, which gives the code without the user. The baseline is the same
+//! requests to bare handlers, of which one signs a token with an RSA key of the same size.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::{
     chain::{self, Handler, TOKEN},
     deployment::{Deployment, ProjectCredentials},
-    load::{self, Connection, Workload},
+    load::{self, Connection, Preparation, Workload},
     report,
     silent::string_property,
 };
@@ -25,9 +25,7 @@ const SIM: &str = "%2B990123456700";
 const MAX_REDIRECTS: usize = 10;
 
 pub async fn compare() -> anyhow::Result<bool> {
-    report::heading(
-        "Sign-ins with a session on SQLite, from the authorization request to the ID token, 256 connections",
-    );
+    report::heading("Sign-ins on SQLite: from authorization code to ID token, 256 connections");
     let deployment = Deployment::start_on_sqlite("")?;
     let configuration = json!({"sign_in": {"redirect_uris": [CALLBACK], "session": 86_400}});
     let project = deployment.configured_project(&configuration).await?;
@@ -39,9 +37,15 @@ pub async fn compare() -> anyhow::Result<bool> {
     let recorded = flow().run_flow(&mut Connection::open(deployment.address).await?).await?;
     let chain = chain::start(&recorded.handlers()?)?;
 
+    let baseline = "bare axum handler that signs";
+    let redeems = chain.compare_prepared(&deployment, flow, baseline, "ID tokens/s", 0.5).await?;
+
+    report::heading("Sign-ins on SQLite: with a session, from the authorization request to the ID token");
     let rate =
         async |address: SocketAddr| load::workload_rate(address, load::CONNECTIONS, load::ROUND_DURATION, flow).await;
-    chain.compare(&deployment, rate, "bare axum handlers, one of which signs", "sign-ins/s", 0.5).await
+    let baseline = "bare axum handlers, one of which signs";
+    let signs_in = chain.compare(&deployment, rate, baseline, "sign-ins/s", 0.4).await?;
+    Ok(redeems && signs_in)
 }
 
 struct Flow {
@@ -61,11 +65,28 @@ impl Workload for Flow {
     }
 }
 
+/// Prepares redemptions of codes.
+impl Preparation for Flow {
+    async fn prepare(&mut self, connection: &mut Connection) -> anyhow::Result<String> {
+        let location = self.authorize(connection).await?;
+        self.redemption(&location)
+    }
+}
+
 impl Flow {
+    /// Returns the location that leads back to the client.
+    async fn authorize(&self, connection: &mut Connection) -> anyhow::Result<String> {
+        Ok(connection.fetch_redirect(self.authorize.as_bytes()).await?.to_owned())
+    }
+
+    fn redemption(&self, location: &str) -> anyhow::Result<String> {
+        let code = query_parameter(location, "code").with_context(|| format!("no code in {location}"))?;
+        Ok(redemption(&self.basic, code, ""))
+    }
+
     async fn run_flow(&self, connection: &mut Connection) -> anyhow::Result<RecordedFlow> {
-        let location = connection.fetch_redirect(self.authorize.as_bytes()).await?.to_owned();
-        let code = query_parameter(&location, "code").with_context(|| format!("no code in {location}"))?;
-        let request = redemption(&self.basic, code, "");
+        let location = self.authorize(connection).await?;
+        let request = self.redemption(&location)?;
         let tokens = String::from_utf8(connection.fetch_body(request.as_bytes()).await?.to_vec())?;
         ensure!(tokens.contains("id_token"), "no ID token: {tokens}");
         Ok(RecordedFlow { location, tokens })

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use crate::{
     list_turns::ListTurn,
     migration::Migration,
-    operation::{ConcludeCheck, FindCheck, InsertCheck, RedirectOperation, Run},
+    operation::{ConcludeCheck, FindCheck, InsertCheck, RedirectOperation, Run, SignInOperation},
     row::{Row, Value},
 };
 
@@ -102,6 +102,7 @@ pub(crate) trait Database:
     + Run<ConcludeCheck>
     + Run<FindCheck>
     + Run<RedirectOperation>
+    + Run<SignInOperation>
     + Run<AttemptSettlement>
     + Run<IdempotencyClaim>
 {
@@ -153,6 +154,14 @@ pub(crate) trait Database:
 
     /// Runs `work` against one snapshot, without writes.
     fn read<T: Send + 'static>(&self, work: impl Work<T>) -> impl Future<Output = Result<T, StoreError>> + Send;
+
+    /// Returns the first row of a statement that reads a recently written row by its key. The row may not be durable
+    /// yet, so this is only for callers that write next, and report nothing before that write is durable.
+    fn look_up<const N: usize>(
+        &self,
+        sql: &'static str,
+        values: [Value; N],
+    ) -> impl Future<Output = Result<Option<Row>, StoreError>> + Send;
 
     /// As [`transact`](Database::transact), on capacity reserved for the node itself. Heartbeats use it: other nodes
     /// consider a node dead if its heartbeats are late, so requests of tenants must not delay them.

@@ -49,9 +49,9 @@ use url::StoreAddress;
 /// Connections, threads and time limits of a store. The defaults suit one node of a deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// `PostgreSQL`: maximum number of connections for transactions that are not batched. The store opens up to 15
-    /// more: 10 for batches, 2 for lists, 2 reserved for the node itself, and 1 for notifications. Together with those
-    /// for [`searches`](Self::searches), a node opens up to 24 by default.
+    /// `PostgreSQL`: maximum number of connections for transactions that are not batched. The store opens up to 16
+    /// more: 11 for batches, 2 for lists, 2 reserved for the node itself, and 1 for notifications. Together with those
+    /// for [`searches`](Self::searches), a node opens up to 25 by default.
     pub connections: usize,
     /// `SQLite`: number of reader threads. The store starts three more: two for lists, and one reserved for the node
     /// itself.

@@ -11,6 +11,7 @@ use ringtrue_domain::{
     network::NetworkId,
     phone::Msisdn,
     reverse_sms::NumberLimit,
+    sign_in::SignInId,
     sim_swap::SimSwapVerdict,
     tenancy::ProjectId,
 };
@@ -20,6 +21,7 @@ use ringtrue_engine::ports::{
     checks::{ConcludeOutcome, CreateCheckOutcome, Expectation, NewCheck, NewVerification},
     hashes::{CodeHash, TokenHash},
     idempotency::{ClaimOutcome, IdempotencyClaim, IdempotentResponse},
+    sign_in::{EndedSignIn, SignInCheck, SignInEnd, SignInRecord},
     silent::{BeginRedirect, SealedVerdict},
     store::StoreError,
 };
@@ -237,12 +239,14 @@ pub(crate) enum RedirectOperation {
         check: CheckId,
         verdict: SealedVerdict,
     },
+    /// Removes the verdict from the session, for a caller that may use it once.
+    TakeVerdict(CheckId),
 }
 
 impl Operation for RedirectOperation {
-    /// `None`: the condition did not hold, and nothing was written. The row of
-    /// [`ConsumeState`](RedirectOperation::ConsumeState) has the columns of the check, of its redirect session and of
-    /// the pending redirect.
+    /// `None`: the condition did not hold, and nothing was written. The rows of
+    /// [`ConsumeState`](RedirectOperation::ConsumeState) and [`TakeVerdict`](RedirectOperation::TakeVerdict) have the
+    /// columns of the check, of its redirect session and of the pending redirect, as they were before.
     type Output = Option<Row>;
 }
 
@@ -250,7 +254,61 @@ impl RedirectOperation {
     pub(crate) fn check(&self) -> CheckId {
         match self {
             RedirectOperation::Begin(redirect) => redirect.check,
-            RedirectOperation::ConsumeState { check, .. } | RedirectOperation::StoreVerdict { check, .. } => *check,
+            RedirectOperation::ConsumeState { check, .. }
+            | RedirectOperation::StoreVerdict { check, .. }
+            | RedirectOperation::TakeVerdict(check) => *check,
+        }
+    }
+}
+
+/// Writes a row of a sign-in. Each change of a stored sign-in has a condition.
+#[derive(Clone, Debug)]
+pub(crate) enum SignInOperation {
+    Create(SignInRecord),
+    /// Replaces the check of a sign-in that has not ended and whose check is `from`.
+    ReplaceCheck {
+        id: SignInId,
+        from: Option<CheckId>,
+        to: SignInCheck,
+        number: Option<Sealed>,
+    },
+    /// Ends a sign-in that has not ended, inserts the session of the browser, and counts the sign-in.
+    End(EndedSignIn),
+    /// Redeems a code that has not expired and was not redeemed.
+    Redeem {
+        id: SignInId,
+        at: Timestamp,
+        expires_at: Timestamp,
+    },
+    /// Records the use of an assertion that was not used before.
+    UseAssertion {
+        assertion: TokenHash,
+        expires_at: Timestamp,
+    },
+}
+
+impl Operation for SignInOperation {
+    /// `false`: the condition did not hold, and nothing was written.
+    type Output = bool;
+}
+
+/// The columns of a sign-in that tell how it has ended.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct SignInEndColumns<'a> {
+    pub proof: Option<&'a Sealed>,
+    pub code_expires_at: Option<Timestamp>,
+    pub error: Option<&'a str>,
+}
+
+impl<'a> SignInEndColumns<'a> {
+    /// `None`: the sign-in has not ended.
+    pub(crate) fn new(end: Option<&'a SignInEnd>) -> Self {
+        match end {
+            Some(SignInEnd::Proven { proof, code_expires_at, .. }) => {
+                SignInEndColumns { proof: Some(proof), code_expires_at: Some(*code_expires_at), error: None }
+            }
+            Some(SignInEnd::Failed { error }) => SignInEndColumns { error: Some(error), ..SignInEndColumns::default() },
+            None => SignInEndColumns::default(),
         }
     }
 }

@@ -25,7 +25,7 @@ use ringtrue_web::{
     response::{json_bytes_response, json_response},
     routes::{Routes, get, post},
 };
-use serde_json::json;
+use serde::Serialize;
 
 use client_authentication::{AcceptedClients, authenticate, claimed_credential};
 use sign_in::redeem_code;
@@ -119,17 +119,21 @@ async fn issue(
     })
 }
 
+#[derive(Serialize)]
+struct TokenBody<'a> {
+    access_token: &'a str,
+    token_type: &'static str,
+    expires_in: i64,
+    scope: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id_token: Option<&'a str>,
+}
+
 /// Builds the response with tokens that the authorization server issues for users or for CAMARA's APIs.
 fn token_response(tokens: &IssuedTokens) -> Response {
-    let mut body = json!({
-        "access_token": tokens.access_token,
-        "token_type": "bearer",
-        "expires_in": tokens.expires_in,
-        "scope": tokens.scope,
-    });
-    if let Some(id_token) = &tokens.id_token {
-        body["id_token"] = id_token.as_str().into();
-    }
+    let IssuedTokens { access_token, id_token, expires_in, scope } = tokens;
+    let body =
+        TokenBody { access_token, token_type: "bearer", expires_in: *expires_in, scope, id_token: id_token.as_deref() };
     let mut response = json_response(StatusCode::OK, &body);
     response.headers_mut().insert(header::PRAGMA, HeaderValue::from_static("no-cache"));
     response

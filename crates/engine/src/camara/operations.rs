@@ -95,7 +95,6 @@ impl Camara {
         match &bearer.subject {
             CamaraSubject::Client | CamaraSubject::User { .. } => Err(VerifyError::NotAuthenticatedByNetwork),
             CamaraSubject::Device { check } => {
-                self.use_token(bearer).await?;
                 let verified = self.silent.verify_device(project.id, *check, question).await;
                 let (check, matched) = verified.map_err(|error| match error {
                     VerifyDeviceError::NotAuthenticated => VerifyError::Used,

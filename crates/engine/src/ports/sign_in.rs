@@ -104,11 +104,15 @@ pub enum CodeRedemption {
 
 #[async_trait]
 pub trait SignInStore: Send + Sync {
-    /// Stores a new sign-in, without a check. It may have ended already.
+    /// Stores a new sign-in. It may have ended already.
     async fn create_sign_in(&self, record: SignInRecord) -> Result<(), StoreError>;
 
     /// Finds a sign-in by id alone. Takes no tenant, because the page's token authenticates the user.
     async fn find_sign_in(&self, id: SignInId) -> Result<Option<SignInRecord>, StoreError>;
+
+    /// Finds the sign-in of an authorization code that the client is about to redeem. It may not be durable yet, so the
+    /// caller reports nothing of it but what the browser learned before it got the code.
+    async fn find_sign_in_of_code(&self, id: SignInId) -> Result<Option<SignInRecord>, StoreError>;
 
     /// Replaces the check of an open sign-in, and the number that it is to prove. `false`: the sign-in has ended, or its check is no longer `from`.
     async fn replace_sign_in_check(

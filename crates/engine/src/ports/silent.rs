@@ -236,6 +236,13 @@ pub struct ConsumedState {
     pub pending_redirect: Sealed,
 }
 
+/// A verdict that was removed from the redirect session of an open check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenVerdict {
+    pub check: AnyCheck,
+    pub verdict: Sealed,
+}
+
 #[async_trait]
 pub trait RedirectSessionStore: Send + Sync {
     /// Finds a redirect session by check alone. Takes no tenant, because devices authenticate with the check's secret
@@ -254,6 +261,10 @@ pub trait RedirectSessionStore: Send + Sync {
     /// Stores the operator's verdict. `false`: the check is concluded or already has a verdict, and nothing was
     /// written.
     async fn store_verdict(&self, check: CheckId, verdict: SealedVerdict) -> Result<bool, StoreError>;
+
+    /// Takes the operator's verdict, which nobody can take or redeem any more. `None`: the check is concluded, or has no
+    /// verdict.
+    async fn take_verdict(&self, check: CheckId) -> Result<Option<TakenVerdict>, StoreError>;
 
     /// Counts a wrong redemption code. Returns the total for the check. `None`: the check is concluded.
     async fn count_wrong_code(&self, check: CheckId) -> Result<Option<u32>, StoreError>;

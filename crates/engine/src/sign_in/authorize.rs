@@ -164,7 +164,7 @@ impl SignIns {
         if let Some(proof) = self.session_proof(&client, (visit.session_of)(client.project.id), now).await?
             && self.is_enough(&client.project, &parsed, expected_subject.as_deref(), &proof, now)?
         {
-            let (id, _) = self.store_request(&client, &parsed, expected_subject, Some(&proof), now).await?;
+            let id = self.store_request(&client, &parsed, expected_subject, Some(&proof), now).await?;
             return Ok(AuthorizeOutcome::Return(self.code_return(
                 &parsed.redirect_uri,
                 parsed.state.as_deref(),
@@ -174,8 +174,9 @@ impl SignIns {
         if parsed.prompt == Prompt::Never {
             return self.authorize_silently(&client, &parsed, expected_subject, &visit).await;
         }
-        let (id, browser_key) = self.store_request(&client, &parsed, expected_subject, None, now).await?;
-        Ok(AuthorizeOutcome::Page(PendingSignInPage { id, page_token: self.page_token(id)?, browser_key }))
+        let id = self.store_request(&client, &parsed, expected_subject, None, now).await?;
+        let (page_token, browser_key) = (self.page_token(id)?, self.new_browser_key(id)?);
+        Ok(AuthorizeOutcome::Page(PendingSignInPage { id, page_token, browser_key }))
     }
 
     /// Stores an authorization request that an authenticated client sends in advance.
@@ -354,14 +355,29 @@ impl SignIns {
     }
 
     /// Stores a sign-in. With a proof, it has ended already.
-    pub(super) async fn store_request(
+    async fn store_request(
         &self,
         client: &Client,
         request: &AuthorizationRequest,
         expected_subject: Option<String>,
         proof: Option<&SignInProof>,
         now: Timestamp,
-    ) -> Result<(SignInId, BrowserKey), StoreError> {
+    ) -> Result<SignInId, StoreError> {
+        let record = self.new_record(client, request, expected_subject, proof, now)?;
+        let id = record.id;
+        self.store.create_sign_in(record).await?;
+        Ok(id)
+    }
+
+    /// Builds a sign-in without a check. With a proof, it has ended already.
+    pub(super) fn new_record(
+        &self,
+        client: &Client,
+        request: &AuthorizationRequest,
+        expected_subject: Option<String>,
+        proof: Option<&SignInProof>,
+        now: Timestamp,
+    ) -> Result<SignInRecord, StoreError> {
         let id = SignInId(self.context.new_uuid(now));
         let kept = KeptRequest::new(request, expected_subject);
         let after = |duration| now.saturating_add(duration).unwrap_or(Timestamp::MAX);
@@ -374,7 +390,7 @@ impl SignIns {
             }),
             None => None,
         };
-        let record = SignInRecord {
+        Ok(SignInRecord {
             id,
             project: client.project.id,
             client: client.credential.client_id.clone(),
@@ -387,9 +403,7 @@ impl SignIns {
             check: None,
             number: None,
             end,
-        };
-        self.store.create_sign_in(record).await?;
-        Ok((id, self.new_browser_key(id)?))
+        })
     }
 
     /// Whether a device at this address can be asked for its number.

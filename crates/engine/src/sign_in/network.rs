@@ -67,17 +67,26 @@ impl SignIns {
             let description = "the workspace has too many requests at the moment";
             return refuse(&AuthorizationError::new(Code::TemporarilyUnavailable, description));
         }
-        let (id, browser_key) = self.store_request(client, request, expected_subject, None, now).await?;
+        let mut record = self.new_record(client, request, expected_subject, None, now)?;
+        let (id, browser_key) = (record.id, self.new_browser_key(record.id)?);
         let return_url = RedirectUrl::from_stored(&self.return_url(&self.page_token(id)?));
         let return_url = return_url.map_err(|error| StoreError::Refused(error.to_string()))?;
-        let check = match self.silent.create_without_number(project, product, &return_url).await {
+        let created = async {
+            let new = self.silent.new_check_without_number(project, product, &return_url)?;
+            let check = new.check.id;
+            record.check = Some(SignInCheck { product, id: check });
+            // Without its check, the sign-in just expires, so that the two can be stored at the same time.
+            tokio::try_join!(
+                async { Ok(self.store.create_sign_in(record).await?) },
+                self.silent.create_without_number(new)
+            )?;
+            Ok(check)
+        };
+        let check = match created.await {
             Ok(check) => check,
             Err(CreateError::Store(error)) => return Err(error.into()),
             Err(_) => return refuse(&not_recognised()),
         };
-        if !self.store.replace_sign_in_check(id, None, SignInCheck { product, id: check }, None).await? {
-            return refuse(&not_recognised());
-        }
         // The client of an API may be an app whose HTTP client keeps no cookies. Its code verifier and `state` bind the
         // response to the request.
         let browser = request.scopes.sign_in().is_some().then_some(browser_key);

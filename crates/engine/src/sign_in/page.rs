@@ -279,9 +279,13 @@ impl SignIns {
         } else {
             let return_url = RedirectUrl::from_stored(&self.return_url(token));
             let return_url = return_url.map_err(|error| StoreError::Refused(error.to_string()))?;
-            let Ok(created) = self.silent.create_without_number(&project, Product::Discovery, &return_url).await else {
+            let Ok(new) = self.silent.new_check_without_number(&project, Product::Discovery, &return_url) else {
                 return Ok(None);
             };
+            let created = new.check.id;
+            if self.silent.create_without_number(new).await.is_err() {
+                return Ok(None);
+            }
             let check = SignInCheck { product: Product::Discovery, id: created };
             let from = record.check.map(|check| check.id);
             if !self.store.replace_sign_in_check(record.id, from, check, None).await? {

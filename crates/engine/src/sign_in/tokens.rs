@@ -130,7 +130,7 @@ impl SignIns {
         let credential = &client.credential;
         let unknown = RedeemCodeError::InvalidGrant("the code is unknown, expired, used, or for another client");
         let Some(id) = self.sign_in_of_code(request.code) else { return Err(unknown) };
-        let record = self.store.find_sign_in(id).await?;
+        let record = self.store.find_sign_in_of_code(id).await?;
         let Some(record) = record.filter(|record| record.client == credential.client_id) else { return Err(unknown) };
         let Some(SignInEnd::Proven { proof, .. }) = &record.end else { return Err(unknown) };
         let kept = KeptRequest::unseal(&self.context, &record)?;

@@ -18,7 +18,7 @@ use crate::{
     checks::downcast,
     ports::{
         checks::ConcludeOutcome,
-        silent::{AuthenticatedDevice, DeviceQuestion, NumberQuestion, SilentResult},
+        silent::{AuthenticatedDevice, DeviceQuestion, NumberQuestion, SilentResult, TakenVerdict},
         store::StoreError,
     },
 };
@@ -59,25 +59,21 @@ impl SilentFlow {
         Ok(matches!(result, SilentResult::Device(_)))
     }
 
-    /// Asks the operator whether a device that it has recognised has a number, and concludes the check. The caller
-    /// ensures that this is done once for a device.
+    /// Asks the operator whether a device that it has recognised has a number, and concludes the check. This is done
+    /// once for a device: further calls fail with [`NotAuthenticated`](VerifyDeviceError::NotAuthenticated).
     pub(crate) async fn verify_device(
         &self,
         project: ProjectId,
         id: CheckId,
         number: &NumberQuestion,
     ) -> Result<(SilentCheck, bool), VerifyDeviceError> {
-        let record = self.store.redirect_session(id).await?;
-        let record = record.filter(|record| {
-            let check = &record.check;
+        let taken = self.store.take_verdict(id).await?.filter(|TakenVerdict { check, .. }| {
             let is_own = check.project == project && check.product == Product::SecureSna;
             is_own && !check.is_overdue(self.context.now()) && !self.context.has_left_sandbox(project, check.mode)
         });
-        let (check, session) = record.map(|record| (record.check, record.session)).unzip();
-        let verdict = session.flatten().and_then(|session| session.verdict);
-        let (Some(check), Some(verdict)) = (check, verdict) else { return Err(VerifyDeviceError::NotAuthenticated) };
+        let Some(TakenVerdict { check, verdict }) = taken else { return Err(VerifyDeviceError::NotAuthenticated) };
         let check: SilentCheck = downcast(check)?;
-        let SilentResult::Device(device) = self.unseal_result(id, check.mode, &verdict.verdict)? else {
+        let SilentResult::Device(device) = self.unseal_result(id, check.mode, &verdict)? else {
             return Err(corrupt_session_error(id).into());
         };
         let answer = self.ask_about_device(id, &device, number).await;

@@ -189,15 +189,20 @@ impl SilentFlow {
         Ok(created)
     }
 
-    /// Creates a check for a client of the authorization endpoint, whose browser returns to `return_url`: a Discovery
+    /// Stores a check of [`new_check_without_number`](Self::new_check_without_number).
+    pub(crate) async fn create_without_number(&self, new: NewCheck) -> Result<(), CreateError> {
+        self.checks.store_check(new).await
+    }
+
+    /// Builds a check for a client of the authorization endpoint, whose browser returns to `return_url`: a Discovery
     /// check, or a Secure SNA check whose number follows later. It sends no callback, because the project learns the
     /// result from an ID token or from CAMARA's API.
-    pub(crate) async fn create_without_number(
+    pub(crate) fn new_check_without_number(
         &self,
         project: &Project,
         product: Product,
         return_url: &RedirectUrl,
-    ) -> Result<CheckId, CreateError> {
+    ) -> Result<NewCheck, CreateError> {
         require_enabled(project)?;
         let now = self.context.now();
         let id = CheckId(self.context.new_uuid(now));
@@ -223,16 +228,13 @@ impl SilentFlow {
             state: Lifecycle::Open(OpenState::Accepted),
         };
         let input = SilentCheckInput { number: None, expected_address: None };
-        self.checks
-            .store_check(NewCheck {
-                check: check.map(Into::into),
-                expectation: Expectation::Device { input: seal_input(&self.context, id, &input)? },
-                number_limit: None,
-                idempotent_response: None,
-                verification: None,
-            })
-            .await?;
-        Ok(id)
+        Ok(NewCheck {
+            check: check.map(Into::into),
+            expectation: Expectation::Device { input: seal_input(&self.context, id, &input)? },
+            number_limit: None,
+            idempotent_response: None,
+            verification: None,
+        })
     }
 
     pub async fn silent_check(

@@ -1,6 +1,6 @@
 //! Access tokens for CAMARA's APIs. The number that a token stands for is encrypted in it.
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use base64::engine::Engine as _;
 use jiff::Timestamp;
@@ -70,14 +70,32 @@ pub struct CamaraBearer {
     pub expires_at: Timestamp,
 }
 
-#[derive(Deserialize)]
-struct CamaraClaims {
-    client_id: String,
+#[derive(Serialize)]
+struct NewCamaraClaims<'a> {
+    iss: &'a str,
+    aud: &'a str,
+    region: &'a str,
+    sub: &'a str,
+    client_id: &'a str,
+    iat: i64,
     exp: i64,
     jti: Uuid,
-    region: String,
-    scope: String,
-    sealed_subject: String,
+    scope: &'a str,
+    sealed_subject: &'a str,
+}
+
+#[derive(Deserialize)]
+struct CamaraClaims<'a> {
+    #[serde(borrow)]
+    client_id: Cow<'a, str>,
+    exp: i64,
+    jti: Uuid,
+    #[serde(borrow)]
+    region: Cow<'a, str>,
+    #[serde(borrow)]
+    scope: Cow<'a, str>,
+    #[serde(borrow)]
+    sealed_subject: Cow<'a, str>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -99,20 +117,21 @@ impl Tokens {
         now: Timestamp,
     ) -> Result<Option<String>, StoreError> {
         let client_id = credential.client_id.as_str();
-        let claims = serde_json::json!({
-            "iss": self.context.settings.base_url,
-            "aud": self.context.settings.base_url,
-            "region": self.context.settings.region.into_str(),
-            "sub": subject.unwrap_or(client_id),
-            "client_id": client_id,
-            "iat": now.as_second(),
-            "exp": grant.expires_at.as_second(),
-            "jti": grant.id,
-            "scope": grant.scopes.to_string(),
-            "sealed_subject": self.seal_subject(grant)?,
-        });
-        let keys = self.context.keys();
-        Ok(keys.token_signer(now).map(|(header, key)| sign(header, key, &claims.to_string())))
+        let settings = &self.context.settings;
+        let claims = NewCamaraClaims {
+            iss: &settings.base_url,
+            aud: &settings.base_url,
+            region: settings.region.into_str(),
+            sub: subject.unwrap_or(client_id),
+            client_id,
+            iat: now.as_second(),
+            exp: grant.expires_at.as_second(),
+            jti: grant.id,
+            scope: &grant.scopes.to_string(),
+            sealed_subject: &self.seal_subject(grant)?,
+        };
+        let claims = serde_json::to_string(&claims).map_err(|error| StoreError::Refused(error.to_string()))?;
+        Ok(self.context.keys().token_signer(now).map(|(header, key)| sign(header, key, &claims)))
     }
 
     /// Verifies a token, and that its client is still active.
@@ -120,7 +139,7 @@ impl Tokens {
         let token = std::str::from_utf8(token).map_err(|_| AccessTokenError::Invalid)?;
         let payload = self.verify_signature(token, now)?;
         // Another region's database may be a copy of this one, with the same keys.
-        let claims: CamaraClaims = serde_json::from_slice(&payload).map_err(|_| AccessTokenError::Invalid)?;
+        let claims: CamaraClaims<'_> = serde_json::from_slice(&payload).map_err(|_| AccessTokenError::Invalid)?;
         if claims.region != self.context.settings.region.into_str() {
             return Err(self.unverifiable_token_error(&payload));
         }
@@ -157,8 +176,8 @@ impl Tokens {
         Ok(BASE64_URL.encode(sealed))
     }
 
-    fn unseal_subject(&self, claims: &CamaraClaims, project: &Project) -> Option<CamaraSubject> {
-        let sealed = BASE64_URL.decode(&claims.sealed_subject).ok()?;
+    fn unseal_subject(&self, claims: &CamaraClaims<'_>, project: &Project) -> Option<CamaraSubject> {
+        let sealed = BASE64_URL.decode(claims.sealed_subject.as_bytes()).ok()?;
         let plain = self.context.unseal(seal_context(claims.jti, project.mode).as_bytes(), &sealed)?;
         let json: SubjectJson = serde_json::from_slice(&plain).ok()?;
         let number = json.number.map(|number| Msisdn::parse(&number, project.mode)).transpose().ok()?;

@@ -21,7 +21,7 @@ use ringtrue_domain::{
     region::Region,
     tenancy::{ClientId, Credential, CredentialOwner, Project, SecretDigest, WorkspaceId},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
@@ -324,6 +324,19 @@ pub(crate) struct UserInfoToken<'a> {
     pub scope: &'a str,
 }
 
+#[derive(Serialize)]
+struct NewUserInfoClaims<'a> {
+    iss: &'a str,
+    aud: &'a str,
+    region: &'a str,
+    sub: &'a str,
+    client_id: &'a str,
+    iat: i64,
+    exp: i64,
+    jti: Uuid,
+    scope: &'a str,
+}
+
 #[derive(Deserialize)]
 struct UserInfoClaims {
     aud: String,
@@ -341,20 +354,22 @@ impl Tokens {
         now: Timestamp,
         lifetime: SignedDuration,
     ) -> Option<String> {
-        let claims = serde_json::json!({
-            "iss": self.context.settings.base_url,
-            "aud": self.userinfo_audience(),
-            "region": self.context.settings.region.into_str(),
-            "sub": token.subject,
-            "client_id": token.client.client_id.as_str(),
-            "iat": now.as_second(),
-            "exp": now.as_second() + lifetime.as_secs(),
-            "jti": token.id,
-            "scope": token.scope,
-        });
+        let settings = &self.context.settings;
+        let claims = NewUserInfoClaims {
+            iss: &settings.base_url,
+            aud: &self.userinfo_audience(),
+            region: settings.region.into_str(),
+            sub: token.subject,
+            client_id: token.client.client_id.as_str(),
+            iat: now.as_second(),
+            exp: now.as_second() + lifetime.as_secs(),
+            jti: token.id,
+            scope: token.scope,
+        };
+        let claims = serde_json::to_string(&claims).ok()?;
         let keys = self.context.keys();
         let (header, key) = keys.token_signer(now)?;
-        Some(sign(header, key, &claims.to_string()))
+        Some(sign(header, key, &claims))
     }
 
     /// Returns the id of the sign-in that a userinfo token belongs to. `None`: the token is for something else, invalid,

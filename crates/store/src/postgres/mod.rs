@@ -1,13 +1,13 @@
 //! Implements the engine's store ports over `PostgreSQL`.
 //!
 //! The store uses separate connections for different kinds of work, so that short operations do not wait for long ones.
-//! With the default settings a node opens up to 24:
+//! With the default settings a node opens up to 25:
 //!
 //! | For | Connections |
 //! |---|---|
 //! | transactions and reads that are not batched | `store.connections`, 8 by default |
 //! | batches: create, conclude, find, redirect | 2 each |
-//! | batches: results of callback attempts (settle), idempotency keys (claim) | 1 each |
+//! | batches: results of callback attempts (settle), idempotency keys (claim), sign-ins | 1 each |
 //! | lists | 2 |
 //! | searches | `store.searches`, 1 by default |
 //! | reads and writes of the node itself, such as heartbeats, which tenants must not delay | 1 each |
@@ -26,6 +26,7 @@ mod distribute;
 mod redirects;
 mod schema;
 mod settle;
+mod sign_ins;
 mod transaction;
 
 use std::{sync::Arc, time::Duration};
@@ -42,10 +43,11 @@ use tokio_postgres::IsolationLevel;
 
 use crate::{
     StoreOptions,
-    driver::{Database, TransactionEnd, Work},
+    driver::{Database, TransactionEnd, Work, work},
     list_turns::ListTurn,
     migration::{self, Migration},
-    operation::{ConcludeCheck, FindCheck, InsertCheck, RedirectOperation, Run},
+    operation::{ConcludeCheck, FindCheck, InsertCheck, RedirectOperation, Run, SignInOperation},
+    row::{Row, Value},
     url::PostgresAddress,
 };
 use batch_queue::{BatchQueue, BatchedOperation};
@@ -89,6 +91,7 @@ struct BatchQueues {
     redirect: BatchQueue<RedirectOperation>,
     settle: BatchQueue<AttemptSettlement>,
     claim: BatchQueue<IdempotencyClaim>,
+    sign_in: BatchQueue<SignInOperation>,
 }
 
 impl Postgres {
@@ -112,6 +115,7 @@ impl Postgres {
                 redirect: BatchQueue::start(&batcher),
                 settle: BatchQueue::start(&batcher),
                 claim: BatchQueue::start(&batcher),
+                sign_in: BatchQueue::start(&batcher),
             },
             listener: ChangeListener::start(connector.clone()),
             connector,
@@ -278,6 +282,10 @@ impl Database for Postgres {
         with_connection(&self.pool, async move |client| read(client, None, work).await).await
     }
 
+    async fn look_up<const N: usize>(&self, sql: &'static str, values: [Value; N]) -> Result<Option<Row>, StoreError> {
+        self.read(work!(|tx| tx.first(sql, &values).await)).await
+    }
+
     async fn transact_reserved<T: Send + 'static>(&self, work: impl Work<TransactionEnd<T>>) -> Result<T, StoreError> {
         transact(&self.reserved_writer, work).await
     }
@@ -320,15 +328,16 @@ mod tests {
     /// If the number changes, update it in the documentation of [`StoreOptions`], in that of this module, and in
     /// `docs/scaling.md`.
     #[test]
-    fn a_node_opens_24_connections_by_default() {
+    fn a_node_opens_25_connections_by_default() {
         let batches = InsertCheck::CONNECTIONS
             + ConcludeCheck::CONNECTIONS
             + FindCheck::CONNECTIONS
             + RedirectOperation::CONNECTIONS
             + AttemptSettlement::CONNECTIONS
-            + IdempotencyClaim::CONNECTIONS;
-        assert_eq!(batches, 10);
+            + IdempotencyClaim::CONNECTIONS
+            + SignInOperation::CONNECTIONS;
+        assert_eq!(batches, 11);
         let StoreOptions { connections, searches, .. } = StoreOptions::default();
-        assert_eq!(connections + searches + batches + LIST_CONNECTIONS + 3, 24);
+        assert_eq!(connections + searches + batches + LIST_CONNECTIONS + 3, 25);
     }
 }

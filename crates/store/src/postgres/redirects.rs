@@ -32,7 +32,7 @@ impl BatchedOperation for RedirectOperation {
 
     async fn run(batch: &[&Self], tx: &mut PipelinedTransaction<'_>) -> Result<Vec<Option<Row>>, BatchError> {
         let begin_redirects: Vec<&BeginRedirect> = batch.iter().copied().filter_map(begin_redirect).collect();
-        let statements = [lock_checks(&begin_redirects), select_by_state(batch), update_sessions(batch)];
+        let statements = [lock_checks(&begin_redirects), select_sessions(batch), update_sessions(batch)];
         let rows = if begin_redirects.is_empty() { tx.commit(&statements).await? } else { tx.run(&statements).await? };
         let [locked, found, updated] = rows.as_slice() else { return Err(BatchError::wrong_results()) };
         let (locked, found, updated) = (rows_by_id(locked)?, rows_by_id(found)?, rows_by_id(updated)?);
@@ -43,7 +43,9 @@ impl BatchedOperation for RedirectOperation {
             let check = RedirectOperation::check(operation).0;
             let updated = updated.get(&check);
             let row = match operation {
-                RedirectOperation::ConsumeState { .. } => updated.and(found.get(&check)),
+                RedirectOperation::ConsumeState { .. } | RedirectOperation::TakeVerdict(_) => {
+                    updated.and(found.get(&check))
+                }
                 RedirectOperation::Begin(_) | RedirectOperation::StoreVerdict { .. } => updated,
             };
             outcomes.push(row.map(|row| to_row(row)).transpose()?);
@@ -70,7 +72,7 @@ impl BatchedOperation for RedirectOperation {
 fn begin_redirect(operation: &RedirectOperation) -> Option<&BeginRedirect> {
     match operation {
         RedirectOperation::Begin(redirect) => Some(redirect),
-        RedirectOperation::ConsumeState { .. } | RedirectOperation::StoreVerdict { .. } => None,
+        _ => None,
     }
 }
 
@@ -89,13 +91,15 @@ fn lock_checks(redirects: &[&BeginRedirect]) -> BatchStatement<'static> {
     .keys(redirects.iter().map(|redirect| redirect.check))
 }
 
-/// Selects the checks and redirect sessions whose current `state` is the one to be consumed.
-fn select_by_state(operations: &[&RedirectOperation]) -> BatchStatement<'static> {
-    let states = operations.iter().filter_map(|operation| match operation {
-        RedirectOperation::ConsumeState { check, state_hash } => Some((*check, state_hash.0.to_vec())),
+/// Selects the checks and redirect sessions whose current `state` is the one to be consumed, or whose verdict is to be
+/// taken.
+fn select_sessions(operations: &[&RedirectOperation]) -> BatchStatement<'static> {
+    let wanted = operations.iter().filter_map(|operation| match operation {
+        RedirectOperation::ConsumeState { check, state_hash } => Some((*check, Some(state_hash.0.to_vec()))),
+        RedirectOperation::TakeVerdict(check) => Some((*check, None)),
         RedirectOperation::Begin(_) | RedirectOperation::StoreVerdict { .. } => None,
     });
-    let (checks, states): (Vec<CheckId>, Vec<Vec<u8>>) = states.unzip();
+    let (checks, states): (Vec<CheckId>, Vec<Option<Vec<u8>>>) = wanted.unzip();
     BatchStatement::new(concat!(
         "select ",
         check_columns!(),
@@ -105,7 +109,9 @@ fn select_by_state(operations: &[&RedirectOperation]) -> BatchStatement<'static>
            from unnest($1::uuid[], $2::smallint[], $3::bytea[]) as requested (check_id, bucket, state_hash)
                 join redirect_sessions on redirect_sessions.check_id = requested.check_id
                                       and redirect_sessions.bucket = requested.bucket
-                                      and redirect_sessions.state_hash = requested.state_hash
+                                      and case when requested.state_hash is null
+                                               then redirect_sessions.code_hash is not null
+                                               else redirect_sessions.state_hash = requested.state_hash end
                 join checks on checks.id = redirect_sessions.check_id and checks.bucket = redirect_sessions.bucket
           where checks.bucket = any($2)"
     ))
@@ -115,20 +121,22 @@ fn select_by_state(operations: &[&RedirectOperation]) -> BatchStatement<'static>
 
 /// Applies each operation whose condition holds, and returns the ids of the changed sessions. A `state` is consumed
 /// only if it is the current one of its session. A redirect begins, and a verdict is stored, only if the session has no
-/// verdict yet. Concluded checks have no session.
+/// verdict yet. A verdict is taken only if there is one. Concluded checks have no session.
 fn update_sessions<'a>(operations: &[&'a RedirectOperation]) -> BatchStatement<'a> {
     BatchStatement::new(
         "update redirect_sessions held
             set state_hash = new.state_hash, pending_redirect = new.pending_redirect,
                 began_at = coalesce(new.began_at, held.began_at),
                 browser_hash = case when new.began_at is null then held.browser_hash else new.browser_hash end,
-                code_hash = coalesce(new.code_hash, held.code_hash), verdict = coalesce(new.verdict, held.verdict)
+                code_hash = case when new.takes_verdict then null else coalesce(new.code_hash, held.code_hash) end,
+                verdict = case when new.takes_verdict then null else coalesce(new.verdict, held.verdict) end
            from unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[], $7::smallint[],
-                       $8::bigint[], $9::bytea[])
+                       $8::bigint[], $9::bytea[], $10::boolean[])
                 as new (check_id, consumed_hash, state_hash, pending_redirect, code_hash, verdict, bucket, began_at,
-                        browser_hash)
+                        browser_hash, takes_verdict)
           where held.check_id = new.check_id and held.bucket = new.bucket and held.bucket = any($7)
-            and case when new.consumed_hash is null then held.code_hash is null
+            and case when new.takes_verdict then held.code_hash is not null
+                     when new.consumed_hash is null then held.code_hash is null
                      else held.state_hash = new.consumed_hash end
          returning held.check_id",
     )
@@ -152,6 +160,7 @@ fn update_sessions<'a>(operations: &[&'a RedirectOperation]) -> BatchStatement<'
     .column(operations, |operation| {
         begin_redirect(operation).and_then(|redirect| redirect.browser.as_ref()).map(|hash| &hash.0[..])
     })
+    .column(operations, |operation| matches!(operation, RedirectOperation::TakeVerdict(_)))
 }
 
 fn mark_pending<'a>(redirects: &[&'a BeginRedirect]) -> BatchStatement<'a> {

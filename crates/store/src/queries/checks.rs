@@ -21,7 +21,7 @@ use ringtrue_engine::ports::{
     hashes::{CodeHash, TokenHash},
     idempotency::IdempotentResponse,
     search_limit::SearchLimiter,
-    silent::{BeginRedirect, ConsumedState, RedirectSessionRecord, RedirectSessionStore, SealedVerdict},
+    silent::{BeginRedirect, ConsumedState, RedirectSessionRecord, RedirectSessionStore, SealedVerdict, TakenVerdict},
     store::{StoreError, TenantLookup},
 };
 use uuid::Uuid;
@@ -216,6 +216,14 @@ impl<D: Database> RedirectSessionStore for SqlStore<D> {
 
     async fn store_verdict(&self, check: CheckId, verdict: SealedVerdict) -> Result<bool, StoreError> {
         Ok(self.database.run(RedirectOperation::StoreVerdict { check, verdict }).await?.is_some())
+    }
+
+    async fn take_verdict(&self, check: CheckId) -> Result<Option<TakenVerdict>, StoreError> {
+        let Some(row) = self.database.run(RedirectOperation::TakeVerdict(check)).await? else { return Ok(None) };
+        let (record, rest) = redirect_session_from_row(row)?;
+        let verdict = record.session.and_then(|session| session.verdict);
+        let verdict = verdict.ok_or_else(|| rest.corrupt("verdict", "missing"))?;
+        Ok(Some(TakenVerdict { check: record.check, verdict: verdict.verdict }))
     }
 
     async fn count_wrong_code(&self, check: CheckId) -> Result<Option<u32>, StoreError> {

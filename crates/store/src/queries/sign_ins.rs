@@ -16,9 +16,10 @@ use ringtrue_engine::ports::{
     store::StoreError,
 };
 
-use super::{SqlStore, usage};
+use super::SqlStore;
 use crate::{
-    driver::{Database, TransactionEnd, Tx, work},
+    driver::Database,
+    operation::SignInOperation,
     row::{Row, values},
 };
 
@@ -57,39 +58,18 @@ fn record_from_row(row: Row) -> Result<SignInRecord, StoreError> {
     })
 }
 
-async fn insert_session(tx: &mut dyn Tx, session: &SignInSession) -> Result<(), StoreError> {
-    let SignInSession { token, project, number, proof, expires_at } = session;
-    let insert = "insert into sign_in_sessions (token_hash, project_id, number_hash, proof, expires_at)
-                  values ($1, $2, $3, $4, $5)";
-    tx.run(insert, values![*token, *project, *number, proof, *expires_at]).await.map(drop)
-}
-
-/// The columns `proof`, `code_expires_at` and `error` of a sign-in that ends. Its code is not redeemed yet.
-fn end_columns(end: Option<SignInEnd>) -> (Option<Sealed>, Option<Timestamp>, Option<String>) {
-    match end {
-        Some(SignInEnd::Proven { proof, code_expires_at, .. }) => (Some(proof), Some(code_expires_at), None),
-        Some(SignInEnd::Failed { error }) => (None, None, Some(error)),
-        None => (None, None, None),
-    }
-}
-
 #[async_trait]
 impl<D: Database> SignInStore for SqlStore<D> {
     async fn create_sign_in(&self, record: SignInRecord) -> Result<(), StoreError> {
-        let SignInRecord { id, project, client, request, created_at, expires_at, end, .. } = record;
-        let (proof, code_expires_at, error) = end_columns(end);
-        let insert = "insert into sign_ins
-                        (id, project_id, client_id, request, created_at, expires_at, proof, code_expires_at, error)
-                      values ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
-        #[rustfmt::skip]
-        let values = values![
-            id.0, project, client.as_str(), &request, created_at, expires_at, proof.as_ref(), code_expires_at, error,
-        ];
-        self.write(insert, values).await.map(drop)
+        self.database.run(SignInOperation::Create(record)).await.map(drop)
     }
 
     async fn find_sign_in(&self, id: SignInId) -> Result<Option<SignInRecord>, StoreError> {
         self.read_first(FIND, values![id.0]).await?.map(record_from_row).transpose()
+    }
+
+    async fn find_sign_in_of_code(&self, id: SignInId) -> Result<Option<SignInRecord>, StoreError> {
+        self.database.look_up(FIND, [id.0.into()]).await?.map(record_from_row).transpose()
     }
 
     async fn replace_sign_in_check(
@@ -99,32 +79,11 @@ impl<D: Database> SignInStore for SqlStore<D> {
         to: SignInCheck,
         number: Option<Sealed>,
     ) -> Result<bool, StoreError> {
-        let update = "update sign_ins set check_product = $1, check_id = $2, number = $3
-                       where id = $4 and proof is null and error is null
-                         and (check_id = $5 or ($5 is null and check_id is null))
-                      returning 1";
-        let values = values![to.product.into_str(), to.id, number.as_ref(), id.0, from];
-        Ok(!self.write(update, values).await?.is_empty())
+        self.database.run(SignInOperation::ReplaceCheck { id, from, to, number }).await
     }
 
     async fn end_sign_in(&self, ended: EndedSignIn) -> Result<bool, StoreError> {
-        let EndedSignIn { id, end, session, usage } = ended;
-        let (proof, code_expires_at, error) = end_columns(Some(end));
-        self.transact(work!(|tx| {
-            let update = "update sign_ins set proof = $1, code_expires_at = $2, error = $3
-                           where id = $4 and proof is null and error is null
-                          returning 1";
-            let values = values![proof.as_ref(), code_expires_at, error.as_deref(), id.0];
-            if !tx.exists(update, values).await? {
-                return Ok(TransactionEnd::Rollback(false));
-            }
-            if let Some(session) = &session {
-                insert_session(tx, session).await?;
-            }
-            usage::apply_changes(tx, usage.as_slice()).await?;
-            Ok(TransactionEnd::Commit(true))
-        }))
-        .await
+        self.database.run(SignInOperation::End(ended)).await
     }
 
     async fn redeem_sign_in_code(
@@ -133,24 +92,15 @@ impl<D: Database> SignInStore for SqlStore<D> {
         at: Timestamp,
         expires_at: Timestamp,
     ) -> Result<CodeRedemption, StoreError> {
-        self.transact(work!(|tx| {
-            // Of two concurrent calls, the second waits for the commit of the first and then changes nothing here.
-            let redeem = "update sign_ins set redeemed_at = $1, expires_at = $2
-                           where id = $3 and redeemed_at is null and code_expires_at > $1
-                          returning 1";
-            if tx.exists(redeem, values![at, expires_at, id.0]).await? {
-                return Ok(TransactionEnd::Commit(CodeRedemption::Redeemed));
-            }
-            let revoke = "update sign_ins set revoked_at = coalesce(revoked_at, $1)
-                           where id = $2 and redeemed_at is not null
-                          returning 1";
-            Ok(if tx.exists(revoke, values![at, id.0]).await? {
-                TransactionEnd::Commit(CodeRedemption::AlreadyRedeemed)
-            } else {
-                TransactionEnd::Rollback(CodeRedemption::Invalid)
-            })
-        }))
-        .await
+        if self.database.run(SignInOperation::Redeem { id, at, expires_at }).await? {
+            return Ok(CodeRedemption::Redeemed);
+        }
+        // The operation has written nothing, so the revocation is the only transaction.
+        let revoke = "update sign_ins set revoked_at = coalesce(revoked_at, $1)
+                       where id = $2 and redeemed_at is not null
+                      returning 1";
+        let is_redeemed = !self.write(revoke, values![at, id.0]).await?.is_empty();
+        Ok(if is_redeemed { CodeRedemption::AlreadyRedeemed } else { CodeRedemption::Invalid })
     }
 
     async fn push_authorization(&self, pushed: PushedAuthorization) -> Result<(), StoreError> {
@@ -192,9 +142,6 @@ impl<D: Database> SignInStore for SqlStore<D> {
     }
 
     async fn record_assertion(&self, assertion: TokenHash, expires_at: Timestamp) -> Result<bool, StoreError> {
-        let insert = "insert into used_assertions (assertion_hash, expires_at) values ($1, $2)
-                      on conflict (assertion_hash) do nothing
-                      returning 1";
-        Ok(!self.write(insert, values![assertion, expires_at]).await?.is_empty())
+        self.database.run(SignInOperation::UseAssertion { assertion, expires_at }).await
     }
 }

@@ -88,16 +88,6 @@ impl Sqlite {
         })
     }
 
-    /// Looks up a recently written row, which may not be durable yet. Only for callers that write next, and report
-    /// nothing before that write is durable.
-    async fn look_up<const N: usize>(&self, sql: &'static str, values: [Value; N]) -> Result<Option<Row>, StoreError> {
-        if let Ok(found) = self.lookups.first(sql, &values) {
-            return Ok(found);
-        }
-        let read = self.readers.run(work!(|tx| tx.first(sql, &values).await));
-        with_call_timeout(read).await
-    }
-
     /// Waits for a read to finish, and then until every commit that it may have seen is durable, because a reported
     /// result must survive a power failure.
     async fn read_durable<T>(&self, read: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
@@ -152,6 +142,14 @@ impl Database for Sqlite {
 
     async fn read<T: Send + 'static>(&self, work: impl Work<T>) -> Result<T, StoreError> {
         self.read_durable(self.readers.run(work)).await
+    }
+
+    async fn look_up<const N: usize>(&self, sql: &'static str, values: [Value; N]) -> Result<Option<Row>, StoreError> {
+        if let Ok(found) = self.lookups.first(sql, &values) {
+            return Ok(found);
+        }
+        let read = self.readers.run(work!(|tx| tx.first(sql, &values).await));
+        with_call_timeout(read).await
     }
 
     /// Uses the same writer as tenants. The writer's transactions are short, because queries of tenants run on other

@@ -11,6 +11,7 @@ use ringtrue_engine::ports::{
     checks::{ConcludeOutcome, CreateCheckOutcome},
     hashes::TokenHash,
     idempotency::{ClaimOutcome, IdempotencyClaim, IdempotentResponse},
+    sign_in::{EndedSignIn, SignInRecord, SignInSession},
     silent::BeginRedirect,
     store::StoreError,
 };
@@ -23,8 +24,8 @@ use crate::{
     check_row_mapping::{self, check_columns, redirect_session_columns},
     driver::{Database, TransactionEnd, Tx, work},
     operation::{
-        CheckRow, ConcludeCheck, FindCheck, InsertCheck, OpenCheck, RedirectOperation, Run, number_limit,
-        open_check_columns, redirect_usage_changes,
+        CheckRow, ConcludeCheck, FindCheck, InsertCheck, OpenCheck, RedirectOperation, Run, SignInEndColumns,
+        SignInOperation, number_limit, open_check_columns, redirect_usage_changes,
     },
     queries::idempotency::{IdempotencyKey, claim_lost_error, idempotency_key_columns, store_response_sql},
     row::{Row, values},
@@ -237,6 +238,7 @@ impl WriteOp for RedirectOperation {
         let changed = match self {
             RedirectOperation::Begin(redirect) => return begin_redirect(tx, redirect),
             RedirectOperation::ConsumeState { check, state_hash } => consume_state(tx, *check, *state_hash)?,
+            RedirectOperation::TakeVerdict(check) => take_verdict(tx, *check)?,
             RedirectOperation::StoreVerdict { check, verdict } => {
                 let update = "update redirect_sessions
                                  set code_hash = $1, verdict = $2, state_hash = null, pending_redirect = null
@@ -279,8 +281,9 @@ fn begin_redirect(
     Ok(TransactionEnd::Commit(Some(Row(Vec::new()))))
 }
 
-fn consume_state(tx: &mut BatchTransaction<'_>, check: CheckId, state: TokenHash) -> Result<Option<Row>, StoreError> {
-    let found = tx.query_first(
+/// Begins a statement that selects a check with its redirect session and the pending redirect.
+macro_rules! select_session {
+    () => {
         concat!(
             "select ",
             check_columns!(),
@@ -288,15 +291,94 @@ fn consume_state(tx: &mut BatchTransaction<'_>, check: CheckId, state: TokenHash
             redirect_session_columns!(),
             ", redirect_sessions.pending_redirect
                from checks join redirect_sessions on redirect_sessions.check_id = checks.id
-              where checks.id = $1 and redirect_sessions.state_hash = $2"
-        ),
-        values![check, state],
-    )?;
+              where checks.id = $1 "
+        )
+    };
+}
+
+fn consume_state(tx: &mut BatchTransaction<'_>, check: CheckId, state: TokenHash) -> Result<Option<Row>, StoreError> {
+    let select = concat!(select_session!(), "and redirect_sessions.state_hash = $2");
+    let found = tx.query_first(select, values![check, state])?;
     if found.is_some() {
         let update = "update redirect_sessions set state_hash = null, pending_redirect = null where check_id = $1";
         tx.execute(update, values![check])?;
     }
     Ok(found)
+}
+
+fn take_verdict(tx: &mut BatchTransaction<'_>, check: CheckId) -> Result<Option<Row>, StoreError> {
+    let select = concat!(select_session!(), "and redirect_sessions.code_hash is not null");
+    let found = tx.query_first(select, values![check])?;
+    if found.is_some() {
+        let update = "update redirect_sessions set code_hash = null, verdict = null where check_id = $1";
+        tx.execute(update, values![check])?;
+    }
+    Ok(found)
+}
+
+impl WriteOp for SignInOperation {
+    fn run(&self, tx: &mut BatchTransaction<'_>) -> Result<TransactionEnd<bool>, StoreError> {
+        let written = match self {
+            SignInOperation::Create(record) => create_sign_in(tx, record)?,
+            SignInOperation::ReplaceCheck { id, from, to, number } => tx.execute(
+                "update sign_ins set check_product = $1, check_id = $2, number = $3
+                  where id = $4 and proof is null and error is null and check_id is $5",
+                values![to.product.into_str(), to.id, number.as_ref(), id.0, *from],
+            )?,
+            SignInOperation::End(ended) => end_sign_in(tx, ended)?,
+            SignInOperation::Redeem { id, at, expires_at } => tx.execute(
+                "update sign_ins set redeemed_at = $1, expires_at = $2
+                  where id = $3 and redeemed_at is null and code_expires_at > $1",
+                values![*at, *expires_at, id.0],
+            )?,
+            SignInOperation::UseAssertion { assertion, expires_at } => tx.execute(
+                "insert into used_assertions (assertion_hash, expires_at) values ($1, $2)
+                 on conflict (assertion_hash) do nothing",
+                values![*assertion, *expires_at],
+            )?,
+        };
+        Ok(if written > 0 { TransactionEnd::Commit(true) } else { TransactionEnd::Rollback(false) })
+    }
+}
+
+fn create_sign_in(tx: &mut BatchTransaction<'_>, record: &SignInRecord) -> Result<usize, StoreError> {
+    let SignInEndColumns { proof, code_expires_at, error } = SignInEndColumns::new(record.end.as_ref());
+    tx.execute(
+        "insert into sign_ins (id, project_id, client_id, request, created_at, expires_at, check_product, check_id, number,
+                               proof, code_expires_at, error)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        values![
+            record.id.0,
+            record.project,
+            record.client.as_str(),
+            &record.request,
+            record.created_at,
+            record.expires_at,
+            record.check.map(|check| check.product.into_str()),
+            record.check.map(|check| check.id),
+            record.number.as_ref(),
+            proof,
+            code_expires_at,
+            error,
+        ],
+    )
+}
+
+fn end_sign_in(tx: &mut BatchTransaction<'_>, ended: &EndedSignIn) -> Result<usize, StoreError> {
+    let SignInEndColumns { proof, code_expires_at, error } = SignInEndColumns::new(Some(&ended.end));
+    let update = "update sign_ins set proof = $1, code_expires_at = $2, error = $3
+                   where id = $4 and proof is null and error is null";
+    let written = tx.execute(update, values![proof, code_expires_at, error, ended.id.0])?;
+    if written == 0 {
+        return Ok(0);
+    }
+    if let Some(SignInSession { token, project, number, proof, expires_at }) = &ended.session {
+        let insert = "insert into sign_in_sessions (token_hash, project_id, number_hash, proof, expires_at)
+                      values ($1, $2, $3, $4, $5)";
+        tx.execute(insert, values![*token, *project, *number, proof, *expires_at])?;
+    }
+    tx.defer_counts(ended.usage.clone());
+    Ok(written)
 }
 
 impl WriteOp for AttemptSettlement {

@@ -10,12 +10,13 @@ use ringtrue_engine::ports::{
     activity::UsageDelta,
     callbacks::{AttemptLog, AttemptOutcome, AttemptSettlement},
     combined::Store,
+    sign_in::SignInRecord,
     store::StoreError,
 };
 use strum::VariantArray as _;
 use uuid::Uuid;
 
-use crate::{check_sample, fixture::StoreFixture, sample, silent_sample};
+use crate::{check_sample, fixture::StoreFixture, sample, sign_ins, silent_sample};
 
 const ROUNDS: usize = 12;
 const CHECKS: usize = 30;
@@ -34,6 +35,9 @@ pub async fn batches_of_two_nodes_do_not_deadlock(fixture: &StoreFixture) {
         .await;
         run_on_both(&nodes, |store| changes(store, tenant, &sms, &silent)).await;
         run_on_both(&nodes, |store| settlements(store, &sms)).await;
+        let records: Vec<_> = (0..CHECKS).map(|_| SignInRecord { project, ..sign_ins::record() }).collect();
+        join_all(records.iter().map(|record| nodes[0].create_sign_in(record.clone()))).await;
+        run_on_both(&nodes, |store| ends_of_sign_ins(store, &records)).await;
     }
     assert_eq!(fixture.database.deadlocks().await, 0);
 }
@@ -97,6 +101,19 @@ fn changes<'a>(
             delta: 1,
         };
         calls.push(async move { store.add_usage(&[count]).await }.boxed());
+    }
+    calls
+}
+
+/// Returns calls that replace the checks of sign-ins and end them, which changes counters too.
+fn ends_of_sign_ins<'a>(store: &'a dyn Store, records: &'a [SignInRecord]) -> Vec<Call<'a>> {
+    let mut calls: Vec<Call<'a>> = Vec::new();
+    for record in records {
+        let check = sign_ins::check(Product::Discovery);
+        let replaced = store.replace_sign_in_check(record.id, None, check, None);
+        calls.push(replaced.map(|replaced| replaced.map(drop)).boxed());
+        let ended = store.end_sign_in(sign_ins::ended(record, sign_ins::proven(), None));
+        calls.push(ended.map(|ended| ended.map(drop)).boxed());
     }
     calls
 }

@@ -299,6 +299,7 @@ contract! {
         concurrent_redirects_leave_one_valid_state,
         state_is_consumed_once,
         verdict_is_stored_once,
+        verdict_is_taken_once,
         wrong_codes_are_counted,
         conclusion_deletes_the_redirect_session,
         counters_follow_network_changes,
@@ -355,6 +356,7 @@ contract! {
         sign_in_ends_once,
         ended_sign_ins_are_counted_once,
         code_is_redeemed_once_in_a_race,
+        sign_in_changes_once_in_a_race,
         late_and_missing_codes_are_invalid,
         pushed_request_is_taken_once_by_its_client,
         sessions_and_assertions_end;

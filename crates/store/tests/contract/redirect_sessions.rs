@@ -15,7 +15,7 @@ use ringtrue_engine::ports::{
     checks::ConcludeOutcome,
     combined::Store,
     hashes::TokenHash,
-    silent::{BeginRedirect, BegunRedirect, ConsumedState, RedirectSession, RedirectSessionRecord},
+    silent::{BeginRedirect, BegunRedirect, ConsumedState, RedirectSession, RedirectSessionRecord, TakenVerdict},
     store::TenantLookup,
 };
 
@@ -222,6 +222,32 @@ pub async fn verdict_is_stored_once(fixture: &StoreFixture) {
     assert!(!store.store_verdict(check.id, silent_sample::sealed_verdict()).await.unwrap());
     assert_eq!(redirect_session(store, &check).await, before);
     assert_eq!(usage_counts(store, (acme, shop)).await, count_checks(&[find(store, &check).await]));
+}
+
+pub async fn verdict_is_taken_once(fixture: &StoreFixture) {
+    let stores = [fixture.store.clone(), fixture.database.open().await];
+    let store = &*fixture.store;
+    let shop = ProjectId(sample::uuid());
+    let check = store_check(store, shop, Product::SecureSna).await;
+    let other = store_check(store, shop, Product::SecureSna).await;
+    let redirect = silent_sample::redirect(&check, "23410");
+    store.begin_redirect(redirect.clone()).await.unwrap();
+    assert_eq!(store.take_verdict(check.id).await.unwrap(), None, "no verdict yet");
+    let (verdict, kept) = (silent_sample::sealed_verdict(), silent_sample::sealed_verdict());
+    assert!(store.store_verdict(check.id, verdict.clone()).await.unwrap());
+    assert!(store.store_verdict(other.id, kept.clone()).await.unwrap());
+
+    let attempts = stores.iter().cycle().take(50).map(|store| store.take_verdict(check.id));
+    let taken: Vec<_> = join_all(attempts).await.into_iter().filter_map(Result::unwrap).collect();
+    let before = find(store, &check).await.map(AnyVerdict::from);
+    assert_eq!(taken, [TakenVerdict { check: before, verdict: verdict.verdict }]);
+    let session = async |check| redirect_session(store, check).await.session.unwrap();
+    assert_eq!(session(&check).await.verdict, None);
+    assert_eq!(session(&other).await.verdict, Some(kept), "another check keeps its verdict");
+
+    let (conclusion, _) = check_sample::conclusion(other.clone().expire().unwrap());
+    store.conclude(conclusion, None).await.unwrap();
+    assert_eq!(store.take_verdict(other.id).await.unwrap(), None, "concluded");
 }
 
 pub async fn wrong_codes_are_counted(fixture: &StoreFixture) {

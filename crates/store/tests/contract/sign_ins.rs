@@ -19,7 +19,7 @@ fn client() -> ClientId {
     "prj_client".parse().unwrap()
 }
 
-fn record() -> SignInRecord {
+pub fn record() -> SignInRecord {
     let now = sample::now();
     SignInRecord {
         id: SignInId(sample::uuid()),
@@ -34,7 +34,7 @@ fn record() -> SignInRecord {
     }
 }
 
-fn proven() -> SignInEnd {
+pub fn proven() -> SignInEnd {
     SignInEnd::Proven {
         proof: Sealed(vec![4, 5]),
         code_expires_at: sample::now() + SignedDuration::from_secs(60),
@@ -44,7 +44,7 @@ fn proven() -> SignInEnd {
 }
 
 /// The end of a sign-in, which is counted.
-fn ended(record: &SignInRecord, end: SignInEnd, session: Option<SignInSession>) -> EndedSignIn {
+pub fn ended(record: &SignInRecord, end: SignInEnd, session: Option<SignInSession>) -> EndedSignIn {
     let (status, matched) = match end {
         SignInEnd::Proven { .. } => (CheckStatus::Completed, Some(true)),
         SignInEnd::Failed { .. } => (CheckStatus::Error, None),
@@ -61,7 +61,7 @@ fn ended(record: &SignInRecord, end: SignInEnd, session: Option<SignInSession>) 
     EndedSignIn { id: record.id, end, session, usage: Some(usage) }
 }
 
-fn check(product: Product) -> SignInCheck {
+pub fn check(product: Product) -> SignInCheck {
     SignInCheck { product, id: CheckId(sample::uuid()) }
 }
 
@@ -137,10 +137,13 @@ pub async fn sign_in_ends_once(fixture: &StoreFixture) {
         assert_eq!(found, None, "the session of a refused end is not stored");
         assert!(!store.replace_sign_in_check(record.id, None, check(Product::Discovery), None).await.unwrap());
     }
-    // A sign-in by session has ended when it is created.
-    let record = SignInRecord { end: Some(proven()), ..record() };
-    store.create_sign_in(record.clone()).await.unwrap();
-    assert_eq!(store.find_sign_in(record.id).await.unwrap(), Some(record));
+    // A sign-in by session has ended when it is created, and a sign-in by network has its check.
+    let (by_session, by_network) = (Some(proven()), Some(check(Product::SecureSna)));
+    for record in [SignInRecord { end: by_session, ..record() }, SignInRecord { check: by_network, ..record() }] {
+        store.create_sign_in(record.clone()).await.unwrap();
+        assert_eq!(store.find_sign_in(record.id).await.unwrap(), Some(record.clone()));
+        assert_eq!(store.find_sign_in_of_code(record.id).await.unwrap(), Some(record));
+    }
 }
 
 pub async fn ended_sign_ins_are_counted_once(fixture: &StoreFixture) {
@@ -178,6 +181,43 @@ pub async fn code_is_redeemed_once_in_a_race(fixture: &StoreFixture) {
     let stored = store.find_sign_in(record.id).await.unwrap().unwrap();
     let Some(SignInEnd::Proven { redeemed_at, revoked_at, .. }) = stored.end else { panic!("{stored:?}") };
     assert_eq!((redeemed_at, revoked_at, stored.expires_at), (Some(now), Some(now), until));
+}
+
+/// Two nodes change the same sign-ins at the same time.
+pub async fn sign_in_changes_once_in_a_race(fixture: &StoreFixture) {
+    let stores = [fixture.store.clone(), fixture.database.open().await];
+    let store = &*fixture.store;
+    let records: Vec<_> = (0..20).map(|_| record()).collect();
+    join_all(records.iter().map(|record| store.create_sign_in(record.clone()))).await;
+    let checks: Vec<_> = (0..4).map(|_| check(Product::Discovery)).collect();
+    let replacements = records.iter().flat_map(|record| {
+        let tries = checks.iter().zip(stores.iter().cycle());
+        tries.map(|(check, store)| store.replace_sign_in_check(record.id, None, *check, None))
+    });
+    let replaced: Vec<_> = join_all(replacements).await.into_iter().map(Result::unwrap).collect();
+    for (record, replaced) in records.iter().zip(replaced.chunks(checks.len())) {
+        let winners: Vec<_> = checks.iter().zip(replaced).filter(|(_, replaced)| **replaced).collect();
+        assert_eq!(winners.len(), 1);
+        assert_eq!(store.find_sign_in(record.id).await.unwrap().unwrap().check, Some(*winners[0].0));
+    }
+    let session = |record: &SignInRecord| SignInSession {
+        token: TokenHash(sample::random()),
+        project: record.project,
+        number: NumberHash(sample::random()),
+        proof: Sealed(vec![6]),
+        expires_at: sample::later(3_600),
+    };
+    let sessions: Vec<_> = records.iter().flat_map(|record| [session(record), session(record)]).collect();
+    let ends = sessions.iter().zip(stores.iter().cycle()).enumerate().map(|(number, (session, store))| {
+        let end = EndedSignIn { usage: None, ..ended(&records[number / 2], proven(), Some(session.clone())) };
+        store.end_sign_in(end)
+    });
+    let ended: Vec<_> = join_all(ends).await.into_iter().map(Result::unwrap).collect();
+    assert!(ended.chunks(2).all(|ends| ends[0] != ends[1]), "{ended:?}");
+    for (session, is_stored) in sessions.iter().zip(ended) {
+        let found = store.find_sign_in_session(session.token, session.project, sample::now()).await.unwrap();
+        assert_eq!(found.is_some(), is_stored);
+    }
 }
 
 pub async fn late_and_missing_codes_are_invalid(fixture: &StoreFixture) {

@@ -18,8 +18,8 @@
 //! `insert ... select from unnest`, `update ... from unnest` or `delete ... using unnest`.
 //!
 //! Batches of several nodes cannot deadlock. Every operation writes its tables in the same order (`idempotency_keys`,
-//! `checks`, `callbacks`, `callback_attempts`, `deadlines`, `redirect_sessions`, `usage_counters`, `usage_days`), and
-//! the rows of a table in the order of their keys. A statement visits rows in the order of its arrays, because batch
+//! `checks`, `callbacks`, `callback_attempts`, `deadlines`, `redirect_sessions`, `sign_ins`, `used_assertions`,
+//! `sign_in_sessions`, `usage_counters`, `usage_days`), and the rows of a table in the order of their keys. A statement visits rows in the order of its arrays, because batch
 //! sessions allow only nested loops over `unnest`. Operations on the same check run in separate transactions:
 //! `PostgreSQL` does not update a row twice in one statement, and a second statement would lock rows out of order. If a
 //! batch deadlocks with a statement outside the queue, it is repeated.
