@@ -10,6 +10,7 @@ pub mod assets;
 pub mod authorization_forwarder;
 pub mod body;
 pub mod camara_error;
+mod detach_on_drop;
 pub mod development;
 pub mod error_catalog;
 pub mod metrics;

@@ -14,17 +14,17 @@ use axum::{
 };
 use http::Extensions;
 use ringtrue_engine::rate_limits::RateLimitClass;
-use tracing::Instrument;
 
 use crate::{
     app::App,
+    detach_on_drop::DetachOnDrop,
     error_catalog::ProblemCode,
     problem::Problem,
     request_context::{ClientKind, HandlerState, MatchedRoute, OnDisconnect, RequestContext, RoutePolicy},
     request_limits::check_request,
 };
 
-type ResponseFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
+pub(crate) type ResponseFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// Functions that each add a value to the extensions of a request. Some return a function that changes the response.
 /// Most routes have none.
@@ -277,12 +277,7 @@ where
         let response = handler.call(request, HandlerState { app, context });
         let response: ResponseFuture = match route.policy.on_disconnect {
             OnDisconnect::Cancel => response,
-            OnDisconnect::Complete => {
-                let running = tasks.spawn(response.in_current_span());
-                Box::pin(async {
-                    running.await.unwrap_or_else(|_| Problem::internal(&"handler panicked").into_response())
-                })
-            }
+            OnDisconnect::Complete => Box::pin(DetachOnDrop::new(response, tasks)),
         };
         if finish.is_empty() {
             return response;
