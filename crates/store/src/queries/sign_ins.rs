@@ -121,7 +121,7 @@ impl<D: Database> SignInStore for SqlStore<D> {
             if let Some(session) = &session {
                 insert_session(tx, session).await?;
             }
-            usage::apply_changes(tx, usage.as_slice()).await?;
+            usage::apply_changes::<D>(tx, usage.as_slice()).await?;
             Ok(TransactionEnd::Commit(true))
         }))
         .await
