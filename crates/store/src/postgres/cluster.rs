@@ -26,7 +26,7 @@ use super::{
     batch_queue::{BatchError, pipeline::BatchSession},
     build_pool,
     connect::{PostgresConnector, pool_error, store_error},
-    placement::{CurrentPlacement, Placement, ServerKey, TEST_SHARDS, with_tables},
+    placement::{CurrentPlacement, LOCAL_GROUP, Placement, ServerKey, TEST_SHARDS, with_tables},
     transaction::to_row,
 };
 use crate::{
@@ -269,8 +269,10 @@ async fn read(pool: &Pool, statements: &[(String, i64)], values: &[Value]) -> Re
         }
         let shards: Vec<i64> = statements.iter().map(|(_, shard)| *shard).filter(|shard| *shard != 0).collect();
         if !shards.is_empty() {
+            let group = client.prepare_cached(LOCAL_GROUP).await?;
+            let group: i32 = client.query_one(&group, &[]).await?.try_get(0)?;
             let test = client.prepare_cached(TEST_SHARDS).await?;
-            client.query_one(&test, &[&shards]).await?;
+            client.query_one(&test, &[&shards, &group]).await?;
         }
         Ok::<_, Error>(rows)
     };

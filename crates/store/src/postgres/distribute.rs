@@ -13,7 +13,7 @@ use tokio_postgres::{Client, types::ToSql};
 
 use super::{
     connect::{PostgresConnector, store_error},
-    placement::{self, LOCK_SHARDS, ServerKey, TEST_SHARDS},
+    placement::{self, LOCAL_GROUP, LOCK_SHARDS, ServerKey, TEST_SHARDS},
     schema::LOCK_SQL,
 };
 use crate::url::PostgresAddress;
@@ -122,7 +122,8 @@ async fn test_server(address: &PostgresAddress, shards: &[i64]) -> Result<(), St
     let test = async {
         let transaction = client.transaction().await?;
         transaction.query(LOCK_SHARDS, &[&shards]).await?;
-        transaction.query(TEST_SHARDS, &[&shards]).await?;
+        let group: i32 = transaction.query_one(LOCAL_GROUP, &[]).await?.try_get(0)?;
+        transaction.query(TEST_SHARDS, &[&shards, &group]).await?;
         transaction.rollback().await
     };
     test.await.map_err(|error| store_error(&error))

@@ -45,10 +45,13 @@ pub(super) const BUCKETED_TABLES: [&str; 10] = [
 /// `share` mode). A shard does not move while it is locked.
 pub(super) const LOCK_SHARDS: &str = "select lock_shard_metadata(5, $1::bigint[])";
 
-/// Fails with `division_by_zero` unless this server has all of these shards. A statement of its own, because it must see
-/// what a move has committed before the lock was granted.
+/// Fails with `division_by_zero` unless all of these shards are on this server, which is given by its
+/// [group](LOCAL_GROUP). A statement of its own, because it must see what a move has committed before the lock was granted.
 pub(super) const TEST_SHARDS: &str = "select 1 / (count(*) = cardinality($1::bigint[]))::integer
-       from pg_dist_placement join pg_dist_local_group using (groupid) where shardid = any($1)";
+       from pg_dist_placement where shardid = any($1) and groupid = $2::integer";
+
+/// Selects the number by which Citus knows the server of this session.
+pub(super) const LOCAL_GROUP: &str = "select groupid from pg_dist_local_group";
 
 /// A server of the database.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

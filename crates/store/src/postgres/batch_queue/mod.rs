@@ -400,7 +400,7 @@ impl BatchWorker {
         }
     }
 
-    /// Runs one transaction. Closes the connection after an error, unless the error is caused by the rows and the
+    /// Runs one transaction. Closes the connection after an error, unless the error is [`BatchError::Rows`] and the
     /// rollback succeeds.
     async fn run_transaction<O: BatchedOperation>(
         &mut self,
@@ -444,8 +444,7 @@ impl BatchWorker {
             }
             Err(error) => {
                 let rolled_back = timeout(TRANSACTION_TIMEOUT, session.client.batch_execute("rollback")).await;
-                let is_of_rows = matches!(error, BatchError::Rows(_) | BatchError::Misplaced(_));
-                if is_of_rows && matches!(rolled_back, Ok(Ok(()))) {
+                if matches!((&error, rolled_back), (BatchError::Rows(_), Ok(Ok(())))) {
                     self.session = Some(session);
                 }
                 Err(match error {

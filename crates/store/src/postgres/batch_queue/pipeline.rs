@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::{
     super::{
-        placement::{LOCK_SHARDS, Placement, TEST_SHARDS, with_tables},
+        placement::{LOCAL_GROUP, LOCK_SHARDS, Placement, TEST_SHARDS, with_tables},
         transaction::to_row,
     },
     BatchError,
@@ -208,7 +208,7 @@ impl<'a> PipelinedTransaction<'a> {
     ) -> Result<Vec<Vec<PostgresRow>>, BatchError> {
         let (mut before, mut after) = (Vec::new(), Vec::new());
         if !self.shards.is_empty() {
-            let test = BatchStatement::new(TEST_SHARDS).with(self.shards.clone());
+            let test = BatchStatement::new(TEST_SHARDS).with(self.shards.clone()).with(self.session.group);
             match (first, last) {
                 (Some(_), _) => before = vec![BatchStatement::new(LOCK_SHARDS).with(self.shards.clone()), test],
                 (None, None) if !self.is_open => after = vec![test],
@@ -280,6 +280,8 @@ pub struct BatchSession {
     pub client: Client,
     /// Number of the counter rows that this connection updates: see [`Counters`].
     slot: i16,
+    /// The number by which Citus knows the server.
+    group: i32,
     /// Whether Citus has distributed tables.
     is_distributed: bool,
     /// Whether plans are made with the values of parameters.
@@ -307,9 +309,11 @@ impl BatchSession {
         let has_custom_plans = is_distributed && !is_for_shards;
         let plans = if has_custom_plans { "force_custom_plan" } else { "force_generic_plan" };
         client.batch_execute(&format!("set plan_cache_mode = {plans}")).await?;
+        let group = if is_distributed { client.query_one(LOCAL_GROUP, &[]).await?.try_get(0)? } else { 0 };
         Ok(BatchSession {
             client,
             slot,
+            group,
             is_distributed,
             has_custom_plans,
             is_detour: false,
