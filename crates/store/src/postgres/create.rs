@@ -73,7 +73,11 @@ impl BatchedOperation for InsertCheck {
         }
         let mut statements = Vec::new();
         statements.extend(tx.each_shard(&counted, |((number, ..), _)| digest_bucket(number), store_times));
-        statements.extend(tx.each_shard(sorted_responses(refused), response_bucket, clear_responses));
+        statements.extend(tx.each_shard(
+            sorted_responses(refused),
+            |response| response_bucket(response),
+            clear_responses,
+        ));
         if !admitted.is_empty() {
             statements.extend(insert_statements(&admitted, tx)?);
         }
@@ -88,7 +92,7 @@ fn sorted_responses<'a>(new: impl IntoIterator<Item = &'a InsertCheck>) -> Vec<&
     responses
 }
 
-fn response_bucket(response: &&IdempotentResponse) -> Bucket {
+fn response_bucket(response: &IdempotentResponse) -> Bucket {
     digest_bucket(&response.key_digest)
 }
 
@@ -223,7 +227,7 @@ async fn apply_limits(
 ) -> Result<(Vec<CreateCheckOutcome>, Times), BatchError> {
     let mut statements = numbers.lock(tx);
     let locks = statements.len();
-    statements.extend(tx.each_shard(responses.iter().copied(), response_bucket, store_responses));
+    statements.extend(tx.each_shard(responses.iter().copied(), |response| response_bucket(response), store_responses));
     let rows = tx.run(&statements).await?;
     let (locked, stored) = rows.split_at(locks);
     // Fewer rows than responses: a request has lost its claim, because it took longer than its lease. The error splits
@@ -318,11 +322,11 @@ fn insert_verifications<'a>(
     for new in new {
         if let Some(verification) = &new.verification {
             let progress = progress_to_json(&verification.progress).map_err(BatchError::Rows)?;
-            begun.push((verification, new.check.id, progress));
+            begun.push((&**verification, new.check.id, progress));
         }
     }
     begun.sort_unstable_by_key(|(verification, ..)| verification.check.id);
-    let statement = |begun: &[(&'a Box<NewVerification>, CheckId, String)]| {
+    let statement = |begun: &[(&'a NewVerification, CheckId, String)]| {
         let insert = "insert into {verifications} (check_id, bucket, step_id, progress, input, locale)
                       select * from unnest($1::uuid[], $2::smallint[], $3::uuid[], $4::text[], $5::bytea[], $6::text[])";
         BatchStatement::new(insert)

@@ -387,11 +387,11 @@ impl BatchWorker {
 
     /// Returns the session of the last batch, or a new one if it cannot be used.
     async fn take_session(&mut self, layout: &Layout) -> Result<BatchSession, BatchError> {
-        let needs_generic_plans = matches!(layout, Layout::Shards(_));
+        let is_for_shards = matches!(layout, Layout::Shards(_));
         match self.session.take() {
             Some(session)
                 if !session.client.is_closed()
-                    && !(needs_generic_plans && session.has_custom_plans && !session.is_detour)
+                    && (!is_for_shards || !session.has_custom_plans || session.is_detour)
                     && session.is_detour == self.server.is_avoided() =>
             {
                 Ok(session)
