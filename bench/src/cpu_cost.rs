@@ -70,15 +70,20 @@ impl CpuCost {
     }
 }
 
-struct ProcessStat {
-    parent: u32,
-    cpu_time: Duration,
+pub struct ProcessStat {
+    pub parent: u32,
+    pub cpu_time: Duration,
+    /// CPU time of its processes that have exited.
+    pub cpu_time_of_ended: Duration,
 }
 
-fn read_stat(process: &Path) -> Option<ProcessStat> {
+/// Reads a directory in `/proc`. `None`: the process has exited.
+pub fn read_stat(process: &Path) -> Option<ProcessStat> {
     let text = std::fs::read_to_string(process.join("stat")).ok()?;
     // The process name in parentheses may contain spaces.
     let fields: Vec<&str> = text.rsplit_once(") ")?.1.split(' ').collect();
-    let ticks = fields.get(11)?.parse::<u32>().ok()? + fields.get(12)?.parse::<u32>().ok()?;
-    Some(ProcessStat { parent: fields.get(1)?.parse().ok()?, cpu_time: CLOCK_TICK * ticks })
+    let time = |field: usize| {
+        Some(CLOCK_TICK * (fields.get(field)?.parse::<u32>().ok()? + fields.get(field + 1)?.parse::<u32>().ok()?))
+    };
+    Some(ProcessStat { parent: fields.get(1)?.parse().ok()?, cpu_time: time(11)?, cpu_time_of_ended: time(13)? })
 }

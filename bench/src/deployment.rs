@@ -13,11 +13,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{
-    load::Connection,
-    postgres::{Cluster, Database},
-    process::Process,
-};
+use crate::{load::Connection, postgres::Database, process::Process};
 
 /// Arbitrary 32 bytes.
 pub const MASTER_KEY: &str = "cmluZ3RydWUgYmVuY2ggcmluZ3RydWUgYmVuY2ggMTI=";
@@ -104,16 +100,17 @@ pub struct ProjectCredentials {
 impl Deployment<Database> {
     /// `settings` is TOML.
     pub fn start(database: &'static str, settings: &str) -> anyhow::Result<Self> {
-        let database = Database::create(database)?;
+        Self::start_on_postgres(Database::create(database)?, settings)
+    }
+
+    /// Starts a deployment on a Citus cluster with these workers.
+    pub fn start_on_citus(database: &'static str, workers: &[PathBuf], settings: &str) -> anyhow::Result<Self> {
+        Self::start_on_postgres(Database::create_on_cluster(database, workers)?, settings)
+    }
+
+    fn start_on_postgres(database: Database, settings: &str) -> anyhow::Result<Self> {
         let url = database.url.clone();
         Deployment::start_on(database, |_| url, settings)
-    }
-}
-
-impl Deployment<Cluster> {
-    pub fn start_on_citus(cluster: Cluster, settings: &str) -> anyhow::Result<Self> {
-        let url = cluster.url.clone();
-        Deployment::start_on(cluster, |_| url, settings)
     }
 }
 

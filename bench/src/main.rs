@@ -26,6 +26,7 @@ mod report;
 mod rsql;
 mod scaling;
 mod search_isolation;
+mod servers;
 mod sign_in;
 mod silent;
 mod sim_swap;
@@ -84,6 +85,8 @@ enum Comparison {
     Addresses,
     /// Creates, reads and SMS on Citus vs one PostgreSQL. Not part of `make bench`: needs the extension.
     Citus,
+    /// CPU time per operation on Citus with 1, 2 and 4 workers vs one PostgreSQL. Not part of `make bench`.
+    Servers,
     /// Creates, reads and SMS with 20 million checks stored vs none. Not part of `make bench`: inserts them first.
     Growth,
     /// Creates, reads and SMS with three nodes vs one. Not part of `make bench`: figures only.
@@ -91,7 +94,12 @@ enum Comparison {
     /// Time from start to ready, and idle memory. Figures only.
     Startup,
     /// Mixed load on three nodes with faults for some minutes. Not a comparison: run it with `scripts/soak`.
-    Soak { minutes: u32 },
+    Soak {
+        minutes: u32,
+        /// On Citus with two workers, which are restarted too.
+        #[arg(long)]
+        citus: bool,
+    },
     /// Serve a constant body (baseline).
     #[command(hide = true)]
     Bare { size: usize },
@@ -145,10 +153,11 @@ impl Comparison {
             Comparison::Eligibility => eligibility::compare().await,
             Comparison::Addresses => addresses::compare(),
             Comparison::Citus => scaling::compare_citus().await,
+            Comparison::Servers => servers::compare().await,
             Comparison::Growth => scaling::compare_growth().await,
             Comparison::Nodes => scaling::compare_nodes().await,
             Comparison::Startup => startup::measure().await,
-            Comparison::Soak { minutes } => soak::run(minutes).await,
+            Comparison::Soak { minutes, citus } => soak::run(minutes, citus).await,
             Comparison::Bare { size } => bare::serve(size).await.map(|()| true),
             Comparison::Chain { handlers } => chain::serve(&handlers).await.map(|()| true),
         }

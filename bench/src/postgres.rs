@@ -1,6 +1,6 @@
 //! PostgreSQL server started by `make bench`, and `pgbench`.
 
-use std::process::Command;
+use std::{path::PathBuf, process::Command};
 
 use anyhow::{Context, bail};
 
@@ -13,19 +13,38 @@ pub fn server_url() -> anyhow::Result<String> {
     std::env::var("POSTGRES_FOR_TESTS").context("POSTGRES_FOR_TESTS is not set; run `make bench`")
 }
 
-/// A database that is dropped with this value.
+/// A database that is dropped with this value. On a Citus cluster, every server has a part of it.
 pub struct Database {
     name: &'static str,
     pub url: String,
+    /// URLs of the servers, without a database. The first is the coordinator of a cluster.
+    servers: Vec<String>,
 }
 
 impl Database {
     pub fn create(name: &'static str) -> anyhow::Result<Self> {
         let server = server_url()?;
-        let (base, _) = server.rsplit_once('/').context("no database in the server URL")?;
-        let url = format!("{base}/{name}");
-        psql(&server, &format!("create database {name}"))?;
-        Ok(Database { name, url })
+        let (server, _) = server.rsplit_once('/').context("no database in the server URL")?;
+        psql(&format!("{server}/postgres"), &format!("create database {name}"))?;
+        Ok(Database { name, url: format!("{server}/{name}"), servers: vec![server.to_owned()] })
+    }
+
+    /// Creates a database on the server and on workers, which are given by their directories.
+    pub fn create_on_cluster(name: &'static str, workers: &[PathBuf]) -> anyhow::Result<Self> {
+        let mut database = Self::create(name)?;
+        let coordinator = database.servers[0].clone();
+        let (base, port) = coordinator.rsplit_once(':').context("no port in the server URL")?;
+        database.run("create extension citus")?;
+        database.run(&format!("select citus_set_coordinator_host('127.0.0.1', {port})"))?;
+        for worker in workers {
+            let port = std::fs::read_to_string(worker.join("port"))?;
+            let (port, server) = (port.trim(), format!("{base}:{}", port.trim()));
+            psql(&format!("{server}/postgres"), &format!("create database {name}"))?;
+            psql(&format!("{server}/{name}"), "create extension citus")?;
+            database.servers.push(server);
+            database.run(&format!("select citus_add_node('127.0.0.1', {port})"))?;
+        }
+        Ok(database)
     }
 
     pub fn run(&self, statements: &str) -> anyhow::Result<String> {
@@ -35,21 +54,17 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        let _ = server_url().and_then(|server| psql(&server, &format!("drop database {} with (force)", self.name)));
+        for server in &self.servers {
+            let _ = psql(&format!("{server}/postgres"), &format!("drop database {} with (force)", self.name));
+        }
     }
 }
 
-/// The database of a Citus cluster, which is used once.
-pub struct Cluster {
-    pub url: String,
-}
-
-impl Cluster {
-    #[expect(clippy::disallowed_methods, reason = "`scripts/bench citus` passes the URL")]
-    pub fn from_environment() -> anyhow::Result<Self> {
-        let url = std::env::var("CITUS_FOR_TESTS").context("CITUS_FOR_TESTS is not set; run `scripts/bench citus`")?;
-        Ok(Cluster { url })
-    }
+/// Directories of the workers of a Citus cluster. Fails if there is no cluster.
+#[expect(clippy::disallowed_methods, reason = "`scripts/postgres citus` passes the directories")]
+pub fn worker_directories() -> anyhow::Result<Vec<PathBuf>> {
+    let workers = std::env::var("CITUS_WORKERS").context("CITUS_WORKERS is not set; run `scripts/bench`")?;
+    Ok(workers.split_whitespace().map(PathBuf::from).collect())
 }
 
 /// Returns the unformatted output.

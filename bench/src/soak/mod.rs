@@ -1,4 +1,4 @@
-//! `scripts/soak`: three nodes on PostgreSQL under mixed load, while nodes are killed, the database is restarted, and
+//! `scripts/soak`: three nodes on PostgreSQL or Citus under mixed load, while nodes are killed, the database is restarted, and
 //! callback receivers fail.
 //!
 //! The load is open: requests arrive at half of the measured maximum, whether or not earlier ones are answered, and
@@ -43,7 +43,7 @@ use self::{
     resources::MemoryHistory,
     violations::Violations,
 };
-use crate::{deployment::Deployment, load::per_second, report};
+use crate::{deployment::Deployment, load::per_second, postgres::worker_directories, report};
 
 const WARM_UP: Duration = Duration::from_secs(5);
 const CALIBRATION: Duration = Duration::from_secs(15);
@@ -65,11 +65,18 @@ const SETTINGS: &str = r#"
     allowed_addresses = ["127.0.0.0/8"]
 "#;
 
-pub async fn run(minutes: u32) -> anyhow::Result<bool> {
+pub async fn run(minutes: u32, on_citus: bool) -> anyhow::Result<bool> {
     let duration = Duration::from_mins(minutes.into());
-    report::heading(&format!("Mixed load on three nodes with faults for {minutes} min"));
+    let workers = if on_citus { worker_directories()? } else { Vec::new() };
+    let database = if on_citus { format!("Citus with {} workers", workers.len()) } else { "PostgreSQL".to_owned() };
+    report::heading(&format!("Mixed load on three nodes with faults for {minutes} min, on {database}"));
     let logs = tempfile::tempdir()?;
-    let nodes = Arc::new(Nodes::start(Deployment::start("soak", SETTINGS)?, logs.path())?);
+    let deployment = if on_citus {
+        Deployment::start_on_citus("soak", &workers, SETTINGS)?
+    } else {
+        Deployment::start("soak", SETTINGS)?
+    };
+    let nodes = Arc::new(Nodes::start(deployment, logs.path())?);
     let (violations, faults) = (Violations::default(), Arc::<FaultLog>::default());
     let ledger = Arc::new(Ledger::new(violations.clone()));
     let receivers = Receivers::start(&ledger, &violations).await?;
@@ -100,7 +107,7 @@ pub async fn run(minutes: u32) -> anyhow::Result<bool> {
         MemoryHistory::record(&nodes, started, duration, describe),
         generate_load(&backend, rate, started + duration, &arrived, &in_flight),
         nodes.kill_by_turns(&faults, started, duration),
-        Nodes::restart_database(&faults, started, duration),
+        Nodes::restart_database(&faults, &workers, started, duration),
     )?;
     let latencies = backend.balancer.take_latencies().context("no latencies")?;
 

@@ -110,13 +110,22 @@ impl Nodes {
         }
     }
 
-    /// Stops the database without a checkpoint, and starts it again, twice.
-    pub async fn restart_database(faults: &FaultLog, started: Instant, duration: Duration) -> anyhow::Result<()> {
-        for percent in DATABASE_RESTARTS {
+    /// Stops the database without a checkpoint, and starts it again, twice. On Citus, first a worker, then the
+    /// coordinator.
+    pub async fn restart_database(
+        faults: &FaultLog,
+        workers: &[PathBuf],
+        started: Instant,
+        duration: Duration,
+    ) -> anyhow::Result<()> {
+        let coordinator = server_directory()?;
+        let servers = [workers.first().unwrap_or(&coordinator).clone(), coordinator.clone()];
+        for (percent, server) in DATABASE_RESTARTS.into_iter().zip(servers) {
             sleep_until(started + duration * percent / 100).await;
             faults.begin(FaultKind::DatabaseRestart);
             for command in ["halt", "resume"] {
-                spawn_blocking(move || run_postgres_script(command)).await??;
+                let server = server.clone();
+                spawn_blocking(move || run_postgres_script(command, &server)).await??;
             }
             let outage = faults.end(FaultKind::DatabaseRestart);
             report::note(&format!("database restarted, outage of {:.1} s", outage.as_secs_f64()));
@@ -130,9 +139,12 @@ fn append(log: &Path) -> anyhow::Result<File> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "`scripts/postgres` passes the server's directory")]
-fn run_postgres_script(command: &str) -> anyhow::Result<()> {
-    let directory = std::env::var("POSTGRES_DIRECTORY").context("POSTGRES_DIRECTORY is not set; run `scripts/soak`")?;
-    let status = Command::new(POSTGRES_SCRIPT).args([command, &directory]).status()?;
+fn server_directory() -> anyhow::Result<PathBuf> {
+    Ok(std::env::var("POSTGRES_DIRECTORY").context("POSTGRES_DIRECTORY is not set; run `scripts/soak`")?.into())
+}
+
+fn run_postgres_script(command: &str, server: &Path) -> anyhow::Result<()> {
+    let status = Command::new(POSTGRES_SCRIPT).arg(command).arg(server).status()?;
     ensure!(status.success(), "scripts/postgres {command} failed: {status}");
     Ok(())
 }

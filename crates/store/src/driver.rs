@@ -9,6 +9,7 @@
 use std::{borrow::Cow, future::Future, sync::Arc};
 
 use futures_util::future::BoxFuture;
+use ringtrue_domain::lifecycle::Bucket;
 use ringtrue_engine::ports::{
     callbacks::AttemptSettlement, idempotency::IdempotencyClaim, search_limit::SearchPermit, store::StoreError,
 };
@@ -44,6 +45,11 @@ impl From<String> for Sql {
 /// An open transaction in either database.
 pub(crate) trait Tx: Send {
     fn query<'a>(&'a mut self, sql: Sql, values: &'a [Value]) -> BoxFuture<'a, Result<Vec<Row>, StoreError>>;
+
+    /// Returns the bucket in which this server of a cluster counts usage. `None`: the project determines the bucket.
+    fn counter_bucket(&self) -> Option<Bucket> {
+        None
+    }
 }
 
 impl dyn Tx + '_ {
@@ -162,6 +168,42 @@ pub(crate) trait Database:
         sql: &'static str,
         values: [Value; N],
     ) -> impl Future<Output = Result<Option<Row>, StoreError>> + Send;
+
+    /// As [`transact`](Database::transact), on the server of a cluster that has the rows of `bucket`.
+    fn transact_at<T: Send + 'static>(
+        &self,
+        _bucket: Bucket,
+        work: impl Work<TransactionEnd<T>>,
+    ) -> impl Future<Output = Result<T, StoreError>> + Send {
+        self.transact(work)
+    }
+
+    /// As [`read`](Database::read), on the server of a cluster that has the rows of `bucket`.
+    fn read_at<T: Send + 'static>(
+        &self,
+        _bucket: Bucket,
+        work: impl Work<T>,
+    ) -> impl Future<Output = Result<T, StoreError>> + Send {
+        self.read(work)
+    }
+
+    /// Runs a statement on all shards, at once on all servers of a cluster, and returns the rows of all. The statement
+    /// encloses names of tables with buckets in braces. Rows of servers that do not respond are missing, unless none
+    /// responds.
+    fn read_shards(
+        &self,
+        sql: String,
+        values: Vec<Value>,
+    ) -> impl Future<Output = Result<Vec<Row>, StoreError>> + Send {
+        let sql = sql.replace(['{', '}'], "");
+        self.read(work!(|tx| tx.query(sql.into(), &values).await))
+    }
+
+    /// Returns a number for the server of a cluster that has the rows of `bucket`. A transaction on rows of one server is
+    /// faster than one on several.
+    fn server_index(&self, _bucket: Bucket) -> usize {
+        0
+    }
 
     /// As [`transact`](Database::transact), on capacity reserved for the node itself. Heartbeats use it: other nodes
     /// consider a node dead if its heartbeats are late, so requests of tenants must not delay them.

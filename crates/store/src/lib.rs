@@ -60,11 +60,29 @@ pub struct StoreOptions {
     pub searches: usize,
     /// Time limit of a search or list.
     pub search_timeout: Duration,
+    /// How nodes reach the rows of a Citus cluster.
+    pub citus: CitusAccess,
+}
+
+/// How nodes reach the rows of a Citus cluster. Of no effect in a database without Citus.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CitusAccess {
+    /// Nodes connect to all servers, and ask the one that has the rows.
+    #[default]
+    Direct,
+    /// Nodes connect to the coordinator only, which forwards statements.
+    Coordinator,
 }
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        StoreOptions { connections: 8, readers: 4, searches: 1, search_timeout: Duration::from_secs(2) }
+        StoreOptions {
+            connections: 8,
+            readers: 4,
+            searches: 1,
+            search_timeout: Duration::from_secs(2),
+            citus: CitusAccess::Direct,
+        }
     }
 }
 
@@ -96,7 +114,7 @@ pub async fn open(url: &StoreUrl, options: &StoreOptions) -> Result<Arc<dyn Stor
     }
     Ok(match &url.0 {
         StoreAddress::Sqlite(path) => Arc::new(SqlStore::new(sqlite::Sqlite::open(path, options).await?)),
-        StoreAddress::Postgres(address) => Arc::new(SqlStore::new(postgres::Postgres::open(address, options)?)),
+        StoreAddress::Postgres(address) => Arc::new(SqlStore::new(postgres::Postgres::open(address, options).await?)),
     })
 }
 
@@ -130,6 +148,15 @@ pub async fn distribution_state(url: &StoreUrl) -> Result<Option<DistributionSta
     match &url.0 {
         StoreAddress::Sqlite(_) => Ok(None),
         StoreAddress::Postgres(address) => postgres::distribution_state(address).await.map(Some),
+    }
+}
+
+/// Connects to each server of a distributed database, as nodes with [`CitusAccess::Direct`] do. Returns the number of
+/// servers, or why they use the coordinator instead.
+pub async fn test_servers(url: &StoreUrl) -> Result<Result<usize, String>, StoreError> {
+    match &url.0 {
+        StoreAddress::Sqlite(_) => Ok(Err("SQLite has no server".to_owned())),
+        StoreAddress::Postgres(address) => postgres::test_servers(address).await,
     }
 }
 

@@ -212,18 +212,18 @@ impl OpenCheck {
     }
 }
 
-/// Finds checks. The output has a row with the columns of each check.
+/// Finds a check. The output is a row with its columns.
 #[derive(Clone, Debug)]
 pub(crate) enum FindCheck {
     ById(CheckId),
-    /// Finds the check of each code, in the order of the codes. Unknown codes have no row.
-    ByCodes(Vec<CodeHash>),
+    ByCode(CodeHash),
     /// Finds a check with the columns of its redirect session. They are null if the check is concluded.
     WithRedirectSession(CheckId),
 }
 
 impl Operation for FindCheck {
-    type Output = Vec<Row>;
+    /// `None`: there is no such check.
+    type Output = Option<Row>;
 }
 
 /// Changes the redirect session of a check. Each change has a condition, such as that no verdict is stored yet.

@@ -25,6 +25,32 @@ pub(crate) struct PostgresAddress {
     pub tls: PostgresTls,
 }
 
+impl PostgresAddress {
+    /// Returns the address of the same database on another server of the cluster.
+    pub(crate) fn on_server(&self, host: &str, port: u16) -> Self {
+        let mut config = Config::new();
+        config.host(host).port(port).ssl_mode(self.config.get_ssl_mode());
+        if let Some(user) = self.config.get_user() {
+            config.user(user);
+        }
+        if let Some(password) = self.config.get_password() {
+            config.password(password);
+        }
+        if let Some(database) = self.config.get_dbname() {
+            config.dbname(database);
+        }
+        if let Some(options) = self.config.get_options() {
+            config.options(options);
+        }
+        if let Some(name) = self.config.get_application_name() {
+            config.application_name(name);
+        }
+        config.target_session_attrs(self.config.get_target_session_attrs());
+        config.channel_binding(self.config.get_channel_binding());
+        PostgresAddress { config, tls: self.tls.clone() }
+    }
+}
+
 /// TLS settings of a `PostgreSQL` connection. With TLS, the server's certificate and host name are always verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PostgresTls {

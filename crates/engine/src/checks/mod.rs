@@ -18,8 +18,8 @@ use futures_util::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     lifecycle::{
-        AnyCheck, AnyVerdict, Check, CheckConclusion, CheckId, Concluded, DiscoveredNumber, Lifecycle, OpenState,
-        Verdict, WrongProduct,
+        AnyCheck, AnyVerdict, Bucket, Check, CheckConclusion, CheckId, Concluded, DiscoveredNumber, Lifecycle,
+        NumberHash, OpenState, Verdict, WrongProduct,
     },
     network::NetworkId,
     page::{Page, PageRequest},
@@ -59,6 +59,10 @@ const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 /// bound memory.
 const MAX_SWEEP_ROWS: u32 = 2_000;
 
+/// Maximum number of ids or codes drawn to place a check on the database server that counts its number. A draw takes
+/// about a microsecond, and with `n` servers one in `n` is right.
+const MAX_BUCKET_DRAWS: u32 = 256;
+
 /// Creates, concludes and reads checks. The services for silent checks and for verifications build on it.
 #[derive(derive_more::Debug)]
 #[debug("Checks")]
@@ -97,6 +101,32 @@ impl Checks {
     /// Returns the handler that concludes or expires this check. `None`: this service does so itself.
     fn end_handler(&self, check: &AnyCheck) -> Option<&dyn CheckEndHandler> {
         self.end_handlers.iter().find(|handler| handler.handles(check)).map(|handler| &**handler)
+    }
+
+    /// Draws ids or codes until the bucket of one is on the database server that counts the checks of this number. One
+    /// server then stores the check and counts it, in one transaction. If none of many is there, the last one has to do:
+    /// the transaction is slower, on two servers.
+    pub(crate) fn draw_near<T>(
+        &self,
+        number: NumberHash,
+        mut draw: impl FnMut() -> Result<(Bucket, T), StoreError>,
+    ) -> Result<T, StoreError> {
+        let (mut bucket, mut drawn) = draw()?;
+        for _ in 1..MAX_BUCKET_DRAWS {
+            if self.store.are_together(number, bucket) {
+                break;
+            }
+            (bucket, drawn) = draw()?;
+        }
+        Ok(drawn)
+    }
+
+    /// Draws the id of a check that has no SMS code.
+    pub(crate) fn draw_id_near(&self, number: NumberHash, now: Timestamp) -> Result<CheckId, StoreError> {
+        self.draw_near(number, || {
+            let id = CheckId(self.context.new_uuid(now));
+            Ok((id.bucket(), id))
+        })
     }
 
     pub fn search_limiter(&self) -> &SearchLimiter {

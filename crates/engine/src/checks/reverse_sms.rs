@@ -75,8 +75,12 @@ impl Checks {
         let SmsRoute { network, receiver } = operators.sms_route(project, &number).await?;
 
         let now = self.context.now();
-        let code = SmsCode::from_random(self.context.entropy.bytes());
-        let code_hash = self.context.hash_code(SmsOrigin::for_project(project), &receiver, &code)?;
+        let claimed = self.context.claimed_number(&number)?;
+        let (code, code_hash) = self.draw_near(claimed.hash, || {
+            let code = SmsCode::from_random(self.context.entropy.bytes());
+            let hash = self.context.hash_code(SmsOrigin::for_project(project), &receiver, &code)?;
+            Ok((hash.bucket(), (code, hash)))
+        })?;
         let id = CheckId(self.context.new_uuid(now)).in_bucket(code_hash.bucket());
         let ttl = settings.ttl.unwrap_or(ReverseSmsTtl::DEFAULT).seconds();
         let callback_url = requested_url.as_ref().or(project.configuration.callback_url(Product::ReverseSms));
@@ -86,7 +90,7 @@ impl Checks {
             product: Product::ReverseSms,
             mode: project.mode,
             network: Some(network),
-            claimed: Some(self.context.claimed_number(&number)?),
+            claimed: Some(claimed),
             reference: request.reference,
             callback_url: callback_url.map(|url| seal_callback_url(&self.context, id, url)).transpose()?,
             verification: None,

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
-    lifecycle::{AnyCheck, AnyVerdict, CheckConclusion, CheckId, Concluded, NumberHash, Sealed},
+    lifecycle::{AnyCheck, AnyVerdict, Bucket, CheckConclusion, CheckId, Concluded, NumberHash, Sealed},
     network::NetworkId,
     page::{Page, PageRequest},
     phone::Msisdn,
@@ -121,6 +121,10 @@ pub trait CheckStore: Send + Sync {
     /// The limit of checks for one phone number holds across nodes and concurrent requests. Rejected checks do not
     /// count towards it.
     async fn create_check(&self, new: NewCheck) -> Result<CreateCheckOutcome, StoreError>;
+
+    /// Whether a check of this number is created faster in this bucket than in some others: one database server has the
+    /// limit of checks for the number and the rows of the bucket.
+    fn are_together(&self, number: NumberHash, bucket: Bucket) -> bool;
 
     /// Stores a check that is concluded on creation, with its usage count and idempotent response. It has no callback.
     async fn create_concluded_check(

@@ -155,10 +155,13 @@ impl SilentFlow {
         };
 
         let now = self.context.now();
-        let id = CheckId(self.context.new_uuid(now));
+        let claimed = number.as_ref().map(|number| self.context.claimed_number(number)).transpose()?;
+        let mut id = CheckId(self.context.new_uuid(now));
+        if let Some(claimed) = &claimed {
+            id = self.checks.draw_id_near(claimed.hash, now)?;
+        }
         let callback_url = callback_url.as_ref().or(configuration.callback_url(product));
         let redirect_url = redirect_url.as_ref().or(settings.redirect_url.as_ref());
-        let claimed = number.as_ref().map(|number| self.context.claimed_number(number)).transpose()?;
         let check = Check {
             id,
             project: project.id,

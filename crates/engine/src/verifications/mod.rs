@@ -318,14 +318,19 @@ impl Verifications {
         let silent = routes.silent.filter(|_| has_method(Method::SecureSna));
         let sms = routes.sms.filter(|_| has_method(Method::ReverseSms));
 
-        let mut id = CheckId(self.context.new_uuid(now));
-        let sms = sms.map(|route| self.sms_input(project, route));
-        if let Some(sms) = &sms {
-            // An SMS finds its step by the hash of its code, so the verification must be in the bucket (database shard)
-            // of that hash.
-            let code = self.context.hash_code(SmsOrigin::for_project(project), &sms.receiver, &sms.code)?;
-            id = id.in_bucket(code.bucket());
-        }
+        // An SMS finds its step by the hash of its code, so the verification must be in the bucket (database shard) of that
+        // hash.
+        let (id, sms) = match sms {
+            None => (self.checks.draw_id_near(claimed.hash, now)?, None),
+            Some(route) => {
+                let (bucket, sms) = self.checks.draw_near(claimed.hash, || {
+                    let sms = self.sms_input(project, route.clone());
+                    let code = self.context.hash_code(SmsOrigin::for_project(project), &sms.receiver, &sms.code)?;
+                    Ok((code.bucket(), (code.bucket(), sms)))
+                })?;
+                (CheckId(self.context.new_uuid(now)).in_bucket(bucket), Some(sms))
+            }
+        };
         let network = match first {
             Method::SecureSna => silent.clone(),
             Method::ReverseSms => sms.as_ref().map(|sms| sms.network.clone()),

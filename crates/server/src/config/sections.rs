@@ -11,7 +11,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{RetentionSettings, courier, rate_limits::DefaultRateLimits, tenants::TenantLimits};
 use ringtrue_sandbox::directory::{DirectoryConfig, InvalidSubscriber, Subscriber};
-use ringtrue_store::{InvalidStoreUrl, StoreOptions, StoreUrl};
+use ringtrue_store::{CitusAccess, InvalidStoreUrl, StoreOptions, StoreUrl};
 use ringtrue_web::app::LoggedRequests;
 use serde::Deserialize;
 use toml::Value;
@@ -38,6 +38,10 @@ pub struct StoreSection {
     /// File in which a node records the database generation. `None`: a file next to the SQLite database.
     pub state_file: Option<PathBuf>,
 }
+
+/// Values of `store.citus`.
+const CITUS_ACCESS: [(&str, CitusAccess); 2] =
+    [("direct", CitusAccess::Direct), ("coordinator", CitusAccess::Coordinator)];
 
 /// When `ringtrue migrate` distributes tables over a Citus cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -177,6 +181,7 @@ fn read_store(section: &Section<'_>) -> Result<StoreSection, ConfigError> {
         readers: section.get("readers", integer(1..=100))?,
         searches: section.get("searches", integer(1..=100))?,
         search_timeout: section.get("search_timeout", duration(100 * MILLISECOND, 15 * SECOND))?,
+        citus: section.get("citus", keyword(&CITUS_ACCESS))?,
     };
     Ok(StoreSection {
         url,

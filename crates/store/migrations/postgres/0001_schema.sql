@@ -150,7 +150,9 @@ create table idempotency_keys (
     expires_at   bigint not null,
     -- Null: the request is being processed.
     response     bytea,
-    primary key (tenant, key_digest)
+    -- Places the row in a distributed database: twelve bits of the digest.
+    bucket       smallint not null,
+    primary key (tenant, key_digest, bucket)
 );
 create index idempotency_keys_by_expiry on idempotency_keys (expires_at);
 
@@ -571,7 +573,9 @@ create table number_limits (
     last_at      bigint not null,
     expires_at   bigint not null,
     recent       bytea not null,
-    primary key (number_hash, project_id, product)
+    -- Places the row in a distributed database: twelve bits of the number's hash.
+    bucket       smallint not null,
+    primary key (number_hash, project_id, product, bucket)
 ) with (fillfactor = 70);
 create index number_limits_by_expiry on number_limits (expires_at);
 
@@ -618,9 +622,11 @@ create table simulated_sim_swaps (
 -- Counters have no foreign key to `projects`, which would lock the project's row at each count.
 
 -- Checks of a project by hour, product, status, match and network, for billing and lists. A counter is the sum of its
--- slots: nodes that count at the same time use different slots, and do not wait for each other's commits. The key has no
--- nulls: -1 stands for no verdict, '' for no network. Without `check` constraints, because PostgreSQL reads them for each
--- statement; in particular, a check must be able to end even if its counter is wrong.
+-- slots: nodes that count at the same time use different slots, and do not wait for each other's commits. In a
+-- distributed database it is also the sum of its buckets: each server counts its checks in a bucket of its own, so that a
+-- check and its counters are written on one server. The key has no nulls: -1 stands for no verdict, '' for no network.
+-- Without `check` constraints, because PostgreSQL reads them for each statement; in particular, a check must be able to
+-- end even if its counter is wrong.
 create table usage_counters (
     project_id  uuid not null,
     product     text collate "C" not null,
@@ -629,8 +635,9 @@ create table usage_counters (
     matched     smallint not null,
     network_id  text collate "C" not null,
     slot        smallint not null,
+    bucket      smallint not null,
     count       bigint not null,
-    primary key (project_id, hour, product, status, matched, network_id, slot)
+    primary key (project_id, hour, product, status, matched, network_id, slot, bucket)
 ) with (fillfactor = 50);
 
 -- The hourly counters summed up by day. A list finds the day of a page here, and the hour of the day there.
@@ -642,8 +649,9 @@ create table usage_days (
     matched     smallint not null,
     network_id  text collate "C" not null,
     slot        smallint not null,
+    bucket      smallint not null,
     count       bigint not null,
-    primary key (project_id, day, product, status, matched, network_id, slot)
+    primary key (project_id, day, product, status, matched, network_id, slot, bucket)
 ) with (fillfactor = 50);
 
 -- Counts of a project for the console, by minute, or by hour once its minutes are old: `minutes` says which. '' stands

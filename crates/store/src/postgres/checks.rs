@@ -2,15 +2,14 @@
 
 use std::collections::HashMap;
 
-use ringtrue_domain::lifecycle::{CheckId, ClaimedNumber};
+use ringtrue_domain::lifecycle::{Bucket, CheckId, ClaimedNumber};
 use ringtrue_engine::ports::{callbacks::NewCallback, checks::ConcludeOutcome, hashes::CodeHash};
 use tokio_postgres::Row as PostgresRow;
 
 use super::{
     BatchQueues,
     batch_queue::{
-        BatchError, BatchQueue, BatchStatement, BatchedOperation, PipelinedTransaction, rows_by_id, to_rows,
-        update_counters,
+        BatchError, BatchQueue, BatchStatement, BatchedOperation, PipelinedTransaction, rows_by_id, update_counters,
     },
     transaction::to_row,
 };
@@ -28,60 +27,70 @@ impl BatchedOperation for FindCheck {
         &queues.find
     }
 
-    async fn run(batch: &[&Self], tx: &mut PipelinedTransaction<'_>) -> Result<Vec<Vec<Row>>, BatchError> {
+    fn bucket(&self) -> Option<Bucket> {
+        match self {
+            FindCheck::ById(check) | FindCheck::WithRedirectSession(check) => Some(check.bucket()),
+            FindCheck::ByCode(code) => Some(code.bucket()),
+        }
+    }
+
+    async fn run(batch: &[&Self], tx: &mut PipelinedTransaction<'_>) -> Result<Vec<Option<Row>>, BatchError> {
         let (mut ids, mut codes, mut silent_ids) = (Vec::new(), Vec::new(), Vec::new());
         for find in batch {
             match find {
                 FindCheck::ById(id) => ids.push(*id),
-                FindCheck::ByCodes(hashes) => codes.extend(hashes.iter().copied()),
+                FindCheck::ByCode(hash) => codes.push(*hash),
                 FindCheck::WithRedirectSession(id) => silent_ids.push(*id),
             }
         }
         ids.sort_unstable();
         silent_ids.sort_unstable();
+        let bucket = |id: &CheckId| id.bucket();
         let selects = [
-            (!ids.is_empty()).then(|| BatchStatement::new(SELECT_BY_ID).keys_and_range(&ids)),
-            (!codes.is_empty()).then(|| select_by_code(&codes)),
-            (!silent_ids.is_empty()).then(|| BatchStatement::new(SELECT_WITH_SESSION).keys_and_range(&silent_ids)),
+            tx.each_shard(ids, bucket, |ids| BatchStatement::new(SELECT_BY_ID).keys_and_range(ids)),
+            tx.each_shard(codes, |code| code.bucket(), select_by_code),
+            tx.each_shard(silent_ids, bucket, |ids| BatchStatement::new(SELECT_WITH_SESSION).keys_and_range(ids)),
         ];
-        let kinds = selects.each_ref().map(Option::is_some);
+        let numbers = selects.each_ref().map(Vec::len);
         let selects: Vec<_> = selects.into_iter().flatten().collect();
         let mut rows = tx.run_single(&selects).await?.into_iter();
         let [by_id, by_code, with_session] =
-            kinds.map(|is_sent| is_sent.then(|| rows.next()).flatten().unwrap_or_default());
+            numbers.map(|number| rows.by_ref().take(number).flatten().collect::<Vec<_>>());
         let (checks, sessions) = (rows_by_id(&by_id)?, rows_by_id(&with_session)?);
         let mut checks_by_code = HashMap::<&[u8], &PostgresRow>::new();
         for row in &by_code {
             checks_by_code.insert(row.try_get("code_hash")?, row);
         }
         let found = |find: &FindCheck| match find {
-            FindCheck::ById(id) => to_rows(checks.get(&id.0).copied()),
-            FindCheck::ByCodes(codes) => {
-                to_rows(codes.iter().filter_map(|code| checks_by_code.get(&code.0[..]).copied()))
-            }
-            FindCheck::WithRedirectSession(id) => to_rows(sessions.get(&id.0).copied()),
+            FindCheck::ById(id) => checks.get(&id.0),
+            FindCheck::ByCode(code) => checks_by_code.get(&code.0[..]),
+            FindCheck::WithRedirectSession(id) => sessions.get(&id.0),
         };
-        batch.iter().copied().map(found).collect()
+        let row = |find: &&FindCheck| Ok(found(find).map(|row| to_row(row)).transpose()?);
+        batch.iter().map(row).collect()
     }
 }
 
 const SELECT_BY_ID: &str = concat!(
     "select ",
     check_columns!(),
-    " from checks where id = any($1) and bucket = any($2) and id between $3 and $4"
+    " from {checks} checks where id = any($1) and bucket = any($2) and id between $3 and $4"
 );
 const SELECT_WITH_SESSION: &str = concat!(
     "select ",
     check_columns!(),
     ", ",
     redirect_session_columns!(),
-    " from checks left join redirect_sessions
+    " from {checks} checks left join {redirect_sessions} redirect_sessions
                   on redirect_sessions.check_id = checks.id and redirect_sessions.bucket = checks.bucket
      where checks.id = any($1) and checks.bucket = any($2) and checks.id between $3 and $4"
 );
 
-const SELECT_BY_CODE: &str =
-    concat!("select ", check_columns!(), ", code_hash from checks where code_hash = any($1) and bucket = any($2)");
+const SELECT_BY_CODE: &str = concat!(
+    "select ",
+    check_columns!(),
+    ", code_hash from {checks} checks where code_hash = any($1) and bucket = any($2)"
+);
 
 /// Selects checks by code in all partitions, which takes about 13 µs for a code and 16 partitions. A condition with a
 /// lower bound for ids would be slower: in a new partition, the planner would read all rows above the bound.
@@ -100,13 +109,18 @@ impl BatchedOperation for ConcludeCheck {
         &queues.conclude
     }
 
+    fn bucket(&self) -> Option<Bucket> {
+        Some(self.conclusion.check.bucket())
+    }
+
     fn changed_check(&self) -> Option<CheckId> {
         Some(self.conclusion.check)
     }
 
     async fn run(batch: &[&Self], tx: &mut PipelinedTransaction<'_>) -> Result<Vec<ConcludeOutcome>, BatchError> {
         let mut outcomes = vec![ConcludeOutcome::AlreadyConcluded; batch.len()];
-        let rows = tx.run(&[update_checks(batch)]).await?.pop().unwrap_or_default();
+        let updates = tx.each_shard(batch.iter().copied(), |operation| operation.bucket(), update_checks);
+        let rows = tx.run(&updates).await?.concat();
         let rows = rows_by_id(&rows)?;
         let (mut concluded, mut counts) = (Vec::with_capacity(rows.len()), Vec::with_capacity(2 * rows.len()));
         for (outcome, &operation) in outcomes.iter_mut().zip(batch) {
@@ -118,10 +132,14 @@ impl BatchedOperation for ConcludeCheck {
         }
         let mut statements = Vec::new();
         if !concluded.is_empty() {
-            statements.extend(insert_callbacks(&concluded));
-            statements.push(delete_deadlines(&concluded));
-            statements.extend(delete_redirect_sessions(&concluded));
-            statements.extend(update_counters(&counts, tx.slot())?);
+            let callbacks =
+                concluded.iter().filter_map(|(operation, _)| Some((*operation, operation.callback.as_ref()?)));
+            let silent = concluded.iter().filter(|(operation, _)| operation.conclusion.product.facts().is_silent);
+            let silent = silent.map(|(operation, _)| operation.conclusion.check);
+            statements.extend(tx.each_shard(callbacks, |(operation, _)| operation.bucket(), insert_callbacks));
+            statements.extend(tx.each_shard(&concluded, |(operation, _)| operation.bucket(), delete_deadlines));
+            statements.extend(tx.each_shard(silent, |check| check.bucket(), delete_redirect_sessions));
+            statements.extend(update_counters(&counts, tx.counters())?);
         }
         tx.commit(&statements).await?;
         Ok(outcomes)
@@ -132,7 +150,7 @@ impl BatchedOperation for ConcludeCheck {
 /// server can use heap-only (HOT) updates.
 fn update_checks<'a>(operations: &[&'a ConcludeCheck]) -> BatchStatement<'a> {
     BatchStatement::new(concat!(
-        "update checks
+        "update {checks} checks
             set concluded_at = new.concluded_at, status = new.status, matched = new.matched,
                 error_code = new.error_code, number_hash = coalesce(new.number_hash, checks.number_hash),
                 number_tail = coalesce(new.number_tail, checks.number_tail), number_sealed = new.number_sealed,
@@ -168,33 +186,28 @@ fn discovered_number(operation: &ConcludeCheck) -> Option<ClaimedNumber> {
     operation.conclusion.discovered.as_ref().and_then(|discovered| discovered.number)
 }
 
-/// Inserts the callbacks of the concluded checks. `None`: no check has a callback.
-fn insert_callbacks<'a>(concluded: &[(&'a ConcludeCheck, OpenCheck)]) -> Option<BatchStatement<'a>> {
-    let callbacks: Vec<(&'a ConcludeCheck, &'a NewCallback)> =
-        concluded.iter().filter_map(|(operation, _)| Some((*operation, operation.callback.as_ref()?))).collect();
-    let insert = || {
-        BatchStatement::new(
-            "insert into callbacks (check_id, project_id, created_at, due_at, product, url, body, bucket, failed_attempts,
-                                    state)
-             select new.*, 0, 'waiting'
-               from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::bytea[],
-                           $8::smallint[]) as new",
-        )
-        .column(&callbacks, |(operation, _)| operation.conclusion.check.0)
-        .column(&callbacks, |(operation, _)| operation.conclusion.project.0)
-        .column(&callbacks, |(operation, _)| operation.conclusion.at.as_millisecond())
-        .column(&callbacks, |(_, callback)| callback.due_at.as_millisecond())
-        .column(&callbacks, |(operation, _)| operation.conclusion.product.into_str())
-        .column(&callbacks, |(_, callback)| &callback.url.0[..])
-        .column(&callbacks, |(_, callback)| &callback.body.0[..])
-        .column(&callbacks, |(operation, _)| operation.conclusion.check.bucket().number())
-    };
-    (!callbacks.is_empty()).then(insert)
+fn insert_callbacks<'a>(callbacks: &[(&'a ConcludeCheck, &'a NewCallback)]) -> BatchStatement<'a> {
+    BatchStatement::new(
+        "insert into {callbacks} (check_id, project_id, created_at, due_at, product, url, body, bucket, failed_attempts,
+                                  state)
+         select new.*, 0, 'waiting'
+           from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::bytea[],
+                       $8::smallint[]) as new",
+    )
+    .column(callbacks, |(operation, _)| operation.conclusion.check.0)
+    .column(callbacks, |(operation, _)| operation.conclusion.project.0)
+    .column(callbacks, |(operation, _)| operation.conclusion.at.as_millisecond())
+    .column(callbacks, |(_, callback)| callback.due_at.as_millisecond())
+    .column(callbacks, |(operation, _)| operation.conclusion.product.into_str())
+    .column(callbacks, |(_, callback)| &callback.url.0[..])
+    .column(callbacks, |(_, callback)| &callback.body.0[..])
+    .column(callbacks, |(operation, _)| operation.conclusion.check.bucket().number())
 }
 
-fn delete_deadlines(concluded: &[(&ConcludeCheck, OpenCheck)]) -> BatchStatement<'static> {
+fn delete_deadlines(concluded: &[&(&ConcludeCheck, OpenCheck)]) -> BatchStatement<'static> {
     BatchStatement::new(
-        "delete from deadlines using unnest($1::bigint[], $2::uuid[], $3::smallint[]) as old (due_at, check_id, bucket)
+        "delete from {deadlines} deadlines
+          using unnest($1::bigint[], $2::uuid[], $3::smallint[]) as old (due_at, check_id, bucket)
           where deadlines.due_at = old.due_at and deadlines.check_id = old.check_id
             and deadlines.bucket = old.bucket and deadlines.bucket = any($3)",
     )
@@ -203,13 +216,10 @@ fn delete_deadlines(concluded: &[(&ConcludeCheck, OpenCheck)]) -> BatchStatement
     .column(concluded, |(operation, _)| operation.conclusion.check.bucket().number())
 }
 
-/// Deletes the redirect sessions of the concluded checks. `None`: no check has a redirect session.
-fn delete_redirect_sessions(concluded: &[(&ConcludeCheck, OpenCheck)]) -> Option<BatchStatement<'static>> {
-    let conclusions = concluded.iter().map(|(operation, _)| &operation.conclusion);
-    let silent = conclusions.filter(|conclusion| conclusion.product.facts().is_silent);
-    let checks: Vec<CheckId> = silent.map(|conclusion| conclusion.check).collect();
-    let delete = "delete from redirect_sessions using unnest($1::uuid[], $2::smallint[]) as old (check_id, bucket)
+fn delete_redirect_sessions(checks: &[CheckId]) -> BatchStatement<'static> {
+    let delete = "delete from {redirect_sessions} redirect_sessions
+                   using unnest($1::uuid[], $2::smallint[]) as old (check_id, bucket)
                    where redirect_sessions.check_id = old.check_id and redirect_sessions.bucket = old.bucket
                      and redirect_sessions.bucket = any($2)";
-    (!checks.is_empty()).then(|| BatchStatement::new(delete).keys(checks))
+    BatchStatement::new(delete).keys(checks.iter().copied())
 }

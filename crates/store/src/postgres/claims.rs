@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use ringtrue_domain::lifecycle::Bucket;
 use ringtrue_engine::ports::idempotency::{ClaimOutcome, IdempotencyClaim};
 use uuid::Uuid;
 
@@ -9,13 +10,20 @@ use super::{
     BatchQueues,
     batch_queue::{BatchError, BatchQueue, BatchStatement, BatchedOperation, PipelinedTransaction, to_rows},
 };
-use crate::queries::idempotency::{IdempotencyKey, idempotency_key_columns};
+use crate::queries::{
+    bucket::digest_bucket,
+    idempotency::{IdempotencyKey, idempotency_key_columns},
+};
 
 impl BatchedOperation for IdempotencyClaim {
     const NAME: &'static str = "claim";
 
     fn queue(queues: &BatchQueues) -> &BatchQueue<Self> {
         &queues.claim
+    }
+
+    fn bucket(&self) -> Option<Bucket> {
+        Some(digest_bucket(&self.key_digest))
     }
 
     async fn run(batch: &[&Self], tx: &mut PipelinedTransaction<'_>) -> Result<Vec<ClaimOutcome>, BatchError> {
@@ -25,9 +33,13 @@ impl BatchedOperation for IdempotencyClaim {
             first.entry((request.tenant, request.key_digest)).or_insert(request);
         }
         let tried: Vec<&IdempotencyClaim> = first.into_values().collect();
-        let rows = tx.commit(&[insert_claims(&tried), select_keys(&tried)]).await?;
+        let bucket = |claim: &&IdempotencyClaim| claim.bucket();
+        let mut statements = tx.each_shard(tried.iter().copied(), bucket, insert_claims);
+        let inserts = statements.len();
+        statements.extend(tx.each_shard(tried, bucket, select_keys));
+        let rows = tx.commit(&statements).await?;
         let mut keys = HashMap::<(Uuid, [u8; 32]), IdempotencyKey>::new();
-        for row in to_rows(rows.iter().skip(1).flatten())? {
+        for row in to_rows(rows.iter().skip(inserts).flatten())? {
             let key = IdempotencyKey::from_row(row).map_err(BatchError::Server)?;
             keys.insert((key.tenant, key.digest), key);
         }
@@ -43,10 +55,11 @@ impl BatchedOperation for IdempotencyClaim {
 /// statement reads the same rows as this one.
 fn insert_claims<'a>(claims: &[&'a IdempotencyClaim]) -> BatchStatement<'a> {
     BatchStatement::new(
-        "insert into idempotency_keys as held
-                (tenant, key_digest, fingerprint, claim, claimed_at, lease_until, expires_at)
-         select * from unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::uuid[], $5::bigint[], $6::bigint[], $7::bigint[])
-         on conflict (tenant, key_digest) do update
+        "insert into {idempotency_keys} as held
+                (tenant, key_digest, fingerprint, claim, claimed_at, lease_until, expires_at, bucket)
+         select * from unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::uuid[], $5::bigint[], $6::bigint[], $7::bigint[],
+                              $8::smallint[])
+         on conflict (tenant, key_digest, bucket) do update
             set fingerprint = excluded.fingerprint, claim = excluded.claim, claimed_at = excluded.claimed_at,
                 lease_until = excluded.lease_until, expires_at = excluded.expires_at, response = null
           where held.expires_at <= excluded.claimed_at
@@ -60,16 +73,18 @@ fn insert_claims<'a>(claims: &[&'a IdempotencyClaim]) -> BatchStatement<'a> {
     .column(claims, |request| request.now.as_millisecond())
     .column(claims, |request| request.lease_until.as_millisecond())
     .column(claims, |request| request.expires_at.as_millisecond())
+    .column(claims, |request| request.bucket().number())
 }
 
 fn select_keys<'a>(claims: &[&'a IdempotencyClaim]) -> BatchStatement<'a> {
     BatchStatement::new(concat!(
         "select ",
         idempotency_key_columns!(),
-        " from unnest($1::uuid[], $2::bytea[]) as requested (tenant, key_digest)
-               join idempotency_keys using (tenant, key_digest)
-         where key_digest = any($2)"
+        " from unnest($1::uuid[], $2::bytea[], $3::smallint[]) as requested (tenant, key_digest, bucket)
+               join {idempotency_keys} held using (tenant, key_digest, bucket)
+         where bucket = any($3)"
     ))
     .column(claims, |request| request.tenant)
     .column(claims, |request| &request.key_digest[..])
+    .column(claims, |request| request.bucket().number())
 }

@@ -12,20 +12,26 @@
 use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 
 use jiff::Timestamp;
-use ringtrue_domain::{lifecycle::Reference, network::NetworkId, reverse_sms::NumberLimit, verification::Locale};
-use ringtrue_engine::ports::{checks::CreateCheckOutcome, idempotency::IdempotentResponse};
+use ringtrue_domain::{
+    lifecycle::{Bucket, CheckId, Reference, Sealed},
+    network::NetworkId,
+    reverse_sms::NumberLimit,
+    verification::Locale,
+};
+use ringtrue_engine::ports::{
+    checks::{CreateCheckOutcome, NewVerification},
+    idempotency::IdempotentResponse,
+};
 use uuid::Uuid;
 
 use super::{
     BatchQueues,
-    batch_queue::{
-        BatchError, BatchQueue, BatchStatement, BatchedOperation, CounterSlot, PipelinedTransaction, update_counters,
-    },
+    batch_queue::{BatchError, BatchQueue, BatchStatement, BatchedOperation, PipelinedTransaction, update_counters},
 };
 use crate::{
     check_row_mapping::progress_to_json,
     operation::{CheckRow, InsertCheck, number_limit},
-    queries::idempotency::claim_lost_error,
+    queries::{bucket::digest_bucket, idempotency::claim_lost_error},
 };
 
 impl BatchedOperation for InsertCheck {
@@ -38,13 +44,22 @@ impl BatchedOperation for InsertCheck {
         &queues.create
     }
 
+    fn bucket(&self) -> Option<Bucket> {
+        Some(self.check.id.bucket())
+    }
+
+    fn other_buckets(&self) -> Vec<Bucket> {
+        let number = limit_of(self).map(|((number, ..), _)| digest_bucket(&number));
+        let response = self.idempotent_response.as_ref().map(|response| digest_bucket(&response.key_digest));
+        number.into_iter().chain(response).collect()
+    }
+
     async fn run(batch: &[&Self], tx: &mut PipelinedTransaction<'_>) -> Result<Vec<CreateCheckOutcome>, BatchError> {
         let numbers = LimitedNumbers::of_batch(batch);
         let responses = sorted_responses(batch.iter().copied());
         if responses.is_empty() && numbers.are_distinct {
-            let mut statements = Vec::new();
-            statements.extend((!numbers.limits.is_empty()).then(|| numbers.count()));
-            statements.extend(insert_statements(batch, tx.slot())?);
+            let mut statements = numbers.count(tx);
+            statements.extend(insert_statements(batch, tx)?);
             match tx.commit(&statements).await {
                 Ok(_) => return Ok(vec![CreateCheckOutcome::Created; batch.len()]),
                 Err(BatchError::NumberLimitReached) => tx.rollback().await?,
@@ -57,15 +72,14 @@ impl BatchedOperation for InsertCheck {
             if *outcome == CreateCheckOutcome::Created { admitted.push(new) } else { refused.push(new) }
         }
         let mut statements = Vec::new();
-        if !counted.is_empty() {
-            statements.push(store_times(&counted));
-        }
-        let refused_responses = sorted_responses(refused);
-        if !refused_responses.is_empty() {
-            statements.push(clear_responses(&refused_responses));
-        }
+        statements.extend(tx.each_shard(&counted, |((number, ..), _)| digest_bucket(number), store_times));
+        statements.extend(tx.each_shard(
+            sorted_responses(refused),
+            |response| response_bucket(response),
+            clear_responses,
+        ));
         if !admitted.is_empty() {
-            statements.extend(insert_statements(&admitted, tx.slot())?);
+            statements.extend(insert_statements(&admitted, tx)?);
         }
         tx.commit(&statements).await?;
         Ok(outcomes)
@@ -78,34 +92,41 @@ fn sorted_responses<'a>(new: impl IntoIterator<Item = &'a InsertCheck>) -> Vec<&
     responses
 }
 
+fn response_bucket(response: &IdempotentResponse) -> Bucket {
+    digest_bucket(&response.key_digest)
+}
+
 /// Stores the responses of requests with idempotency keys. The statement returns a row for each request that still
 /// holds its claim on the key.
 fn store_responses<'a>(responses: &[&'a IdempotentResponse]) -> BatchStatement<'a> {
     BatchStatement::new(
-        "update idempotency_keys held set response = new.response
-           from unnest($1::uuid[], $2::bytea[], $3::uuid[], $4::bytea[]) as new (tenant, key_digest, claim, response)
+        "update {idempotency_keys} held set response = new.response
+           from unnest($1::uuid[], $2::bytea[], $3::uuid[], $4::bytea[], $5::smallint[])
+                as new (tenant, key_digest, claim, response, bucket)
           where held.tenant = new.tenant and held.key_digest = new.key_digest and held.claim = new.claim
-            and held.key_digest = any($2) and held.response is null
+            and held.bucket = new.bucket and held.bucket = any($5) and held.response is null
          returning 1",
     )
     .column(responses, |response| response.tenant)
     .column(responses, |response| &response.key_digest[..])
     .column(responses, |response| response.claim_id)
     .column(responses, |response| &response.sealed_response[..])
+    .column(responses, |response| response_bucket(response).number())
 }
 
 /// Clears the responses that were stored for requests beyond the limit of checks for a phone number, because these
 /// requests have created nothing.
 fn clear_responses<'a>(responses: &[&'a IdempotentResponse]) -> BatchStatement<'a> {
     BatchStatement::new(
-        "update idempotency_keys held set response = null
-           from unnest($1::uuid[], $2::bytea[], $3::uuid[]) as new (tenant, key_digest, claim)
+        "update {idempotency_keys} held set response = null
+           from unnest($1::uuid[], $2::bytea[], $3::uuid[], $4::smallint[]) as new (tenant, key_digest, claim, bucket)
           where held.tenant = new.tenant and held.key_digest = new.key_digest and held.claim = new.claim
-            and held.key_digest = any($2)",
+            and held.bucket = new.bucket and held.bucket = any($4)",
     )
     .column(responses, |response| response.tenant)
     .column(responses, |response| &response.key_digest[..])
     .column(responses, |response| response.claim_id)
+    .column(responses, |response| response_bucket(response).number())
 }
 
 /// What a limit of checks applies to: the hash of a phone number, the project and the product.
@@ -115,6 +136,9 @@ fn limit_of(new: &InsertCheck) -> Option<(LimitKey, NumberLimit)> {
     let (claimed, limit) = new.check.claimed.zip(new.number_limit)?;
     Some(((claimed.hash.0, new.check.project.0, new.check.product.into_str()), limit))
 }
+
+/// A limit that applies to a batch: with its number of checks, and the creation time of the first check.
+type Limited<'l> = (&'l LimitKey, &'l (NumberLimit, i64));
 
 /// The phone numbers of a batch for which checks are limited. Each has the limit and the creation time of the first
 /// check with this number.
@@ -139,14 +163,15 @@ impl LimitedNumbers {
     /// Counts one check for each number. Writes the rows in the order of their keys, so that batches cannot deadlock.
     /// If a number is over its limit, the statement sets `max_checks` to null, which violates its `not null` constraint
     /// and is reported as [`BatchError::NumberLimitReached`].
-    fn count(&self) -> BatchStatement<'static> {
-        let statement = BatchStatement::new(
-            "insert into number_limits as held
-                    (number_hash, project_id, product, max_checks, last_at, expires_at, recent)
+    fn count(&self, tx: &PipelinedTransaction<'_>) -> Vec<BatchStatement<'static>> {
+        self.each_shard(
+            tx,
+            "insert into {number_limits} as held
+                    (number_hash, project_id, product, max_checks, last_at, expires_at, bucket, recent)
              select new.*, int8send(last_at)
-               from unnest($1::bytea[], $2::uuid[], $3::text[], $4::integer[], $5::bigint[], $6::bigint[])
-                    as new (number_hash, project_id, product, max_checks, last_at, expires_at)
-             on conflict (number_hash, project_id, product) do update
+               from unnest($1::bytea[], $2::uuid[], $3::text[], $4::integer[], $5::bigint[], $6::bigint[], $7::smallint[])
+                    as new (number_hash, project_id, product, max_checks, last_at, expires_at, bucket)
+             on conflict (number_hash, project_id, product, bucket) do update
                 set max_checks = case when length(held.recent) >= 8 * excluded.max_checks
                                        and substring(held.recent, length(held.recent) + 1 - 8 * excluded.max_checks, 8)
                                            > int8send(2 * excluded.last_at - excluded.expires_at)
@@ -154,34 +179,38 @@ impl LimitedNumbers {
                     last_at = greatest(held.last_at, excluded.last_at), expires_at = excluded.expires_at,
                     recent = substring(held.recent || int8send(greatest(held.last_at, excluded.last_at)),
                                        greatest(1, length(held.recent) + 9 - 8 * excluded.max_checks))",
-        );
-        self.bind(statement)
+        )
     }
 
     /// Locks the row of each number, in the order of the keys, and returns the creation times.
-    fn lock(&self) -> BatchStatement<'static> {
-        let statement = BatchStatement::new(
-            "insert into number_limits as held
-                    (number_hash, project_id, product, max_checks, last_at, expires_at, recent)
+    fn lock(&self, tx: &PipelinedTransaction<'_>) -> Vec<BatchStatement<'static>> {
+        self.each_shard(
+            tx,
+            "insert into {number_limits} as held
+                    (number_hash, project_id, product, max_checks, last_at, expires_at, bucket, recent)
              select new.*, ''
-               from unnest($1::bytea[], $2::uuid[], $3::text[], $4::integer[], $5::bigint[], $6::bigint[])
-                    as new (number_hash, project_id, product, max_checks, last_at, expires_at)
-             on conflict (number_hash, project_id, product) do update set expires_at = excluded.expires_at
+               from unnest($1::bytea[], $2::uuid[], $3::text[], $4::integer[], $5::bigint[], $6::bigint[], $7::smallint[])
+                    as new (number_hash, project_id, product, max_checks, last_at, expires_at, bucket)
+             on conflict (number_hash, project_id, product, bucket) do update set expires_at = excluded.expires_at
              returning number_hash, project_id, product, recent",
-        );
-        self.bind(statement)
+        )
     }
 
-    /// Adds the parameters: arrays of number hashes, projects, products, limits, creation times and ends of windows.
-    fn bind<'a>(&self, statement: BatchStatement<'a>) -> BatchStatement<'a> {
+    /// Returns statements whose parameters are arrays of number hashes, projects, products, limits, creation times, ends
+    /// of windows and buckets.
+    fn each_shard(&self, tx: &PipelinedTransaction<'_>, sql: &'static str) -> Vec<BatchStatement<'static>> {
         let max_checks = |limit: NumberLimit| i32::try_from(limit.max_checks).unwrap_or(i32::MAX / 8);
-        statement
-            .column(self.limits.keys(), |(number, ..)| number.to_vec())
-            .column(self.limits.keys(), |(_, project, _)| *project)
-            .column(self.limits.keys(), |(.., product)| *product)
-            .column(self.limits.values(), |(limit, _)| max_checks(*limit))
-            .column(self.limits.values(), |(_, at)| *at)
-            .column(self.limits.values(), |(limit, at)| at + number_limit::window_millis(*limit))
+        let statement = |limits: &[Limited<'_>]| {
+            BatchStatement::new(sql)
+                .column(limits, |((number, ..), _)| number.to_vec())
+                .column(limits, |((_, project, _), _)| *project)
+                .column(limits, |((.., product), _)| *product)
+                .column(limits, |(_, (limit, _))| max_checks(*limit))
+                .column(limits, |(_, (_, at))| *at)
+                .column(limits, |(_, (limit, at))| at + number_limit::window_millis(*limit))
+                .column(limits, |((number, ..), _)| digest_bucket(number).number())
+        };
+        tx.each_shard(&self.limits, |((number, ..), _)| digest_bucket(number), statement)
     }
 }
 
@@ -196,15 +225,18 @@ async fn apply_limits(
     responses: &[&IdempotentResponse],
     tx: &mut PipelinedTransaction<'_>,
 ) -> Result<(Vec<CreateCheckOutcome>, Times), BatchError> {
-    let rows = tx.run(&[numbers.lock(), store_responses(responses)]).await?;
-    let [locked, stored] = rows.as_slice() else { return Err(BatchError::wrong_results()) };
+    let mut statements = numbers.lock(tx);
+    let locks = statements.len();
+    statements.extend(tx.each_shard(responses.iter().copied(), |response| response_bucket(response), store_responses));
+    let rows = tx.run(&statements).await?;
+    let (locked, stored) = rows.split_at(locks);
     // Fewer rows than responses: a request has lost its claim, because it took longer than its lease. The error splits
     // the batch, to isolate this request.
-    if stored.len() < responses.len() {
+    if stored.iter().map(Vec::len).sum::<usize>() < responses.len() {
         return Err(BatchError::Rows(claim_lost_error()));
     }
     let mut known = HashMap::<(Vec<u8>, Uuid, String), Vec<i64>>::new();
-    for row in locked {
+    for row in locked.iter().flatten() {
         let recent: Vec<u8> = row.try_get(3)?;
         let times = recent.as_chunks::<8>().0.iter().map(|time| i64::from_be_bytes(*time)).collect();
         known.insert((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?), times);
@@ -228,84 +260,89 @@ async fn apply_limits(
 }
 
 /// Stores the creation times of numbers that [`LimitedNumbers::lock`] has locked.
-fn store_times(times: &Times) -> BatchStatement<'static> {
+fn store_times(times: &[(&LimitKey, &Vec<i64>)]) -> BatchStatement<'static> {
     let to_bytes = |times: &Vec<i64>| times.iter().flat_map(|time| time.to_be_bytes()).collect::<Vec<u8>>();
     BatchStatement::new(
-        "update number_limits held set recent = new.recent, last_at = greatest(held.last_at, new.last_at)
-           from unnest($1::bytea[], $2::uuid[], $3::text[], $4::bytea[], $5::bigint[])
-                as new (number_hash, project_id, product, recent, last_at)
+        "update {number_limits} held set recent = new.recent, last_at = greatest(held.last_at, new.last_at)
+           from unnest($1::bytea[], $2::uuid[], $3::text[], $4::bytea[], $5::bigint[], $6::smallint[])
+                as new (number_hash, project_id, product, recent, last_at, bucket)
           where held.number_hash = new.number_hash and held.project_id = new.project_id
-            and held.product = new.product and held.number_hash = any($1)",
+            and held.product = new.product and held.bucket = new.bucket and held.bucket = any($6)",
     )
-    .column(times.keys(), |(number, ..)| number.to_vec())
-    .column(times.keys(), |(_, project, _)| *project)
-    .column(times.keys(), |(.., product)| *product)
-    .column(times.values(), to_bytes)
-    .column(times.values(), |times| times.last().copied())
+    .column(times, |((number, ..), _)| number.to_vec())
+    .column(times, |((_, project, _), _)| *project)
+    .column(times, |((.., product), _)| *product)
+    .column(times, |(_, times)| to_bytes(times))
+    .column(times, |(_, times)| times.last().copied())
+    .column(times, |((number, ..), _)| digest_bucket(number).number())
 }
 
 /// Returns the statements that insert checks with their verifications, deadlines, redirect sessions and counters.
-fn insert_statements<'a>(new: &[&'a InsertCheck], slot: CounterSlot) -> Result<Vec<BatchStatement<'a>>, BatchError> {
+fn insert_statements<'a>(
+    new: &[&'a InsertCheck],
+    tx: &PipelinedTransaction<'_>,
+) -> Result<Vec<BatchStatement<'a>>, BatchError> {
     let mut rows: Vec<CheckRow<'_>> = new.iter().flat_map(|new| new.rows()).collect();
     rows.sort_unstable_by_key(|row| row.check.id);
-    let mut statements = vec![insert_checks(&rows)];
-    let deadlines: Vec<_> = rows.iter().filter_map(|row| Some((row.deadline?, row.check.id))).collect();
-    if !deadlines.is_empty() {
-        let insert = "insert into deadlines (due_at, check_id, bucket)
-                      select * from unnest($1::bigint[], $2::uuid[], $3::smallint[])";
-        statements.push(
-            BatchStatement::new(insert)
-                .column(&deadlines, |(due_at, _)| due_at.as_millisecond())
-                .column(&deadlines, |(_, check)| check.0)
-                .column(&deadlines, |(_, check)| check.bucket().number()),
-        );
-    }
-    let silent: Vec<_> = rows.iter().filter_map(|row| Some((row.check.id, row.silent_input()?))).collect();
-    if !silent.is_empty() {
-        let insert = "insert into redirect_sessions (check_id, input, bucket, wrong_codes)
-                      select new.*, 0 from unnest($1::uuid[], $2::bytea[], $3::smallint[]) as new";
-        statements.push(
-            BatchStatement::new(insert)
-                .column(&silent, |(check, _)| check.0)
-                .column(&silent, |(_, input)| &input.0[..])
-                .column(&silent, |(check, _)| check.bucket().number()),
-        );
-    }
-    statements.extend(insert_verifications(new)?);
+    let mut statements = tx.each_shard(rows.iter().copied(), |row| row.check.id.bucket(), insert_checks);
+    let deadlines = rows.iter().filter_map(|row| Some((row.deadline?, row.check.id)));
+    statements.extend(tx.each_shard(deadlines, |(_, check)| check.bucket(), insert_deadlines));
+    let silent = rows.iter().filter_map(|row| Some((row.check.id, row.silent_input()?)));
+    statements.extend(tx.each_shard(silent, |(check, _)| check.bucket(), insert_redirect_sessions));
+    statements.extend(insert_verifications(new, tx)?);
     let counts: Vec<_> = rows.iter().map(CheckRow::usage).collect();
-    statements.extend(update_counters(&counts, slot)?);
+    statements.extend(update_counters(&counts, tx.counters())?);
     Ok(statements)
 }
 
-/// Inserts the verifications that begin with these checks. `None`: no check begins a verification.
-fn insert_verifications<'a>(new: &[&'a InsertCheck]) -> Result<Option<BatchStatement<'a>>, BatchError> {
+fn insert_deadlines(deadlines: &[(Timestamp, CheckId)]) -> BatchStatement<'static> {
+    let insert = "insert into {deadlines} (due_at, check_id, bucket)
+                  select * from unnest($1::bigint[], $2::uuid[], $3::smallint[])";
+    BatchStatement::new(insert)
+        .column(deadlines, |(due_at, _)| due_at.as_millisecond())
+        .column(deadlines, |(_, check)| check.0)
+        .column(deadlines, |(_, check)| check.bucket().number())
+}
+
+fn insert_redirect_sessions<'a>(silent: &[(CheckId, &'a Sealed)]) -> BatchStatement<'a> {
+    let insert = "insert into {redirect_sessions} (check_id, input, bucket, wrong_codes)
+                  select new.*, 0 from unnest($1::uuid[], $2::bytea[], $3::smallint[]) as new";
+    BatchStatement::new(insert)
+        .column(silent, |(check, _)| check.0)
+        .column(silent, |(_, input)| &input.0[..])
+        .column(silent, |(check, _)| check.bucket().number())
+}
+
+/// Inserts the verifications that begin with these checks.
+fn insert_verifications<'a>(
+    new: &[&'a InsertCheck],
+    tx: &PipelinedTransaction<'_>,
+) -> Result<Vec<BatchStatement<'a>>, BatchError> {
     let mut begun = Vec::new();
     for new in new {
         if let Some(verification) = &new.verification {
             let progress = progress_to_json(&verification.progress).map_err(BatchError::Rows)?;
-            begun.push((verification, new.check.id, progress));
+            begun.push((&**verification, new.check.id, progress));
         }
     }
-    if begun.is_empty() {
-        return Ok(None);
-    }
     begun.sort_unstable_by_key(|(verification, ..)| verification.check.id);
-    let insert = "insert into verifications (check_id, bucket, step_id, progress, input, locale)
-                  select * from unnest($1::uuid[], $2::smallint[], $3::uuid[], $4::text[], $5::bytea[], $6::text[])";
-    Ok(Some(
+    let statement = |begun: &[(&'a NewVerification, CheckId, String)]| {
+        let insert = "insert into {verifications} (check_id, bucket, step_id, progress, input, locale)
+                      select * from unnest($1::uuid[], $2::smallint[], $3::uuid[], $4::text[], $5::bytea[], $6::text[])";
         BatchStatement::new(insert)
-            .column(&begun, |(verification, ..)| verification.check.id.0)
-            .column(&begun, |(verification, ..)| verification.check.id.bucket().number())
-            .column(&begun, |(_, step, _)| step.0)
-            .column(&begun, |(.., progress)| progress.clone())
-            .column(&begun, |(verification, ..)| &verification.input.0[..])
-            .column(&begun, |(verification, ..)| verification.locale.as_ref().map(Locale::as_str)),
-    ))
+            .column(begun, |(verification, ..)| verification.check.id.0)
+            .column(begun, |(verification, ..)| verification.check.id.bucket().number())
+            .column(begun, |(_, step, _)| step.0)
+            .column(begun, |(.., progress)| progress.clone())
+            .column(begun, |(verification, ..)| &verification.input.0[..])
+            .column(begun, |(verification, ..)| verification.locale.as_ref().map(Locale::as_str))
+    };
+    Ok(tx.each_shard(begun, |(_, step, _)| step.bucket(), statement))
 }
 
 fn insert_checks<'a>(new: &[CheckRow<'a>]) -> BatchStatement<'a> {
     BatchStatement::new(
-        "insert into checks (id, project_id, created_at, expires_at, concluded_at, product, mode, status, matched,
+        "insert into {checks} (id, project_id, created_at, expires_at, concluded_at, product, mode, status, matched,
                              error_code, network_id, receiver, number_hash, number_tail, reference_id, callback_url,
                              code_hash, redirect_url, swap_covered, swap_within, bucket, verification_id)
          select * from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::text[],

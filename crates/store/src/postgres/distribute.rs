@@ -1,7 +1,8 @@
 //! Distributes the tables over the servers of a Citus cluster.
 //!
 //! Rows of a check are placed by its bucket, so that a transaction on one check stays on one server, and a lookup by id
-//! or SMS code goes to one shard. Counters and logs are placed by project. Control-plane tables are copied to every
+//! or SMS code goes to one shard. What the same transactions write has a bucket too: limits of numbers, idempotency keys
+//! and usage counters. The activity and the request log are placed by project. Control-plane tables are copied to every
 //! server, so that counters can be joined with projects. Tables that coordinate nodes (`database_state`, `nodes`,
 //! `node_demand`, `control_version`) stay on the coordinator, to which all nodes connect.
 
@@ -12,58 +13,59 @@ use tokio_postgres::{Client, types::ToSql};
 
 use super::{
     connect::{PostgresConnector, store_error},
+    placement::{self, LOCAL_GROUP, LOCK_SHARDS, ServerKey, TEST_SHARDS},
     schema::LOCK_SQL,
 };
 use crate::url::PostgresAddress;
 
 #[derive(Clone, Copy, Debug)]
-enum Placement {
+enum TablePlacement {
     /// Every server has a copy of the table.
     Reference,
     /// Rows are placed by the hash of `column`. Rows of the table `like` with the same hash are on the same server.
     Distributed { column: &'static str, like: &'static str },
 }
 
-const BY_BUCKET: Placement = Placement::Distributed { column: "bucket", like: "checks" };
-const BY_PROJECT: Placement = Placement::Distributed { column: "project_id", like: "usage_counters" };
+const BY_BUCKET: TablePlacement = TablePlacement::Distributed { column: "bucket", like: "checks" };
+const BY_PROJECT: TablePlacement = TablePlacement::Distributed { column: "project_id", like: "activity" };
 
-/// Number of shards for each worker. With many shards batches are slow, because a batch writes to every shard. With few
-/// shards, the rows cannot be spread over more servers later.
+/// Number of shards for each worker. With many shards batches are slow, because a batch writes to every shard of a
+/// server. With few shards, the rows cannot be spread over more servers later.
 const SHARDS_PER_WORKER: i64 = 4;
 
 /// The tables to distribute. A table comes after those that its foreign keys refer to.
-const TABLES: &[(&str, Placement)] = &[
-    ("workspaces", Placement::Reference),
-    ("projects", Placement::Reference),
-    ("logos", Placement::Reference),
-    ("credentials", Placement::Reference),
-    ("accounts", Placement::Reference),
-    ("memberships", Placement::Reference),
-    ("sessions", Placement::Reference),
-    ("account_links", Placement::Reference),
-    ("invitations", Placement::Reference),
-    ("audit_events", Placement::Reference),
-    ("revocations", Placement::Reference),
-    ("sealed_keys", Placement::Reference),
-    ("login_throttle", Placement::Reference),
-    ("erasures", Placement::Reference),
-    ("number_limits", Placement::Distributed { column: "number_hash", like: "none" }),
-    ("idempotency_keys", Placement::Distributed { column: "key_digest", like: "none" }),
-    ("sign_ins", Placement::Distributed { column: "id", like: "none" }),
-    ("pushed_authorizations", Placement::Distributed { column: "reference_hash", like: "none" }),
-    ("sign_in_sessions", Placement::Distributed { column: "token_hash", like: "none" }),
-    ("used_assertions", Placement::Distributed { column: "assertion_hash", like: "none" }),
-    ("usage_counters", Placement::Distributed { column: "project_id", like: "none" }),
-    ("usage_days", BY_PROJECT),
-    ("activity", BY_PROJECT),
+const TABLES: &[(&str, TablePlacement)] = &[
+    ("workspaces", TablePlacement::Reference),
+    ("projects", TablePlacement::Reference),
+    ("logos", TablePlacement::Reference),
+    ("credentials", TablePlacement::Reference),
+    ("accounts", TablePlacement::Reference),
+    ("memberships", TablePlacement::Reference),
+    ("sessions", TablePlacement::Reference),
+    ("account_links", TablePlacement::Reference),
+    ("invitations", TablePlacement::Reference),
+    ("audit_events", TablePlacement::Reference),
+    ("revocations", TablePlacement::Reference),
+    ("sealed_keys", TablePlacement::Reference),
+    ("login_throttle", TablePlacement::Reference),
+    ("erasures", TablePlacement::Reference),
+    ("sign_ins", TablePlacement::Distributed { column: "id", like: "none" }),
+    ("pushed_authorizations", TablePlacement::Distributed { column: "reference_hash", like: "none" }),
+    ("sign_in_sessions", TablePlacement::Distributed { column: "token_hash", like: "none" }),
+    ("used_assertions", TablePlacement::Distributed { column: "assertion_hash", like: "none" }),
+    ("activity", TablePlacement::Distributed { column: "project_id", like: "none" }),
     ("funnel_counts", BY_PROJECT),
     ("requests", BY_PROJECT),
-    ("checks", Placement::Distributed { column: "bucket", like: "none" }),
+    ("checks", TablePlacement::Distributed { column: "bucket", like: "none" }),
     ("callbacks", BY_BUCKET),
     ("callback_attempts", BY_BUCKET),
     ("deadlines", BY_BUCKET),
     ("redirect_sessions", BY_BUCKET),
     ("verifications", BY_BUCKET),
+    ("number_limits", BY_BUCKET),
+    ("idempotency_keys", BY_BUCKET),
+    ("usage_counters", BY_BUCKET),
+    ("usage_days", BY_BUCKET),
 ];
 
 /// How Citus has distributed the tables of a database.
@@ -86,6 +88,45 @@ pub struct ShardBalance {
     pub distributed_tables: usize,
     /// Each server's address, with the number and the total size in bytes of its shards.
     pub servers: Vec<(String, i64, i64)>,
+}
+
+/// Connects to each server that has shards, and tests that its shards can be locked, as nodes do. Returns the number of
+/// servers, or the problem with one.
+pub(crate) async fn test_servers(address: &PostgresAddress) -> Result<Result<usize, String>, StoreError> {
+    let (client, _) = PostgresConnector::new(address)?.connect().await?;
+    let placement = placement::Placement::read(&client, &placement::Placement::whole()).await;
+    let placement = placement.map_err(|error| store_error(&error))?;
+    if placement.is_whole() {
+        return Ok(Err("a server lacks the metadata, or not all tables are placed alike".to_owned()));
+    }
+    let servers = placement.servers();
+    let number = servers.len();
+    for (server, shards) in servers {
+        let address = match server {
+            ServerKey::Configured => address.clone(),
+            ServerKey::Worker { host, port } => address.on_server(host, *port),
+        };
+        let shards: Vec<i64> = shards.into_iter().map(|index| placement.shard(index).id).collect();
+        if let Err(error) = test_server(&address, &shards).await {
+            return Ok(Err(match server {
+                ServerKey::Configured => error.to_string(),
+                ServerKey::Worker { host, port } => format!("{host}:{port}: {error}"),
+            }));
+        }
+    }
+    Ok(Ok(number))
+}
+
+async fn test_server(address: &PostgresAddress, shards: &[i64]) -> Result<(), StoreError> {
+    let (mut client, _) = PostgresConnector::new(address)?.connect().await?;
+    let test = async {
+        let transaction = client.transaction().await?;
+        transaction.query(LOCK_SHARDS, &[&shards]).await?;
+        let group: i32 = transaction.query_one(LOCAL_GROUP, &[]).await?.try_get(0)?;
+        transaction.query(TEST_SHARDS, &[&shards, &group]).await?;
+        transaction.rollback().await
+    };
+    test.await.map_err(|error| store_error(&error))
 }
 
 /// Reports the table that is being distributed.
@@ -122,7 +163,8 @@ async fn read_state(client: &Client) -> Result<DistributionState, tokio_postgres
         )
         .await?;
     let servers = servers.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)));
-    let reference_tables = TABLES.iter().filter(|(_, placement)| matches!(placement, Placement::Reference)).count();
+    let reference_tables =
+        TABLES.iter().filter(|(_, placement)| matches!(placement, TablePlacement::Reference)).count();
     Ok(DistributionState::Distributed(ShardBalance {
         reference_tables,
         distributed_tables: TABLES.len() - reference_tables,
@@ -134,7 +176,7 @@ async fn has_citus(client: &Client) -> Result<bool, tokio_postgres::Error> {
     client.query_one("select exists (select from pg_extension where extname = 'citus')", &[]).await?.try_get(0)
 }
 
-async fn pending_tables(client: &Client) -> Result<Vec<(&'static str, Placement)>, tokio_postgres::Error> {
+async fn pending_tables(client: &Client) -> Result<Vec<(&'static str, TablePlacement)>, tokio_postgres::Error> {
     // Citus also lists tables that a reference table refers to, as local tables. These are not distributed.
     let rows =
         client.query("select logicalrelid::text from pg_dist_partition where partmethod = 'h' or repmodel = 't'", &[]);
@@ -187,10 +229,16 @@ async fn choose_shard_count(client: &Client) -> Result<(), tokio_postgres::Error
     client.query_opt(choose, &[&SHARDS_PER_WORKER]).await.map(drop)
 }
 
-async fn distribute_table(client: &Client, table: &str, placement: Placement) -> Result<(), tokio_postgres::Error> {
+async fn distribute_table(
+    client: &Client,
+    table: &str,
+    placement: TablePlacement,
+) -> Result<(), tokio_postgres::Error> {
     match placement {
-        Placement::Reference => client.execute("select create_reference_table($1::text::regclass)", &[&table]).await?,
-        Placement::Distributed { column, like } => {
+        TablePlacement::Reference => {
+            client.execute("select create_reference_table($1::text::regclass)", &[&table]).await?
+        }
+        TablePlacement::Distributed { column, like } => {
             let is_empty = format!("select not exists (select from {table})");
             let is_empty: bool = client.query_one(&is_empty, &[]).await?.try_get(0)?;
             let parameters: [&(dyn ToSql + Sync); 3] = [&table, &column, &like];

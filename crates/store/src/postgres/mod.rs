@@ -1,7 +1,8 @@
 //! Implements the engine's store ports over `PostgreSQL`.
 //!
 //! The store uses separate connections for different kinds of work, so that short operations do not wait for long ones.
-//! With the default settings a node opens up to 25:
+//! With the default settings a node opens up to 25 to the configured server, and up to 18 to each worker of a Citus
+//! cluster: those for transactions and batches.
 //!
 //! | For | Connections |
 //! |---|---|
@@ -20,9 +21,11 @@
 mod batch_queue;
 mod checks;
 mod claims;
+mod cluster;
 mod connect;
 mod create;
 mod distribute;
+mod placement;
 mod redirects;
 mod schema;
 mod settle;
@@ -31,7 +34,9 @@ mod transaction;
 
 use std::{sync::Arc, time::Duration};
 
+use cluster::{Cluster, ServerLink};
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType};
+use ringtrue_domain::lifecycle::Bucket;
 use ringtrue_engine::ports::{
     callbacks::AttemptSettlement, idempotency::IdempotencyClaim, search_limit::SearchPermit, store::StoreError,
 };
@@ -46,7 +51,7 @@ use crate::{
     driver::{Database, TransactionEnd, Work, work},
     list_turns::ListTurn,
     migration::{self, Migration},
-    operation::{ConcludeCheck, FindCheck, InsertCheck, RedirectOperation, Run, SignInOperation},
+    operation::{ConcludeCheck, FindCheck, InsertCheck, RedirectOperation, Run},
     row::{Row, Value},
     url::PostgresAddress,
 };
@@ -56,7 +61,7 @@ use transaction::PostgresTx;
 
 pub(crate) use connect::store_error;
 pub use distribute::{DistributionProgress, DistributionState, ShardBalance};
-pub(crate) use distribute::{distribute, distribute_if_empty, distribution_state};
+pub(crate) use distribute::{distribute, distribute_if_empty, distribution_state, test_servers};
 pub(crate) use schema::{migrate, schema_state};
 pub(crate) use transaction::to_row;
 
@@ -73,13 +78,12 @@ const TRANSACTION_TIMEOUT: Duration = STATEMENT_TIMEOUT.saturating_add(Duration:
 #[derive(Debug)]
 pub(crate) struct Postgres {
     connector: PostgresConnector,
-    pool: Pool,
+    cluster: Cluster,
     reserved_writer: Pool,
     reserved_reader: Pool,
     lists: Pool,
     searches: Pool,
     search_timeout: Duration,
-    queues: BatchQueues,
     listener: ChangeListener,
 }
 
@@ -94,29 +98,33 @@ struct BatchQueues {
     sign_in: BatchQueue<SignInOperation>,
 }
 
+impl BatchQueues {
+    fn start(server: &Arc<ServerLink>) -> Self {
+        BatchQueues {
+            create: BatchQueue::start(server),
+            conclude: BatchQueue::start(server),
+            find: BatchQueue::start(server),
+            redirect: BatchQueue::start(server),
+            settle: BatchQueue::start(server),
+            claim: BatchQueue::start(server),
+            sign_in: BatchQueue::start(server),
+        }
+    }
+}
+
 impl Postgres {
-    pub(crate) fn open(address: &PostgresAddress, options: &StoreOptions) -> Result<Self, StoreError> {
+    pub(crate) async fn open(address: &PostgresAddress, options: &StoreOptions) -> Result<Self, StoreError> {
         let connector = PostgresConnector::new(address)?;
         let connections = |number| build_pool(address, &connector, number, POOL_WAIT_TIMEOUT);
         let search_timeout = options.search_timeout;
         let searcher = PostgresConnector::for_searches(address, search_timeout)?;
-        let batcher = PostgresConnector::for_batches(address)?;
         Ok(Postgres {
             lists: build_pool(address, &searcher, LIST_CONNECTIONS, SEARCH_POOL_WAIT_TIMEOUT)?,
             searches: build_pool(address, &searcher, options.searches.max(1), SEARCH_POOL_WAIT_TIMEOUT)?,
             search_timeout,
-            pool: connections(options.connections.max(1))?,
             reserved_writer: connections(1)?,
             reserved_reader: connections(1)?,
-            queues: BatchQueues {
-                create: BatchQueue::start(&batcher),
-                conclude: BatchQueue::start(&batcher),
-                find: BatchQueue::start(&batcher),
-                redirect: BatchQueue::start(&batcher),
-                settle: BatchQueue::start(&batcher),
-                claim: BatchQueue::start(&batcher),
-                sign_in: BatchQueue::start(&batcher),
-            },
+            cluster: Cluster::open(address, options).await?,
             listener: ChangeListener::start(connector.clone()),
             connector,
         })
@@ -155,13 +163,16 @@ fn build_pool(
         .map_err(|error| StoreError::Refused(error.to_string()))
 }
 
-/// Runs `work` on a connection of the pool. Discards the connection after an error, because it may be broken or have
-/// stale prepared statements.
+async fn connection(pool: &Pool) -> Result<Object, StoreError> {
+    pool.get().await.map_err(|error| pool_error(&error))
+}
+
+/// Runs `work` on a connection of a pool. Discards the connection after an error, because it may be broken or have stale
+/// prepared statements.
 async fn with_connection<T>(
-    pool: &Pool,
+    mut client: Object,
     work: impl AsyncFnOnce(&mut Object) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
-    let mut client = pool.get().await.map_err(|error| pool_error(&error))?;
     let late = |_| StoreError::Unavailable("the transaction timed out".to_owned());
     let result = timeout(TRANSACTION_TIMEOUT, work(&mut client)).await.map_err(late).flatten();
     if matches!(result, Err(StoreError::Unavailable(_) | StoreError::Refused(_))) {
@@ -170,10 +181,15 @@ async fn with_connection<T>(
     result
 }
 
-async fn transact<T>(pool: &Pool, work: impl Work<TransactionEnd<T>>) -> Result<T, StoreError> {
-    with_connection(pool, async move |client| {
+/// Runs `work` as one transaction, which counts usage in `counter_bucket` if the server has one.
+async fn transact<T>(
+    client: Object,
+    counter_bucket: Option<Bucket>,
+    work: impl Work<TransactionEnd<T>>,
+) -> Result<T, StoreError> {
+    with_connection(client, async move |client| {
         let transaction = client.transaction().await.map_err(|error| store_error(&error))?;
-        let mut tx = PostgresTx::new(transaction, None);
+        let mut tx = PostgresTx::new(transaction, None).counting_in(counter_bucket);
         let end = work(&mut tx).await;
         match end {
             Ok(TransactionEnd::Commit(output)) => tx.commit().await.map(|()| output),
@@ -234,7 +250,8 @@ async fn read_with_deadline<T: Send + 'static>(
 
 impl<O: BatchedOperation> Run<O> for Postgres {
     async fn run(&self, operation: O) -> Result<O::Output, StoreError> {
-        O::queue(&self.queues).submit(operation).await
+        let server = self.cluster.server_of(operation.bucket())?;
+        O::queue(&server.queues).submit(operation).await
     }
 }
 
@@ -275,11 +292,34 @@ impl Database for Postgres {
            from database_state where id = 1";
 
     async fn transact<T: Send + 'static>(&self, work: impl Work<TransactionEnd<T>>) -> Result<T, StoreError> {
-        transact(&self.pool, work).await
+        transact(connection(self.cluster.pool()).await?, None, work).await
     }
 
     async fn read<T: Send + 'static>(&self, work: impl Work<T>) -> Result<T, StoreError> {
-        with_connection(&self.pool, async move |client| read(client, None, work).await).await
+        let client = connection(self.cluster.pool()).await?;
+        with_connection(client, async move |client| read(client, None, work).await).await
+    }
+
+    async fn transact_at<T: Send + 'static>(
+        &self,
+        bucket: Bucket,
+        work: impl Work<TransactionEnd<T>>,
+    ) -> Result<T, StoreError> {
+        let (client, counter_bucket) = self.cluster.connect_to(bucket).await?;
+        transact(client, counter_bucket, work).await
+    }
+
+    async fn read_at<T: Send + 'static>(&self, bucket: Bucket, work: impl Work<T>) -> Result<T, StoreError> {
+        let (client, _) = self.cluster.connect_to(bucket).await?;
+        with_connection(client, async move |client| read(client, None, work).await).await
+    }
+
+    async fn read_shards(&self, sql: String, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+        self.cluster.read_shards(&sql, &values).await
+    }
+
+    fn server_index(&self, bucket: Bucket) -> usize {
+        self.cluster.placement().server_index(bucket)
     }
 
     async fn look_up<const N: usize>(&self, sql: &'static str, values: [Value; N]) -> Result<Option<Row>, StoreError> {
@@ -287,11 +327,12 @@ impl Database for Postgres {
     }
 
     async fn transact_reserved<T: Send + 'static>(&self, work: impl Work<TransactionEnd<T>>) -> Result<T, StoreError> {
-        transact(&self.reserved_writer, work).await
+        transact(connection(&self.reserved_writer).await?, None, work).await
     }
 
     async fn read_reserved<T: Send + 'static>(&self, work: impl Work<T>) -> Result<T, StoreError> {
-        with_connection(&self.reserved_reader, async move |client| read(client, None, work).await).await
+        let client = connection(&self.reserved_reader).await?;
+        with_connection(client, async move |client| read(client, None, work).await).await
     }
 
     async fn read_list<T: Send + 'static>(&self, turn: ListTurn, work: impl Work<T>) -> Result<T, StoreError> {

@@ -1,6 +1,6 @@
 //! Changes redirect sessions in batches.
 
-use ringtrue_domain::lifecycle::CheckId;
+use ringtrue_domain::lifecycle::{Bucket, CheckId};
 use ringtrue_engine::ports::silent::BeginRedirect;
 
 use super::{
@@ -26,16 +26,28 @@ impl BatchedOperation for RedirectOperation {
         &queues.redirect
     }
 
+    fn bucket(&self) -> Option<Bucket> {
+        Some(RedirectOperation::check(self).bucket())
+    }
+
     fn changed_check(&self) -> Option<CheckId> {
         Some(RedirectOperation::check(self))
     }
 
     async fn run(batch: &[&Self], tx: &mut PipelinedTransaction<'_>) -> Result<Vec<Option<Row>>, BatchError> {
         let begin_redirects: Vec<&BeginRedirect> = batch.iter().copied().filter_map(begin_redirect).collect();
-        let statements = [lock_checks(&begin_redirects), select_sessions(batch), update_sessions(batch)];
+        let bucket_of_redirect = |redirect: &&BeginRedirect| redirect.check.bucket();
+        let bucket = |operation: &&RedirectOperation| RedirectOperation::check(operation).bucket();
+        let lock = tx.each_shard(begin_redirects.iter().copied(), bucket_of_redirect, lock_checks);
+        let select = tx.each_shard(batch.iter().copied(), bucket, select_sessions);
+        let update = tx.each_shard(batch.iter().copied(), bucket, update_sessions);
+        let (locks, selects) = (lock.len(), select.len());
+        let statements: Vec<_> = lock.into_iter().chain(select).chain(update).collect();
         let rows = if begin_redirects.is_empty() { tx.commit(&statements).await? } else { tx.run(&statements).await? };
-        let [locked, found, updated] = rows.as_slice() else { return Err(BatchError::wrong_results()) };
-        let (locked, found, updated) = (rows_by_id(locked)?, rows_by_id(found)?, rows_by_id(updated)?);
+        let (locked, rows) = rows.split_at(locks);
+        let (found, updated) = rows.split_at(selects);
+        let (locked, found, updated) = (locked.concat(), found.concat(), updated.concat());
+        let (locked, found, updated) = (rows_by_id(&locked)?, rows_by_id(&found)?, rows_by_id(&updated)?);
 
         let mut outcomes: Vec<Option<Row>> = Vec::with_capacity(batch.len());
         let (mut changed, mut counts) = (Vec::new(), Vec::new());
@@ -61,8 +73,8 @@ impl BatchedOperation for RedirectOperation {
         }
         let mut statements = Vec::new();
         if !changed.is_empty() {
-            statements.push(mark_pending(&changed));
-            statements.extend(update_counters(&counts, tx.slot())?);
+            statements.extend(tx.each_shard(changed, bucket_of_redirect, mark_pending));
+            statements.extend(update_counters(&counts, tx.counters())?);
         }
         tx.commit(&statements).await?;
         Ok(outcomes)
@@ -82,7 +94,7 @@ fn begin_redirect(operation: &RedirectOperation) -> Option<&BeginRedirect> {
 /// An update that sets a column to its own value locks the row and returns its current values.
 fn lock_checks(redirects: &[&BeginRedirect]) -> BatchStatement<'static> {
     BatchStatement::new(
-        "update checks set status = status
+        "update {checks} checks set status = status
            from unnest($1::uuid[], $2::smallint[]) as requested (id, bucket)
           where checks.id = requested.id and checks.bucket = requested.bucket and checks.bucket = any($2)
             and status in ('ACCEPTED', 'PENDING')
@@ -107,12 +119,13 @@ fn select_sessions(operations: &[&RedirectOperation]) -> BatchStatement<'static>
         redirect_session_columns!(),
         ", redirect_sessions.pending_redirect
            from unnest($1::uuid[], $2::smallint[], $3::bytea[]) as requested (check_id, bucket, state_hash)
-                join redirect_sessions on redirect_sessions.check_id = requested.check_id
+                join {redirect_sessions} redirect_sessions
+                                       on redirect_sessions.check_id = requested.check_id
                                       and redirect_sessions.bucket = requested.bucket
                                       and case when requested.state_hash is null
                                                then redirect_sessions.code_hash is not null
                                                else redirect_sessions.state_hash = requested.state_hash end
-                join checks on checks.id = redirect_sessions.check_id and checks.bucket = redirect_sessions.bucket
+                join {checks} checks on checks.id = redirect_sessions.check_id and checks.bucket = redirect_sessions.bucket
           where checks.bucket = any($2)"
     ))
     .keys(checks)
@@ -124,7 +137,7 @@ fn select_sessions(operations: &[&RedirectOperation]) -> BatchStatement<'static>
 /// verdict yet. A verdict is taken only if there is one. Concluded checks have no session.
 fn update_sessions<'a>(operations: &[&'a RedirectOperation]) -> BatchStatement<'a> {
     BatchStatement::new(
-        "update redirect_sessions held
+        "update {redirect_sessions} held
             set state_hash = new.state_hash, pending_redirect = new.pending_redirect,
                 began_at = coalesce(new.began_at, held.began_at),
                 browser_hash = case when new.began_at is null then held.browser_hash else new.browser_hash end,
@@ -165,7 +178,7 @@ fn update_sessions<'a>(operations: &[&'a RedirectOperation]) -> BatchStatement<'
 
 fn mark_pending<'a>(redirects: &[&'a BeginRedirect]) -> BatchStatement<'a> {
     BatchStatement::new(
-        "update checks
+        "update {checks} checks
             set pending_at = coalesce(pending_at, greatest(new.at, created_at)), status = 'PENDING',
                 network_id = new.network_id
            from unnest($1::uuid[], $2::smallint[], $3::bigint[], $4::text[]) as new (id, bucket, at, network_id)

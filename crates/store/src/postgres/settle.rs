@@ -1,6 +1,6 @@
 //! Records the results of callback attempts in batches.
 
-use ringtrue_domain::lifecycle::CheckId;
+use ringtrue_domain::lifecycle::{Bucket, CheckId};
 use ringtrue_engine::ports::callbacks::{AttemptSettlement, MAX_LOGGED_ATTEMPTS};
 
 use super::{
@@ -18,12 +18,17 @@ impl BatchedOperation for AttemptSettlement {
         &queues.settle
     }
 
+    fn bucket(&self) -> Option<Bucket> {
+        Some(self.check.bucket())
+    }
+
     fn changed_check(&self) -> Option<CheckId> {
         Some(self.check)
     }
 
     async fn run(batch: &[&Self], tx: &mut PipelinedTransaction<'_>) -> Result<Vec<bool>, BatchError> {
-        let rows = tx.run(&[update_callbacks(batch)]).await?.pop().unwrap_or_default();
+        let bucket = |settlement: &&AttemptSettlement| settlement.check.bucket();
+        let rows = tx.run(&tx.each_shard(batch.iter().copied(), bucket, update_callbacks)).await?.concat();
         let settled = rows_by_id(&rows)?;
         let outcomes: Vec<bool> = batch.iter().map(|settlement| settled.contains_key(&settlement.check.0)).collect();
         let mut logged: Vec<&AttemptSettlement> = batch
@@ -31,11 +36,9 @@ impl BatchedOperation for AttemptSettlement {
             .zip(&outcomes)
             .filter_map(|(settlement, is_settled)| is_settled.then_some(*settlement))
             .collect();
-        let mut statements = vec![insert_attempts(&logged)];
+        let mut statements = tx.each_shard(logged.iter().copied(), bucket, insert_attempts);
         logged.retain(|settlement| settlement.attempt > MAX_LOGGED_ATTEMPTS);
-        if !logged.is_empty() {
-            statements.push(delete_oldest_attempts(&logged));
-        }
+        statements.extend(tx.each_shard(logged, bucket, delete_oldest_attempts));
         tx.commit(&statements).await?;
         Ok(outcomes)
     }
@@ -52,7 +55,7 @@ fn update_callbacks(settlements: &[&AttemptSettlement]) -> BatchStatement<'stati
         check_row_mapping::columns_after_attempt(settlement.attempt, settlement.outcome)
     };
     BatchStatement::new(
-        "update callbacks set state = new.state, failed_attempts = new.failed_attempts, due_at = new.due_at
+        "update {callbacks} callbacks set state = new.state, failed_attempts = new.failed_attempts, due_at = new.due_at
            from unnest($1::uuid[], $2::smallint[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[])
                 as new (check_id, bucket, attempt, state, failed_attempts, due_at)
           where callbacks.check_id = new.check_id and callbacks.bucket = new.bucket and callbacks.bucket = any($2)
@@ -68,7 +71,7 @@ fn update_callbacks(settlements: &[&AttemptSettlement]) -> BatchStatement<'stati
 
 fn insert_attempts<'a>(settlements: &[&'a AttemptSettlement]) -> BatchStatement<'a> {
     BatchStatement::new(
-        "insert into callback_attempts (check_id, attempt, started_at, ended_at, status, failure, exchange, bucket)
+        "insert into {callback_attempts} (check_id, attempt, started_at, ended_at, status, failure, exchange, bucket)
          select * from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::integer[], $6::text[], $7::bytea[],
                               $8::smallint[])",
     )
@@ -84,7 +87,7 @@ fn insert_attempts<'a>(settlements: &[&'a AttemptSettlement]) -> BatchStatement<
 
 fn delete_oldest_attempts(settlements: &[&AttemptSettlement]) -> BatchStatement<'static> {
     BatchStatement::new(
-        "delete from callback_attempts
+        "delete from {callback_attempts} callback_attempts
           using unnest($1::uuid[], $2::smallint[], $3::bigint[]) as old (check_id, bucket, attempt)
           where callback_attempts.check_id = old.check_id and callback_attempts.bucket = old.bucket
             and callback_attempts.bucket = any($2) and callback_attempts.attempt <= old.attempt",

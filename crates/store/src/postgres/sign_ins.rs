@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use jiff::Timestamp;
-use ringtrue_domain::lifecycle::Sealed;
+use ringtrue_domain::lifecycle::{Bucket, Sealed};
 use ringtrue_engine::ports::sign_in::{EndedSignIn, SignInRecord, SignInSession};
 use uuid::Uuid;
 
@@ -25,6 +25,10 @@ impl BatchedOperation for SignInOperation {
 
     fn queue(queues: &BatchQueues) -> &BatchQueue<Self> {
         &queues.sign_in
+    }
+
+    fn bucket(&self) -> Option<Bucket> {
+        None
     }
 
     async fn run(batch: &[&Self], tx: &mut PipelinedTransaction<'_>) -> Result<Vec<bool>, BatchError> {
@@ -50,7 +54,7 @@ impl BatchedOperation for SignInOperation {
         if !ends.is_empty() {
             let ended: Vec<_> = ends.into_iter().filter(|ended| changed.contains_key(&ended.id.0)).collect();
             let mut statements = vec![insert_sessions(&ended)];
-            statements.extend(update_counters(ended.iter().filter_map(|ended| ended.usage.as_ref()), tx.slot())?);
+            statements.extend(update_counters(ended.iter().filter_map(|ended| ended.usage.as_ref()), tx.counters())?);
             tx.commit(&statements).await?;
         }
         Ok(outcomes)

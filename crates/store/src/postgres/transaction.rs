@@ -8,6 +8,7 @@ use std::{
 use bytes::BytesMut;
 use deadpool_postgres::Transaction;
 use futures_util::future::BoxFuture;
+use ringtrue_domain::lifecycle::Bucket;
 use ringtrue_engine::ports::store::StoreError;
 use tokio_postgres::{
     error::SqlState,
@@ -25,6 +26,7 @@ pub(super) struct PostgresTx<'c> {
     /// Whether a statement has failed. If so, `commit` must not be sent: the server would roll back and report success.
     has_failed: bool,
     deadline: Option<Deadline>,
+    counter_bucket: Option<Bucket>,
 }
 
 #[derive(Clone, Copy)]
@@ -38,7 +40,12 @@ impl<'c> PostgresTx<'c> {
     /// limits each statement.
     pub(super) fn new(transaction: Transaction<'c>, limit: Option<Duration>) -> Self {
         let deadline = limit.map(|limit| Deadline { at: Instant::now() + limit, limit });
-        PostgresTx { transaction, has_failed: false, deadline }
+        PostgresTx { transaction, has_failed: false, deadline, counter_bucket: None }
+    }
+
+    /// Counts usage in a bucket of this server.
+    pub(super) fn counting_in(self, counter_bucket: Option<Bucket>) -> Self {
+        PostgresTx { counter_bucket, ..self }
     }
 
     pub(super) async fn commit(self) -> Result<(), StoreError> {
@@ -98,6 +105,10 @@ impl Tx for PostgresTx<'_> {
                 _ => store_error(&error),
             })
         })
+    }
+
+    fn counter_bucket(&self) -> Option<Bucket> {
+        self.counter_bucket
     }
 }
 

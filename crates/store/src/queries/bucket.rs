@@ -1,13 +1,24 @@
-//! Builds conditions on the bucket of a check, by which Citus finds the shard of the check.
+//! Computes buckets, and builds conditions on the bucket of a row, by which Citus finds its shard.
 
-use ringtrue_domain::lifecycle::CheckId;
+use ringtrue_domain::lifecycle::{Bucket, CheckId};
 
 use crate::driver::Database;
+
+/// Returns the bucket of a row whose key is a digest, such as the limit of a number or an idempotency key.
+pub(crate) fn digest_bucket(digest: &[u8; 32]) -> Bucket {
+    let [.., high, low] = *digest;
+    Bucket::of([high, low])
+}
 
 /// Returns the condition that restricts a statement to the shard of a check. `table` is empty, or a table name that
 /// ends with a dot, such as `checks.`.
 pub(super) fn in_bucket<D: Database>(table: &str, check: CheckId) -> String {
-    if D::HAS_BUCKETS { format!("and {table}bucket = {}", check.bucket().number()) } else { String::new() }
+    equals_bucket::<D>(table, check.bucket())
+}
+
+/// As [`in_bucket`], for rows that do not belong to a check.
+pub(super) fn equals_bucket<D: Database>(table: &str, bucket: Bucket) -> String {
+    if D::HAS_BUCKETS { format!("and {table}bucket = {}", bucket.number()) } else { String::new() }
 }
 
 /// Returns the condition that restricts a statement to the shards of several checks.
@@ -21,6 +32,6 @@ pub(super) fn in_buckets<D: Database>(table: &str, checks: &[CheckId]) -> String
 
 /// Returns the bucket column and its value for an insert, each after a comma. Both are empty if the database has no
 /// buckets.
-pub(super) fn bucket_column<D: Database>(check: CheckId) -> (&'static str, String) {
-    if D::HAS_BUCKETS { (", bucket", format!(", {}", check.bucket().number())) } else { ("", String::new()) }
+pub(super) fn bucket_column<D: Database>(bucket: Bucket) -> (&'static str, String) {
+    if D::HAS_BUCKETS { (", bucket", format!(", {}", bucket.number())) } else { ("", String::new()) }
 }

@@ -1,6 +1,9 @@
 //! Stores callbacks and their attempts.
 
-use std::{collections::HashMap, ops::RangeInclusive};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::RangeInclusive,
+};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -22,7 +25,9 @@ use ringtrue_engine::ports::{
 
 use uuid::Uuid;
 
-use super::{SqlStore, audit::insert_audit_event, first_id_after, first_id_since, idempotency, placeholders};
+use super::{
+    SqlStore, audit::insert_audit_event, bucket::in_buckets, first_id_after, first_id_since, idempotency, placeholders,
+};
 use crate::{
     check_row_mapping::{self, attempt_columns, callback_columns, leased_columns},
     driver::{Database, TransactionEnd, Tx, work},
@@ -38,16 +43,36 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         limit: u32,
         skip: &[ProjectId],
     ) -> Result<Vec<LeasedCallback>, StoreError> {
-        let (skip, skip_locked) = (skip.to_vec(), self.database.skip_locked_sql());
-        self.transact(work!(|tx| {
-            lease_due(tx, skip_locked, now, lease_until, limit, &skip).await.map(TransactionEnd::Commit)
-        }))
-        .await
+        let due = self.due_callbacks(now, limit, skip).await?;
+        let mut by_server = BTreeMap::<usize, Vec<CheckId>>::new();
+        for check in &due {
+            by_server.entry(self.database.server_index(check.bucket())).or_default().push(*check);
+        }
+        let mut leased = HashMap::with_capacity(due.len());
+        let mut failure = None;
+        for checks in by_server.into_values() {
+            let (bucket, skip_locked) = (checks[0].bucket(), self.database.skip_locked_sql());
+            let leasing = self.database.transact_at(
+                bucket,
+                work!(|tx| lease_due::<D>(tx, skip_locked, now, lease_until, checks).await.map(TransactionEnd::Commit)),
+            );
+            match leasing.await {
+                Ok(callbacks) => leased.extend(callbacks.into_iter().map(|callback| (callback.check, callback))),
+                // The callbacks of the other servers are leased all the same.
+                Err(error) => failure = Some(error),
+            }
+        }
+        match failure {
+            Some(error) if leased.is_empty() => Err(error),
+            _ => Ok(due.iter().filter_map(|check| leased.remove(check)).collect()),
+        }
     }
 
     async fn next_callback_due_at(&self) -> Result<Option<Timestamp>, StoreError> {
-        let row = self.read_first("select min(due_at) from callbacks where state = 'waiting'", &[]).await?;
-        row.map_or(Ok(None), |row| row.reader("callbacks").instant_or_null("due_at"))
+        let select = "select min(due_at) from {callbacks} where state = 'waiting'".to_owned();
+        let rows = self.database.read_shards(select, Vec::new()).await?;
+        let first = rows.into_iter().map(|row| row.reader("callbacks").instant_or_null("due_at"));
+        Ok(first.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().min())
     }
 
     async fn settle_attempt(&self, settlement: AttemptSettlement) -> Result<bool, StoreError> {
@@ -89,7 +114,7 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         response: Option<IdempotentResponse>,
     ) -> Result<TenantLookup<ResendOutcome>, StoreError> {
         let event = audit.clone();
-        self.transact(work!(|tx| resend(tx, project, check, due_at, &event, response.as_ref()).await)).await
+        self.transact(work!(|tx| resend::<D>(tx, project, check, due_at, &event, response.as_ref()).await)).await
     }
 
     async fn find_callback(
@@ -97,26 +122,36 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         project: ProjectId,
         check: CheckId,
     ) -> Result<TenantLookup<CallbackRecord>, StoreError> {
+        let in_bucket = in_buckets::<D>("", &[check]);
         self.database
-            .read(work!(|tx| {
-                let select = concat!("select ", callback_columns!(), " from callbacks where check_id = $1");
-                let row = tx.first(select, values![check]).await?;
-                let Some((owner, mut record)) = row.map(check_row_mapping::callback_from_row).transpose()? else {
-                    return Ok(TenantLookup::NotFound);
-                };
-                if owner != project {
-                    return Ok(TenantLookup::OtherTenant);
-                }
-                let select = concat!(
-                    "select ",
-                    attempt_columns!(),
-                    " from callback_attempts where check_id = $1 order by attempt desc limit $2"
-                );
-                let attempts = tx.run(select, values![check, i64::from(MAX_LOGGED_ATTEMPTS)]).await?;
-                let attempts = attempts.into_iter().rev();
-                record.attempts = attempts.map(check_row_mapping::attempt_from_row).collect::<Result<_, _>>()?;
-                Ok(TenantLookup::Found(record))
-            }))
+            .read_at(
+                check.bucket(),
+                work!(|tx| {
+                    let select = format!(
+                        concat!("select ", callback_columns!(), " from callbacks where check_id = $1 {}"),
+                        in_bucket
+                    );
+                    let row = tx.query(select.into(), values![check]).await?.pop();
+                    let Some((owner, mut record)) = row.map(check_row_mapping::callback_from_row).transpose()? else {
+                        return Ok(TenantLookup::NotFound);
+                    };
+                    if owner != project {
+                        return Ok(TenantLookup::OtherTenant);
+                    }
+                    let select = format!(
+                        concat!(
+                            "select ",
+                            attempt_columns!(),
+                            " from callback_attempts where check_id = $1 {} order by attempt desc limit $2"
+                        ),
+                        in_bucket
+                    );
+                    let attempts = tx.query(select.into(), values![check, i64::from(MAX_LOGGED_ATTEMPTS)]).await?;
+                    let attempts = attempts.into_iter().rev();
+                    record.attempts = attempts.map(check_row_mapping::attempt_from_row).collect::<Result<_, _>>()?;
+                    Ok(TenantLookup::Found(record))
+                }),
+            )
             .await
     }
 
@@ -213,6 +248,32 @@ impl<D: Database> CallbackStore for SqlStore<D> {
 }
 
 impl<D: Database> SqlStore<D> {
+    /// Returns the checks whose callbacks are due, in the order of their due times.
+    async fn due_callbacks(&self, now: Timestamp, limit: u32, skip: &[ProjectId]) -> Result<Vec<CheckId>, StoreError> {
+        // PostgreSQL rejects an empty list after `in`.
+        let not_skipped = match skip.len() {
+            0 => String::new(),
+            count => format!("and project_id not in ({})", placeholders(3, count)),
+        };
+        let select = format!(
+            "select check_id, due_at from {{callbacks}} where state = 'waiting' and due_at <= $1 {not_skipped}
+              order by due_at, check_id limit $2"
+        );
+        let mut values = values![now, i64::from(limit)].to_vec();
+        values.extend(skip.iter().map(|project| Value::from(*project)));
+        let rows = self.database.read_shards(select, values).await?;
+        let due = rows.into_iter().map(|row| {
+            let mut row = row.reader("callbacks");
+            let check = CheckId(row.uuid("check_id")?);
+            Ok((row.instant("due_at")?, check))
+        });
+        let mut due = due.collect::<Result<Vec<_>, StoreError>>()?;
+        // Each shard has its own order and limit.
+        due.sort_unstable();
+        due.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        Ok(due.into_iter().map(|(_, check)| check).collect())
+    }
+
     /// Lists callbacks in any state. Finds them through the newest checks of each product, because most callbacks are
     /// in no index by project.
     async fn list_all_callbacks(&self, query: CallbackQuery) -> Result<CallbackList, StoreError> {
@@ -331,60 +392,64 @@ fn attempt_summary_from_row(row: Row) -> Result<AttemptSummary, StoreError> {
 
 const IDS_PER_STATEMENT: usize = 500;
 
-async fn lease_due(
+/// Leases the callbacks of these checks that are still due, and not leased by another node. All are on one server.
+async fn lease_due<D: Database>(
     tx: &mut dyn Tx,
     skip_locked: &str,
     now: Timestamp,
     lease_until: Timestamp,
-    limit: u32,
-    skip: &[ProjectId],
+    mut due: Vec<CheckId>,
 ) -> Result<Vec<LeasedCallback>, StoreError> {
-    // PostgreSQL rejects an empty list after `in`.
-    let not_skipped = match skip.len() {
-        0 => String::new(),
-        count => format!("and project_id not in ({})", placeholders(3, count)),
-    };
-    let select = format!(
-        "select check_id from callbacks where state = 'waiting' and due_at <= $1 {not_skipped}
-          order by due_at, check_id limit $2 {skip_locked}"
-    );
-    let mut values = values![now, i64::from(limit)].to_vec();
-    values.extend(skip.iter().map(|project| Value::from(*project)));
-    let due = tx.query(select.into(), &values).await?;
-    let due = due.into_iter().map(|row| row.reader("callbacks").uuid("check_id")).collect::<Result<Vec<_>, _>>()?;
-    let mut sorted = due.clone();
-    sorted.sort_unstable();
-    let mut leased = HashMap::with_capacity(due.len());
-    for ids in sorted.chunks(IDS_PER_STATEMENT) {
+    due.sort_unstable();
+    let mut leased = Vec::with_capacity(due.len());
+    for checks in due.chunks(IDS_PER_STATEMENT) {
+        let select = format!(
+            "select check_id from callbacks where state = 'waiting' and due_at <= $1 and check_id in ({}) {}
+              order by check_id {skip_locked}",
+            placeholders(2, checks.len()),
+            in_buckets::<D>("", checks),
+        );
+        let mut values = values![now].to_vec();
+        values.extend(checks.iter().map(|check| Value::from(*check)));
+        let free = tx.query(select.into(), &values).await?;
+        let free = free.into_iter().map(|row| row.reader("callbacks").uuid("check_id").map(CheckId));
+        let checks = free.collect::<Result<Vec<_>, _>>()?;
+        if checks.is_empty() {
+            continue;
+        }
         // Tests `due_at` again: if the database does not lock the selected rows, another node may have leased some of
         // these callbacks, or recorded the results of their attempts, in the meantime.
         let update = format!(
-            "update callbacks set due_at = $1 where due_at <= $2 and check_id in ({}) returning {}",
-            placeholders(3, ids.len()),
+            "update callbacks set due_at = $1 where due_at <= $2 and check_id in ({}) {} returning {}",
+            placeholders(3, checks.len()),
+            in_buckets::<D>("", &checks),
             leased_columns!()
         );
         let mut values = values![lease_until, now].to_vec();
-        values.extend(ids.iter().map(|id| Value::from(*id)));
+        values.extend(checks.iter().map(|check| Value::from(*check)));
         let rows = tx.query(update.into(), &values).await?;
-        let select = format!("select id, mode from checks where id in ({})", placeholders(1, ids.len()));
-        let values: Vec<Value> = ids.iter().map(|id| Value::from(*id)).collect();
-        let mut modes = HashMap::with_capacity(ids.len());
+        let select = format!(
+            "select id, mode from checks where id in ({}) {}",
+            placeholders(1, checks.len()),
+            in_buckets::<D>("", &checks)
+        );
+        let values: Vec<Value> = checks.iter().map(|check| Value::from(*check)).collect();
+        let mut modes = HashMap::with_capacity(checks.len());
         for row in tx.query(select.into(), &values).await? {
             let mut row = row.reader("checks");
             modes.insert(row.uuid("id")?, row.parsed("mode")?);
         }
         for row in rows {
             // If the check is missing, the sandbox mode is assumed, so that the callback is never signed as a live one.
-            let callback = check_row_mapping::leased_callback_from_row(row, |check| {
+            leased.push(check_row_mapping::leased_callback_from_row(row, |check| {
                 modes.get(&check.0).copied().unwrap_or(Mode::Sandbox)
-            })?;
-            leased.insert(callback.check.0, callback);
+            })?);
         }
     }
-    Ok(due.iter().filter_map(|id| leased.remove(id)).collect())
+    Ok(leased)
 }
 
-async fn resend(
+async fn resend<D: Database>(
     tx: &mut dyn Tx,
     project: ProjectId,
     check: CheckId,
@@ -420,7 +485,7 @@ async fn resend(
         // A concurrent request has queued a resend first.
         return Ok(TransactionEnd::Rollback(TenantLookup::Found(ResendOutcome::StillWaiting)));
     }
-    idempotency::store_response(tx, response).await?;
+    idempotency::store_response::<D>(tx, response).await?;
     insert_audit_event(tx, event).await?;
     Ok(TransactionEnd::Commit(TenantLookup::Found(ResendOutcome::Queued)))
 }

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::future::try_join_all;
 use jiff::Timestamp;
 use ringtrue_domain::{
-    lifecycle::{AnyCheck, AnyVerdict, CheckConclusion, CheckId, Concluded, Lifecycle, NumberHash, OpenState, Sealed},
+    lifecycle::{
+        AnyCheck, AnyVerdict, Bucket, CheckConclusion, CheckId, Concluded, Lifecycle, NumberHash, OpenState, Sealed,
+    },
     page::Page,
     phone::Msisdn,
     product::Product,
@@ -28,6 +31,7 @@ use uuid::Uuid;
 
 use super::{
     SqlStore,
+    bucket::{digest_bucket, in_bucket},
     check_list::CheckList,
     first_id_after,
     pending::{mark_verification_pending, marked_pending_from_row, pending_usage_changes},
@@ -85,7 +89,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
         product: Product,
         id: CheckId,
     ) -> Result<TenantLookup<AnyCheck>, StoreError> {
-        let row = self.database.run(FindCheck::ById(id)).await?.pop();
+        let row = self.database.run(FindCheck::ById(id)).await?;
         let check = row.map(check_row_mapping::check_from_row).transpose()?;
         Ok(match check.filter(|check| check.product == product) {
             None => TenantLookup::NotFound,
@@ -117,8 +121,11 @@ impl<D: Database> CheckStore for SqlStore<D> {
         product: Product,
         id: CheckId,
     ) -> Result<Option<CheckHistory>, StoreError> {
-        let select = "select id, pending_at, connector from checks where id = $1 and project_id = $2 and product = $3";
-        let row = self.read_first(select, values![id, project, product.into_str()]).await?;
+        let select = format!(
+            "select id, pending_at, connector from checks where id = $1 and project_id = $2 and product = $3 {}",
+            in_bucket::<D>("", id)
+        );
+        let row = self.read_at(id.bucket(), select, values![id, project, product.into_str()]).await?.pop();
         row.map(|row| {
             let mut row = row.reader("checks");
             row.uuid("id")?;
@@ -132,8 +139,13 @@ impl<D: Database> CheckStore for SqlStore<D> {
         if codes.is_empty() {
             return Ok(None);
         }
-        let rows = self.database.run(FindCheck::ByCodes(codes)).await?;
-        check_row_mapping::prefer_open_check(rows.into_iter().map(check_row_mapping::check_from_row))
+        let finds = codes.into_iter().map(|code| self.database.run(FindCheck::ByCode(code)));
+        let rows = try_join_all(finds).await?.into_iter().flatten();
+        check_row_mapping::prefer_open_check(rows.map(check_row_mapping::check_from_row))
+    }
+
+    fn are_together(&self, number: NumberHash, check: Bucket) -> bool {
+        self.database.server_index(digest_bucket(&number.0)) == self.database.server_index(check)
     }
 
     async fn conclude(
@@ -199,7 +211,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
 #[async_trait]
 impl<D: Database> RedirectSessionStore for SqlStore<D> {
     async fn redirect_session(&self, check: CheckId) -> Result<Option<RedirectSessionRecord>, StoreError> {
-        let row = self.database.run(FindCheck::WithRedirectSession(check)).await?.pop();
+        let row = self.database.run(FindCheck::WithRedirectSession(check)).await?;
         row.map(|row| redirect_session_from_row(row).map(|(record, _)| record)).transpose()
     }
 
@@ -227,9 +239,11 @@ impl<D: Database> RedirectSessionStore for SqlStore<D> {
     }
 
     async fn count_wrong_code(&self, check: CheckId) -> Result<Option<u32>, StoreError> {
-        let update = "update redirect_sessions set wrong_codes = wrong_codes + 1 where check_id = $1
-                      returning wrong_codes";
-        let row = self.write(update, values![check]).await?.pop();
+        let update = format!(
+            "update redirect_sessions set wrong_codes = wrong_codes + 1 where check_id = $1 {} returning wrong_codes",
+            in_bucket::<D>("", check)
+        );
+        let row = self.write_at(check.bucket(), update, values![check]).await?.pop();
         row.map(|row| row.reader("redirect_sessions").count("wrong_codes")).transpose()
     }
 }
@@ -242,13 +256,23 @@ impl<D: Database> SqlStore<D> {
             concat!(
                 "select ",
                 check_columns!(),
-                " from deadlines join checks on id = check_id {} where due_at <= $1 {}
+                ", due_at from {{deadlines}} deadlines join {{checks}} checks on id = check_id {} where due_at <= $1 {}
                   order by due_at, check_id limit $2"
             ),
             D::same_bucket("checks", "deadlines"),
             condition
         );
-        self.read(sql, values).await?.into_iter().map(check_row_mapping::check_from_row).collect()
+        let limit = values.get(1).and_then(|limit| if let Value::Int(limit) = limit { Some(*limit) } else { None });
+        let mut overdue = Vec::new();
+        for mut row in self.database.read_shards(sql, values.to_vec()).await? {
+            let due_at =
+                row.0.pop().and_then(|due_at| if let Value::Int(due_at) = due_at { Some(due_at) } else { None });
+            overdue.push((due_at, check_row_mapping::check_from_row(row)?));
+        }
+        // Each shard has its own order and limit.
+        overdue.sort_by_key(|(due_at, check)| (*due_at, check.id));
+        overdue.truncate(limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX));
+        Ok(overdue.into_iter().map(|(_, check)| check).collect())
     }
 }
 
@@ -298,6 +322,6 @@ async fn mark_pending<D: Database>(
         return Ok(TransactionEnd::Rollback(pending));
     }
     let counts: Vec<_> = pending.iter().flat_map(pending_usage_changes).collect();
-    usage::apply_changes(tx, &counts).await?;
+    usage::apply_changes::<D>(tx, &counts).await?;
     Ok(TransactionEnd::Commit(pending))
 }

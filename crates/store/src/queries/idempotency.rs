@@ -7,7 +7,10 @@ use ringtrue_engine::ports::{
 };
 use uuid::Uuid;
 
-use super::SqlStore;
+use super::{
+    SqlStore,
+    bucket::{digest_bucket, equals_bucket},
+};
 use crate::{
     driver::{Database, TransactionEnd, Tx, work},
     row::{Row, values},
@@ -25,15 +28,15 @@ pub(crate) use store_response_sql;
 
 /// Stores the response of a request in the same transaction as its changes. Fails if the request took longer than its
 /// lease, and another request has taken over the claim on the idempotency key. Only one of the two may make changes.
-pub(crate) async fn store_response(tx: &mut dyn Tx, response: Option<&IdempotentResponse>) -> Result<(), StoreError> {
+pub(crate) async fn store_response<D: Database>(
+    tx: &mut dyn Tx,
+    response: Option<&IdempotentResponse>,
+) -> Result<(), StoreError> {
     let Some(response) = response else { return Ok(()) };
-    let stored = tx
-        .first(
-            concat!(store_response_sql!(), " returning 1"),
-            values![response.sealed_response.as_slice(), response.tenant, response.key_digest, response.claim_id],
-        )
-        .await?;
-    match stored {
+    let in_bucket = equals_bucket::<D>("", digest_bucket(&response.key_digest));
+    let update = format!(concat!(store_response_sql!(), " {} returning 1"), in_bucket);
+    let values = values![response.sealed_response.as_slice(), response.tenant, response.key_digest, response.claim_id];
+    match tx.query(update.into(), values).await?.pop() {
         Some(_) => Ok(()),
         None => Err(claim_lost_error()),
     }
@@ -90,16 +93,24 @@ impl<D: Database> IdempotencyStore for SqlStore<D> {
     }
 
     async fn release_idempotency_key(&self, tenant: Uuid, key_digest: [u8; 32], claim: Uuid) -> Result<(), StoreError> {
-        let delete = "delete from idempotency_keys
-                       where tenant = $1 and key_digest = $2 and claim = $3 and response is null";
-        self.write(delete, values![tenant, key_digest, claim]).await.map(drop)
+        let bucket = digest_bucket(&key_digest);
+        let delete = format!(
+            "delete from idempotency_keys
+              where tenant = $1 and key_digest = $2 and claim = $3 and response is null {}",
+            equals_bucket::<D>("", bucket)
+        );
+        self.write_at(bucket, delete, values![tenant, key_digest, claim]).await.map(drop)
     }
 
     async fn complete_idempotency_key(&self, response: IdempotentResponse) -> Result<(), StoreError> {
-        self.transact(work!(|tx| {
-            store_response(tx, Some(&response)).await?;
-            Ok(TransactionEnd::Commit(()))
-        }))
-        .await
+        self.database
+            .transact_at(
+                digest_bucket(&response.key_digest),
+                work!(|tx| {
+                    store_response::<D>(tx, Some(&response)).await?;
+                    Ok(TransactionEnd::Commit(()))
+                }),
+            )
+            .await
     }
 }

@@ -10,7 +10,7 @@ mod account_rows;
 mod accounts;
 mod activity;
 mod audit;
-mod bucket;
+pub(crate) mod bucket;
 mod callbacks;
 mod check_list;
 mod checks;
@@ -42,6 +42,7 @@ use parking_lot::RwLock;
 use quick_cache::sync::Cache;
 use ringtrue_domain::{
     audit::AuditEvent,
+    lifecycle::Bucket,
     page::{Page, PageRequest},
     tenancy::{ProjectId, WorkspaceId},
 };
@@ -121,6 +122,14 @@ impl<D: Database> SqlStore<D> {
         write.await
     }
 
+    /// As [`write`](Self::write), on the server of a cluster that has the rows of `bucket`.
+    async fn write_at(&self, bucket: Bucket, sql: String, values: &[Value]) -> Result<Vec<Row>, StoreError> {
+        let values = values.to_vec();
+        self.database
+            .transact_at(bucket, work!(|tx| tx.query(sql.into(), &values).await.map(TransactionEnd::Commit)))
+            .await
+    }
+
     /// Runs one statement. If it changes a row, inserts the audit event and returns `true`.
     async fn write_audited(&self, sql: &'static str, values: &[Value], audit: &AuditEvent) -> Result<bool, StoreError> {
         let (values, event) = (values.to_vec(), audit.clone());
@@ -138,6 +147,12 @@ impl<D: Database> SqlStore<D> {
     async fn read(&self, sql: impl Into<Sql>, values: &[Value]) -> Result<Vec<Row>, StoreError> {
         let (sql, values) = (sql.into(), values.to_vec());
         self.database.read(work!(|tx| tx.query(sql, &values).await)).await
+    }
+
+    /// As [`read`](Self::read), on the server of a cluster that has the rows of `bucket`.
+    async fn read_at(&self, bucket: Bucket, sql: String, values: &[Value]) -> Result<Vec<Row>, StoreError> {
+        let values = values.to_vec();
+        self.database.read_at(bucket, work!(|tx| tx.query(sql.into(), &values).await)).await
     }
 
     /// Runs one statement and returns its first row.

@@ -205,7 +205,7 @@ impl<D: Database> ProjectStore for SqlStore<D> {
             insert_project(tx, &project, version).await?;
             insert_credential(tx, &*signer, &credential, version).await?;
             insert_audit_events(tx, &events).await?;
-            idempotency::store_response(tx, response.as_ref()).await?;
+            idempotency::store_response::<D>(tx, response.as_ref()).await?;
             Ok(TransactionEnd::Commit(CreateProjectOutcome::Created))
         }))
         .await
@@ -391,7 +391,7 @@ impl<D: Database> CredentialStore for SqlStore<D> {
             insert_credential(tx, &*signer, &credential, version).await?;
             delete_oldest_dead(tx, credential.owner, credential.created_at, limits.max_dead).await?;
             insert_audit_event(tx, &event).await?;
-            idempotency::store_response(tx, response.as_ref()).await?;
+            idempotency::store_response::<D>(tx, response.as_ref()).await?;
             Ok(TransactionEnd::Commit(CreateCredentialOutcome::Created))
         }))
         .await

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    lifecycle::CheckStatus,
+    lifecycle::{Bucket, CheckStatus},
     network::NetworkId,
     product::Product,
     tenancy::{ProjectId, WorkspaceId},
@@ -80,52 +80,78 @@ pub(crate) fn roll_up_to_days(hours: &BTreeMap<CounterKey, i64>) -> BTreeMap<Cou
     days
 }
 
+/// `$bucket` is `", bucket"`, or empty in a database without buckets.
 macro_rules! upsert_counters_sql {
-    ($table:literal, $period:literal, $($rows:literal),+) => {
+    ($table:literal, $period:literal, $bucket:literal, $rows:literal) => {
         concat!(
             "insert into ",
             $table,
-            " (project_id, ",
+            " as held (project_id, ",
             $period,
-            ", product, status, matched, network_id, count, slot) ",
-            $($rows,)+
+            ", product, status, matched, network_id, count",
+            $bucket,
+            ", slot) ",
+            $rows,
             " on conflict (project_id, ",
             $period,
-            ", product, status, matched, network_id, slot)
-              do update set count = ",
-            $table,
-            ".count + excluded.count"
+            ", product, status, matched, network_id, slot",
+            $bucket,
+            ") do update set count = held.count + excluded.count"
         )
     };
 }
 pub(crate) use upsert_counters_sql;
 
-/// Returns the statements that update the hourly and daily counters, with their parameters. They use slot 0: batches in
-/// `PostgreSQL` update the counter rows of other slots, to avoid waiting for locks.
-pub(crate) fn upsert_counters(counts: &[UsageDelta]) -> Result<Vec<(&'static str, [Value; 7])>, StoreError> {
+/// Statements that change one counter, of an hour and of a day. They use slot 0: batches in `PostgreSQL` update the
+/// counter rows of other slots, to avoid waiting for locks.
+const WITH_BUCKET: [&str; 2] = [
+    upsert_counters_sql!("usage_counters", "hour", ", bucket", "values ($1, $2, $3, $4, $5, $6, $7, $8, 0)"),
+    upsert_counters_sql!("usage_days", "day", ", bucket", "values ($1, $2, $3, $4, $5, $6, $7, $8, 0)"),
+];
+const WITHOUT_BUCKET: [&str; 2] = [
+    upsert_counters_sql!("usage_counters", "hour", "", "values ($1, $2, $3, $4, $5, $6, $7, 0)"),
+    upsert_counters_sql!("usage_days", "day", "", "values ($1, $2, $3, $4, $5, $6, $7, 0)"),
+];
+
+/// Returns the statements that update the hourly and daily counters of a database without buckets, with their
+/// parameters.
+pub(crate) fn upsert_counters(counts: &[UsageDelta]) -> Result<Vec<(&'static str, Vec<Value>)>, StoreError> {
+    upserts(WITHOUT_BUCKET, counts, |_| None)
+}
+
+fn upserts(
+    [hour_sql, day_sql]: [&'static str; 2],
+    counts: &[UsageDelta],
+    bucket: impl Fn(ProjectId) -> Option<Bucket>,
+) -> Result<Vec<(&'static str, Vec<Value>)>, StoreError> {
     let hours = merge_counts(counts)?;
     let days = roll_up_to_days(&hours);
-    let hour_sql = upsert_counters_sql!("usage_counters", "hour", "values ($1, $2, $3, $4, $5, $6, $7, 0)");
-    let day_sql = upsert_counters_sql!("usage_days", "day", "values ($1, $2, $3, $4, $5, $6, $7, 0)");
     let values = |(key, change): (CounterKey, i64)| {
+        let bucket = bucket(key.project);
         let CounterKey { project, hour, product, status, matched, network } = key;
-        [
-            project.into(),
-            hour.into(),
-            product.into(),
-            status.into(),
-            i64::from(matched).into(),
-            network.into(),
-            change.into(),
-        ]
+        let mut values = values![project, hour, product, status, i64::from(matched), network, change].to_vec();
+        values.extend(bucket.map(|bucket| Value::Int(bucket.number().into())));
+        values
     };
     let hours = hours.into_iter().map(|change| (hour_sql, values(change)));
     Ok(hours.chain(days.into_iter().map(|change| (day_sql, values(change)))).collect())
 }
 
-/// Updates counters in the same transaction as the change that they count.
-pub(crate) async fn apply_changes(tx: &mut dyn Tx, counts: &[UsageDelta]) -> Result<(), StoreError> {
-    for (sql, values) in upsert_counters(counts)? {
+/// The bucket of a project's counters in a database with one server, or with one that all statements go through.
+pub(crate) fn project_bucket(project: ProjectId) -> Bucket {
+    let [.., high, low] = *project.0.as_bytes();
+    Bucket::of([high, low])
+}
+
+/// Updates counters in the same transaction as the change that they count, in the bucket of the transaction's server.
+pub(crate) async fn apply_changes<D: Database>(tx: &mut dyn Tx, counts: &[UsageDelta]) -> Result<(), StoreError> {
+    let own = tx.counter_bucket();
+    let upserts = if D::HAS_BUCKETS {
+        upserts(WITH_BUCKET, counts, |project| Some(own.unwrap_or_else(|| project_bucket(project))))?
+    } else {
+        upsert_counters(counts)?
+    };
+    for (sql, values) in upserts {
         tx.run(sql, &values).await?;
     }
     Ok(())
@@ -135,7 +161,7 @@ pub(crate) async fn apply_changes(tx: &mut dyn Tx, counts: &[UsageDelta]) -> Res
 impl<D: Database> UsageStore for SqlStore<D> {
     async fn add_usage(&self, counts: &[UsageDelta]) -> Result<(), StoreError> {
         let counts = counts.to_vec();
-        self.transact(work!(|tx| apply_changes(tx, &counts).await.map(TransactionEnd::Commit))).await
+        self.transact(work!(|tx| apply_changes::<D>(tx, &counts).await.map(TransactionEnd::Commit))).await
     }
 
     async fn usage(&self, workspace: WorkspaceId, filter: UsageFilter) -> Result<Vec<UsageRow>, StoreError> {

@@ -21,7 +21,7 @@ use ringtrue_engine::ports::{
 
 use super::{
     SqlStore,
-    bucket::{bucket_column, in_bucket, in_buckets},
+    bucket::{bucket_column, digest_bucket, equals_bucket, in_bucket, in_buckets},
     idempotency::store_response,
     pending::{mark_verification_pending, pending_usage_changes},
     placeholders, usage,
@@ -52,7 +52,7 @@ impl<D: Database> VerificationStore for SqlStore<D> {
             D::same_bucket("verifications", "checks"),
             in_bucket::<D>("checks.", id),
         );
-        let row = self.read(select, values![id]).await?.pop();
+        let row = self.read_at(id.bucket(), select, values![id]).await?.pop();
         row.map(verification_from_row).transpose()
     }
 
@@ -106,11 +106,12 @@ impl<D: Database> VerificationStore for SqlStore<D> {
         if is_misplaced {
             return Err(StoreError::Refused("a verification and its steps must have one bucket".to_owned()));
         }
-        self.transact(work!(|tx| move_on::<D>(tx, advance).await)).await
+        self.database.transact_at(advance.verification.bucket(), work!(|tx| move_on::<D>(tx, advance).await)).await
     }
 
     async fn open_redirect_session(&self, session: NewRedirectSession) -> Result<Option<OpenedSession>, StoreError> {
-        self.transact(work!(|tx| open_redirect_session::<D>(tx, &session).await)).await
+        let bucket = session.step.bucket();
+        self.database.transact_at(bucket, work!(|tx| open_redirect_session::<D>(tx, &session).await)).await
     }
 
     async fn reached_number_limits(&self, query: NumberLimitQuery) -> Result<Vec<(Product, Timestamp)>, StoreError> {
@@ -133,7 +134,7 @@ impl<D: Database> VerificationStore for SqlStore<D> {
              returning check_id",
             in_bucket::<D>("", id)
         );
-        Ok(!self.write(update, values![opening.at, opening.platform.into_str(), id]).await?.is_empty())
+        Ok(!self.write_at(id.bucket(), update, values![opening.at, opening.platform.into_str(), id]).await?.is_empty())
     }
 
     async fn redeem_completion_code(&self, id: CheckId, code: TokenHash, at: Timestamp) -> Result<bool, StoreError> {
@@ -143,7 +144,7 @@ impl<D: Database> VerificationStore for SqlStore<D> {
              returning check_id",
             in_bucket::<D>("", id)
         );
-        Ok(!self.write(update, values![at, code, id]).await?.is_empty())
+        Ok(!self.write_at(id.bucket(), update, values![at, code, id]).await?.is_empty())
     }
 }
 
@@ -156,8 +157,12 @@ impl<D: Database> SqlStore<D> {
             let values = values![number, project, since, product.into_str(), i64::from(limit.max_checks)];
             return counted_times(self.read(COUNTED_CREATES_SQL, values).await?);
         }
-        let select = "select recent from number_limits where number_hash = $1 and project_id = $2 and product = $3";
-        let row = self.read_first(select, values![number, project, product.into_str()]).await?;
+        let bucket = digest_bucket(&number.0);
+        let select = format!(
+            "select recent from number_limits where number_hash = $1 and project_id = $2 and product = $3 {}",
+            equals_bucket::<D>("", bucket)
+        );
+        let row = self.read_at(bucket, select, values![number, project, product.into_str()]).await?.pop();
         let recent = row.map(|row| row.reader("number_limits").bytes("recent")).transpose()?.unwrap_or_default();
         let times = recent.as_chunks::<8>().0.iter().map(|time| i64::from_be_bytes(*time));
         Ok(times.filter(|time| *time > since).collect())
@@ -262,8 +267,8 @@ async fn move_on<D: Database>(tx: &mut dyn Tx, advance: Advance) -> Result<Trans
         }
     };
     move_deadline::<D>(tx, verification, deadline, next_deadline).await?;
-    store_response(tx, idempotent_response.as_ref()).await?;
-    usage::apply_changes(tx, &counts).await?;
+    store_response::<D>(tx, idempotent_response.as_ref()).await?;
+    usage::apply_changes::<D>(tx, &counts).await?;
     Ok(TransactionEnd::Commit(AdvanceOutcome::Advanced { step_was_pending, was_pending }))
 }
 
@@ -316,7 +321,7 @@ async fn conclude<D: Database>(
     let Some(row) = tx.query(update.into(), values).await?.pop() else { return Ok(None) };
     let before = OpenCheck::from_row(row)?;
     if let Some(callback) = &conclude.callback {
-        let (column, bucket) = bucket_column::<D>(id);
+        let (column, bucket) = bucket_column::<D>(id.bucket());
         let insert = format!(
             "insert into callbacks
                     (check_id, project_id, created_at, due_at, failed_attempts, state, product, url, body{column})
@@ -357,7 +362,7 @@ async fn insert<D: Database>(
     counts: &mut Vec<UsageDelta>,
 ) -> Result<(), StoreError> {
     let check = new.check;
-    let (column, bucket) = bucket_column::<D>(check.id);
+    let (column, bucket) = bucket_column::<D>(check.id.bucket());
     let insert = format!(
         "insert into checks (id, project_id, created_at, expires_at, concluded_at, product, mode, status, matched,
                              error_code, network_id, receiver, number_hash, number_tail, reference_id, callback_url,
@@ -415,14 +420,14 @@ async fn open_redirect_session<D: Database>(
         return Ok(TransactionEnd::Rollback(None));
     }
     let pending = mark_verification_pending::<D>(tx, *verification, *at).await?;
-    let (column, bucket) = bucket_column::<D>(*step);
+    let (column, bucket) = bucket_column::<D>(step.bucket());
     let insert = format!(
         "insert into redirect_sessions (check_id, input, wrong_codes{column}) values ($1, $2, 0{bucket})
          on conflict do nothing"
     );
     tx.query(insert.into(), values![*step, input]).await?;
     let counts: Vec<_> = pending.iter().flat_map(pending_usage_changes).collect();
-    usage::apply_changes(tx, &counts).await?;
+    usage::apply_changes::<D>(tx, &counts).await?;
     Ok(TransactionEnd::Commit(Some(OpenedSession { pending })))
 }
 
@@ -450,7 +455,7 @@ async fn move_deadline<D: Database>(
     let delete = format!("delete from deadlines where due_at = $1 and check_id = $2 {in_bucket}");
     tx.query(delete.into(), values![before, verification]).await?;
     if let Some(after) = after {
-        let (column, bucket) = bucket_column::<D>(verification);
+        let (column, bucket) = bucket_column::<D>(verification.bucket());
         let insert = format!("insert into deadlines (due_at, check_id{column}) values ($1, $2{bucket})");
         tx.query(insert.into(), values![after, verification]).await?;
     }
@@ -480,23 +485,18 @@ async fn is_over_limit<D: Database>(
         let values = values![claimed.hash, project, since, product, i64::from(limit.max_checks)];
         return Ok(is_blocked(&counted_times(tx.run(COUNTED_CREATES_SQL, values).await?)?));
     }
-    let locked = tx
-        .first(
-            "insert into number_limits as held
-                    (number_hash, project_id, product, max_checks, last_at, expires_at, recent)
-             values ($1, $2, $3, $4, $5, $6, '')
-             on conflict (number_hash, project_id, product) do update set expires_at = excluded.expires_at
-             returning recent",
-            values![
-                claimed.hash,
-                project,
-                product,
-                max_checks(limit),
-                at,
-                since + 2 * number_limit::window_millis(limit)
-            ],
-        )
-        .await?;
+    let bucket = digest_bucket(&claimed.hash.0);
+    let (column, bucket_value) = bucket_column::<D>(bucket);
+    let insert = format!(
+        "insert into number_limits as held
+                (number_hash, project_id, product, max_checks, last_at, expires_at, recent{column})
+         values ($1, $2, $3, $4, $5, $6, ''{bucket_value})
+         on conflict (number_hash, project_id, product{column}) do update set expires_at = excluded.expires_at
+         returning recent"
+    );
+    let expires_at = since + 2 * number_limit::window_millis(limit);
+    let values = values![claimed.hash, project, product, max_checks(limit), at, expires_at];
+    let locked = tx.query(insert.into(), values).await?.pop();
     let recent = locked.map(|row| row.reader("number_limits").bytes("recent")).transpose()?.unwrap_or_default();
     let times: Vec<i64> = recent.as_chunks::<8>().0.iter().map(|time| i64::from_be_bytes(*time)).collect();
     let counted = &times[times.partition_point(|time| *time <= since)..];
@@ -505,9 +505,12 @@ async fn is_over_limit<D: Database>(
     }
     let times = number_limit::with_create(limit, counted, at);
     let recent: Vec<u8> = times.iter().flat_map(|time| time.to_be_bytes()).collect();
-    let update = "update number_limits set recent = $1, last_at = greatest(last_at, $2)
-                   where number_hash = $3 and project_id = $4 and product = $5";
-    tx.run(update, values![recent.as_slice(), at, claimed.hash, project, product]).await?;
+    let update = format!(
+        "update number_limits set recent = $1, last_at = greatest(last_at, $2)
+          where number_hash = $3 and project_id = $4 and product = $5 {}",
+        equals_bucket::<D>("", bucket)
+    );
+    tx.query(update.into(), values![recent.as_slice(), at, claimed.hash, project, product]).await?;
     Ok(false)
 }
 

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     check_row_mapping::{self, check_columns, redirect_session_columns},
-    driver::{Database, TransactionEnd, Tx, work},
+    driver::{Database, TransactionEnd, work},
     operation::{
         CheckRow, ConcludeCheck, FindCheck, InsertCheck, OpenCheck, RedirectOperation, Run, SignInEndColumns,
         SignInOperation, number_limit, open_check_columns, redirect_usage_changes,
@@ -195,22 +195,15 @@ fn update_concluded(tx: &mut BatchTransaction<'_>, conclusion: &CheckConclusion)
 }
 
 impl Run<FindCheck> for Sqlite {
-    async fn run(&self, find: FindCheck) -> Result<Vec<Row>, StoreError> {
+    async fn run(&self, find: FindCheck) -> Result<Option<Row>, StoreError> {
         match find {
             FindCheck::ById(id) => {
                 let select = concat!("select ", check_columns!(), " from checks where id = $1");
-                self.read(work!(|tx| tx.run(select, values![id]).await)).await
+                self.read(work!(|tx| tx.first(select, values![id]).await)).await
             }
-            FindCheck::ByCodes(codes) => {
+            FindCheck::ByCode(code) => {
                 let select = concat!("select ", check_columns!(), " from checks where code_hash = $1");
-                let find = async move |tx: &mut dyn Tx| {
-                    let mut found = Vec::new();
-                    for code in codes {
-                        found.extend(tx.first(select, values![code]).await?);
-                    }
-                    Ok(found)
-                };
-                self.read(move |tx| Box::pin(find(tx))).await
+                self.read(work!(|tx| tx.first(select, values![code]).await)).await
             }
             FindCheck::WithRedirectSession(id) => {
                 let select = concat!(
@@ -221,7 +214,7 @@ impl Run<FindCheck> for Sqlite {
                     " from checks left join redirect_sessions on redirect_sessions.check_id = checks.id
                       where checks.id = $1"
                 );
-                Ok(self.look_up(select, [id.into()]).await?.into_iter().collect())
+                self.look_up(select, [id.into()]).await
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use futures_util::TryStreamExt;
-use ringtrue_domain::lifecycle::CheckId;
+use ringtrue_domain::lifecycle::Bucket;
 use ringtrue_engine::ports::store::StoreError;
 use tokio::runtime::Handle;
 use tokio_postgres::{Client, binary_copy::BinaryCopyInWriter, types::Type};
@@ -15,16 +15,29 @@ use crate::{
     url::PostgresAddress,
 };
 
-/// Tables with the column `bucket`, each with the column that holds the check id. Exports omit the bucket, and imports
-/// compute it from the id.
-const BUCKETED_TABLES: [(&str, &str); 6] = [
+/// Tables with the column `bucket`, each with the column whose last bytes determine it. Exports omit the bucket, and
+/// imports compute it.
+const BUCKETED_TABLES: [(&str, &str); 9] = [
     ("checks", "id"),
     ("callbacks", "check_id"),
     ("callback_attempts", "check_id"),
     ("deadlines", "check_id"),
     ("redirect_sessions", "check_id"),
     ("verifications", "check_id"),
+    ("idempotency_keys", "key_digest"),
+    ("usage_counters", "project_id"),
+    ("usage_days", "project_id"),
 ];
+
+/// Returns the bucket that the value of a key determines.
+fn bucket_of(key: &Value) -> Option<Bucket> {
+    let bytes = match key {
+        Value::Uuid(id) => &id.as_bytes()[..],
+        Value::Bytes(digest) => digest,
+        _ => return None,
+    };
+    bytes.last_chunk().copied().map(Bucket::of)
+}
 
 /// The tables of a database, in an open transaction. It is rolled back if the connection closes before the commit.
 pub(super) struct PostgresTables {
@@ -47,6 +60,21 @@ impl PostgresTables {
         })?;
         Ok(PostgresTables { client, runtime })
     }
+}
+
+/// Returns the query that reads a table without its column `bucket`. In a distributed database a counter has a row in
+/// several buckets, which are added up.
+fn select_rows(table: &str, columns: &[Column]) -> String {
+    if !table.starts_with("usage_") {
+        return format!("select {} from {table}", column_list(columns));
+    }
+    let selected = |column: &Column| match column.name.as_str() {
+        "count" => "sum(count)::bigint".to_owned(),
+        name => format!("\"{name}\""),
+    };
+    let key = columns.iter().filter(|column| column.name != "count").map(selected).collect::<Vec<_>>().join(", ");
+    let selected = columns.iter().map(selected).collect::<Vec<_>>().join(", ");
+    format!("select {selected} from {table} group by {key}")
 }
 
 fn column_list(columns: &[Column]) -> String {
@@ -108,7 +136,7 @@ impl Tables for PostgresTables {
         columns: &[Column],
         row: &mut dyn FnMut(Vec<Value>) -> Result<(), TransferError>,
     ) -> Result<(), TransferError> {
-        let select = format!("select {} from {table}", column_list(columns));
+        let select = select_rows(table, columns);
         self.runtime.block_on(async {
             // `query_raw` streams the rows: the driver stops reading from the socket until the previous rows are
             // consumed.
@@ -126,9 +154,9 @@ impl Tables for PostgresTables {
         columns: &[Column],
         next_row: &mut dyn FnMut() -> Result<Option<Vec<Value>>, TransferError>,
     ) -> Result<(), TransferError> {
-        let id_column = BUCKETED_TABLES.into_iter().find(|(name, _)| *name == table).map(|(_, column)| column);
-        let id_index = columns.iter().position(|column| Some(column.name.as_str()) == id_column);
-        let names = column_list(columns) + if id_index.is_some() { ", bucket" } else { "" };
+        let key_column = BUCKETED_TABLES.into_iter().find(|(name, _)| *name == table).map(|(_, column)| column);
+        let key_index = columns.iter().position(|column| Some(column.name.as_str()) == key_column);
+        let names = column_list(columns) + if key_index.is_some() { ", bucket" } else { "" };
         self.runtime.block_on(async {
             let statement =
                 self.client.prepare(&format!("select {names} from {table}")).await.map_err(transfer_error)?;
@@ -137,8 +165,8 @@ impl Tables for PostgresTables {
             let sink = self.client.copy_in(&copy).await.map_err(transfer_error)?;
             let mut writer = pin!(BinaryCopyInWriter::new(sink, &types));
             while let Some(mut row) = next_row()? {
-                if let Some(Value::Uuid(id)) = id_index.and_then(|index| row.get(index)) {
-                    row.push(Value::Int(CheckId(*id).bucket().number().into()));
+                if let Some(bucket) = key_index.and_then(|index| row.get(index)).and_then(bucket_of) {
+                    row.push(Value::Int(bucket.number().into()));
                 }
                 writer.as_mut().write_raw(&row).await.map_err(transfer_error)?;
             }

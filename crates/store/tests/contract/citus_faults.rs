@@ -8,6 +8,7 @@ use std::{
 use futures_util::future::{join, join_all};
 use ringtrue_domain::{product::Product, reverse_sms::ReverseSmsCheck, tenancy::ProjectId};
 use ringtrue_engine::ports::{
+    checks::ConcludeOutcome,
     combined::Store,
     store::{StoreError, TenantLookup},
 };
@@ -20,9 +21,19 @@ use crate::{check_sample, fixture::Database, sample};
 #[expect(clippy::disallowed_methods, reason = "the test runner passes the directories")]
 fn control_worker(command: &str) {
     let workers = std::env::var("CITUS_WORKERS").expect("CITUS_WORKERS names no workers: run `make test`");
+    control_server(command, workers.split(' ').next().unwrap());
+}
+
+/// Halts or resumes the coordinator, depending on `command`.
+#[expect(clippy::disallowed_methods, reason = "the test runner passes the directory")]
+fn control_coordinator(command: &str) {
+    let coordinator = std::env::var("POSTGRES_DIRECTORY").expect("POSTGRES_DIRECTORY is not set: run `make test`");
+    control_server(command, &coordinator);
+}
+
+fn control_server(command: &str, directory: &str) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/postgres");
-    let worker = workers.split(' ').next().unwrap();
-    assert!(Command::new(script).args([command, worker]).status().unwrap().success(), "{command}");
+    assert!(Command::new(script).args([command, directory]).status().unwrap().success(), "{command}");
 }
 
 async fn create(store: &dyn Store, project: ProjectId) -> Result<ReverseSmsCheck, StoreError> {
@@ -74,6 +85,42 @@ async fn outage_of_a_worker_affects_only_its_shards() {
     }
 }
 
+/// Concludes a check twice at the same time. Returns how many of the calls were the first.
+async fn conclude_twice(store: &dyn Store, check: &ReverseSmsCheck) -> Result<usize, StoreError> {
+    let (conclusion, _) = check_sample::conclusion(check_sample::received(check, true));
+    let (one, other) = join(store.conclude(conclusion.clone(), None), store.conclude(conclusion, None)).await;
+    let is_first = |outcome: ConcludeOutcome| usize::from(matches!(outcome, ConcludeOutcome::Concluded { .. }));
+    Ok(is_first(one?) + is_first(other?))
+}
+
+/// Nodes ask the workers directly, so checks are created, found and concluded while the coordinator is down.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn outage_of_the_coordinator_does_not_affect_checks() {
+    let database = Database::empty_citus().await;
+    migrate(&database.url(), sample::now()).await.unwrap();
+    distribute(&database.url(), |_| {}).await.unwrap();
+    let store = &*database.open().await;
+    let project = ProjectId(sample::uuid());
+    control_coordinator("halt");
+    let mut checks = Vec::new();
+    while checks.len() < 20 {
+        let check = check_sample::check(project, sample::now());
+        // As the engine does, so that one worker has the check and the limit of its number.
+        if store.are_together(check.claimed.unwrap().hash, check.id.bucket()) {
+            store.create_check(check_sample::new(check.clone())).await.unwrap();
+            checks.push(check);
+        }
+    }
+    for check in &checks {
+        assert!(can_be_read(store, check).await);
+        assert_eq!(conclude_twice(store, check).await.unwrap(), 1);
+    }
+    control_coordinator("resume");
+    poll_until("the coordinator is back", async || store.ping().await.is_ok()).await;
+    let concluded = "select count(*) from checks where concluded_at is not null";
+    assert_eq!(database.query_one(concluded).await.get::<_, i64>(0), 20);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shards_move_to_a_new_worker_without_errors() {
     let database = Database::citus_without_last_worker().await;
@@ -87,7 +134,9 @@ async fn shards_move_to_a_new_worker_without_errors() {
     let load = async {
         let mut created = Vec::new();
         while !is_done.load(Ordering::Relaxed) {
-            created.push(create(store, project).await.unwrap());
+            let check = create(store, project).await.unwrap();
+            assert_eq!(conclude_twice(store, &check).await.unwrap(), 1);
+            created.push(check);
         }
         created
     };
@@ -100,9 +149,15 @@ async fn shards_move_to_a_new_worker_without_errors() {
     let (during, ()) = join(load, rebalance).await;
     let servers = "select count(distinct nodeport) from citus_shards where table_name = 'checks'::regclass";
     assert_eq!(database.query_one(servers).await.get::<_, i64>(0), 2);
-    for check in first.into_iter().map(Result::unwrap).chain(during) {
+    for check in first.into_iter().map(Result::unwrap) {
+        assert_eq!(conclude_twice(store, &check).await.unwrap(), 1);
         assert!(can_be_read(store, &check).await);
     }
+    for check in &during {
+        assert!(can_be_read(store, check).await);
+    }
+    let concluded = "select count(*) from checks where concluded_at is not null";
+    assert_eq!(database.query_one(concluded).await.get::<_, i64>(0), 50 + i64::try_from(during.len()).unwrap());
 }
 
 /// If the coordinator dies between the two phases of a commit, it leaves prepared transactions on the workers, which

@@ -8,7 +8,7 @@ use ringtrue_engine::ports::{
     checks::{ConcludeOutcome, CreateCheckOutcome},
     store::TenantLookup,
 };
-use ringtrue_store::{DistributionState, distribute, distribution_state, migrate};
+use ringtrue_store::{CitusAccess, DistributionState, StoreOptions, distribute, distribution_state, migrate};
 
 use crate::{
     check_sample,
@@ -80,27 +80,90 @@ fn settlement(check: CheckId) -> AttemptSettlement {
     AttemptSettlement { check, attempt: 1, outcome: AttemptOutcome::Delivered, log }
 }
 
-pub async fn lookups_by_id_and_code_are_one_task(fixture: &StoreFixture) {
-    let store = &*fixture.store;
+/// Returns how many statements the coordinator has forwarded to one shard, and to several.
+async fn forwarded_statements(database: &Database) -> (i64, i64) {
+    let select = "select query_execution_single_shard, query_execution_multi_shard
+                    from citus_stat_counters where name = current_database()";
+    let row = database.query_one(select).await;
+    (row.get(0), row.get(1))
+}
+
+pub async fn lookups_through_the_coordinator_are_one_task(fixture: &StoreFixture) {
+    let options = StoreOptions { citus: CitusAccess::Coordinator, ..StoreOptions::default() };
+    let store = &*fixture.database.open_with(options).await;
     let project = ProjectId(sample::uuid());
     let new = check_sample::new(check_sample::check(project, sample::now()));
     store.create_check(new.clone()).await.unwrap();
-    let executions = async || {
-        let row = fixture
-            .database
-            .query_one(
-                "select query_execution_single_shard, query_execution_multi_shard
-                   from citus_stat_counters where name = current_database()",
-            )
-            .await;
-        (row.get::<_, i64>(0), row.get::<_, i64>(1))
-    };
-    let (single, multi) = executions().await;
+    let (single, multi) = forwarded_statements(&fixture.database).await;
     for _ in 0..5 {
         store.find_check(project, Product::ReverseSms, new.check.id).await.unwrap();
         assert!(store.find_check_by_code(vec![check_sample::code(&new)]).await.unwrap().is_some());
     }
-    assert_eq!(executions().await, (single + 10, multi));
+    assert_eq!(forwarded_statements(&fixture.database).await, (single + 10, multi));
+}
+
+/// A check is created, found, concluded and reported, and others are swept, without a statement through the coordinator.
+pub async fn frequent_operations_ask_the_server_that_has_the_rows(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let project = ProjectId(sample::uuid());
+    let before = forwarded_statements(&fixture.database).await;
+    let mut created = 0;
+    while created < 20 {
+        // As the engine does, so that the limit of the number is on the server of the check.
+        let check = check_sample::check(project, sample::now());
+        if !store.are_together(check.claimed.unwrap().hash, check.id.bucket()) {
+            continue;
+        }
+        let new = check_sample::new(check.clone());
+        created += 1;
+        store.create_check(new.clone()).await.unwrap();
+        let found = store.find_check_by_code(vec![check_sample::code(&new)]).await.unwrap().unwrap();
+        assert_eq!(found.id, check.id);
+        store.find_check(project, Product::ReverseSms, new.check.id).await.unwrap();
+        let (conclusion, _) = check_sample::conclusion(check_sample::received(&check, true));
+        let callback = Some(check_sample::callback(sample::now()));
+        assert_eq!(
+            store.conclude(conclusion, callback).await.unwrap(),
+            ConcludeOutcome::Concluded { was_pending: false }
+        );
+        assert!(store.settle_attempt(settlement(new.check.id)).await.unwrap());
+    }
+    assert!(store.overdue_checks(sample::now(), 10).await.unwrap().is_empty());
+    assert!(store.lease_due_callbacks(sample::now(), sample::later(1), 10, &[]).await.unwrap().is_empty());
+    assert_eq!(store.next_callback_due_at().await.unwrap(), None);
+    assert_eq!(forwarded_statements(&fixture.database).await, before);
+    assert_eq!(fixture.sum("usage_counters").await, 20, "every server counts its checks");
+}
+
+/// A node that has not learned yet that shards have moved writes to the right server all the same.
+pub async fn moved_shards_are_found(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let project = ProjectId(sample::uuid());
+    let before = join_all((0..20).map(|_| check_sample::store_check(store, project))).await;
+    fixture
+        .database
+        .execute(
+            "select citus_move_shard_placement(shardid, nodename, nodeport, other_name, other_port, 'block_writes')
+               from citus_shards
+                    join lateral (select nodename as other_name, nodeport as other_port from pg_dist_node
+                                   where groupid > 0 and nodeport <> citus_shards.nodeport) as other on true
+              where table_name = 'checks'::regclass",
+        )
+        .await;
+    for check in &before {
+        assert_eq!(check_sample::find(store, check).await, *check);
+    }
+    let after = join_all((0..20).map(|_| check_sample::store_check(store, project))).await;
+    for check in before.iter().chain(&after) {
+        let (conclusion, _) = check_sample::conclusion(check_sample::received(check, true));
+        let outcomes = join(store.conclude(conclusion.clone(), None), store.conclude(conclusion, None)).await;
+        let concluded = [outcomes.0.unwrap(), outcomes.1.unwrap()];
+        let first = ConcludeOutcome::Concluded { was_pending: false };
+        assert_eq!(concluded.iter().filter(|outcome| **outcome == first).count(), 1, "{concluded:?}");
+    }
+    assert_eq!(fixture.count("checks where concluded_at is not null").await, 40);
+    assert_eq!(fixture.count("deadlines").await, 0);
+    assert_eq!(fixture.sum("usage_counters").await, 40);
 }
 
 /// A server creates checks while their tables are being distributed.

@@ -244,7 +244,7 @@ impl Database {
                 Some(connection)
             }
             Database::Postgres { name, .. } => {
-                self.on_server(&format!("alter database {name} set default_transaction_read_only = on")).await;
+                self.on_every_server(&format!("alter database {name} set default_transaction_read_only = on")).await;
                 self.cut_connections().await;
                 None
             }
@@ -254,7 +254,7 @@ impl Database {
     pub async fn allow_writes(&self, blocked: Option<rusqlite::Connection>) {
         drop(blocked);
         if let Database::Postgres { name, .. } = self {
-            self.on_server(&format!("alter database {name} reset default_transaction_read_only")).await;
+            self.on_every_server(&format!("alter database {name} reset default_transaction_read_only")).await;
             self.cut_connections().await;
         }
     }
@@ -349,7 +349,7 @@ impl Database {
     pub async fn cut_connections(&self) {
         if let Database::Postgres { name, .. } = self {
             let cut = "select pg_terminate_backend(pid) from pg_stat_activity where datname";
-            self.on_server(&format!("{cut} = '{name}'")).await;
+            self.on_every_server(&format!("{cut} = '{name}'")).await;
         }
     }
 
@@ -381,6 +381,14 @@ impl Database {
     pub async fn on_server(&self, sql: &str) {
         if let Database::Postgres { servers, .. } = self {
             execute(&servers[0], sql).await;
+        }
+    }
+
+    /// As [`on_server`](Self::on_server), on all servers of a cluster.
+    async fn on_every_server(&self, sql: &str) {
+        let Database::Postgres { servers, .. } = self else { return };
+        for server in servers {
+            execute(server, sql).await;
         }
     }
 

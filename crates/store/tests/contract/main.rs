@@ -78,7 +78,9 @@ mod division {
     suite! {
         citus: distribution:
             missing_partitions_are_created,
-            lookups_by_id_and_code_are_one_task,
+            lookups_through_the_coordinator_are_one_task,
+            frequent_operations_ask_the_server_that_has_the_rows,
+            moved_shards_are_found,
             tables_with_rows_are_distributed_while_they_are_written;
         verifications: moves_stay_on_one_shard;
     }

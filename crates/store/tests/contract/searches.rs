@@ -16,14 +16,19 @@ use ringtrue_engine::ports::{
     search_limit::SearchLimiter,
     store::{ControlPlaneVersion, StoreError, TenantLookup},
 };
-use ringtrue_store::StoreOptions;
+use ringtrue_store::{CitusAccess, StoreOptions};
 use tokio::{task::yield_now, time::timeout};
 
 use crate::{check_sample, fixture::StoreFixture, sample};
 
 /// Options with one concurrent search and a short timeout.
-const OPTIONS: StoreOptions =
-    StoreOptions { connections: 4, readers: 2, searches: 1, search_timeout: Duration::from_millis(300) };
+const OPTIONS: StoreOptions = StoreOptions {
+    connections: 4,
+    readers: 2,
+    searches: 1,
+    search_timeout: Duration::from_millis(300),
+    citus: CitusAccess::Direct,
+};
 const CHECKS: usize = 12;
 
 /// Returns a filter with so many comparisons that a dozen checks exceed the budget of a list.

@@ -19,7 +19,9 @@ use ringtrue_engine::{
     },
 };
 use ringtrue_operators::smpp::lease_name;
-use ringtrue_store::{DistributionState, SchemaState, ShardBalance, distribution_state, schema_state};
+use ringtrue_store::{
+    CitusAccess, DistributionState, SchemaState, ShardBalance, distribution_state, schema_state, test_servers,
+};
 use rustix::fs::{Access, access, statvfs};
 use strum::VariantArray as _;
 
@@ -213,8 +215,28 @@ async fn check_distribution(config: &Config) -> Option<Finding> {
         DistributionState::Pending(tables) => {
             Some(failed(DISTRIBUTION, format!("not distributed: {}", tables.join(", ")), DISTRIBUTE))
         }
-        DistributionState::Distributed(balance) => Some(passed(DISTRIBUTION, describe_balance(&balance))),
+        DistributionState::Distributed(balance) => Some(check_servers(config, &describe_balance(&balance)).await),
     }
+}
+
+/// Checks that this node can reach each server of the cluster, unless it is configured to use the coordinator only.
+async fn check_servers(config: &Config, balance: &str) -> Finding {
+    if config.store.options.citus == CitusAccess::Coordinator {
+        return passed(DISTRIBUTION, format!("{balance}; all statements go through the coordinator (`store.citus`)"));
+    }
+    let problem = match test_servers(&config.store.url).await {
+        Ok(Ok(servers)) => {
+            return passed(DISTRIBUTION, format!("{balance}; nodes connect to {servers} servers directly"));
+        }
+        Ok(Err(problem)) => problem,
+        Err(error) => error.to_string(),
+    };
+    failed(
+        DISTRIBUTION,
+        format!("a server cannot be used directly, so its statements go through the coordinator: {problem}"),
+        "Let nodes connect to every server under its address in `pg_dist_node`, as the owner of the tables, or set \
+         `store.citus` to \"coordinator\", which is slower.",
+    )
 }
 
 /// Describes how shards are spread, for example "13 tables on every server, 11 distributed; 10.0.0.5:5432 has 88 shards

@@ -10,12 +10,20 @@
 //! The length of the queue and the time that a caller waits are limited. If a caller stops waiting before its batch has
 //! started, its operation is skipped. If the caller stops waiting later, the operation is still completed.
 //!
+//! # Servers
+//!
+//! Each server of a Citus cluster has its own queues. A queue has the operations on the buckets of its server, and its
+//! transactions use the shards of these buckets by name: see [`placement`](super::placement). Some operations cannot be
+//! run like this: the placement has changed since they were queued, or they also write rows of another server. These
+//! are in batches of their own, which use the distributed tables and leave it to Citus to find the rows.
+//!
 //! # Adding an operation
 //!
 //! Implement [`BatchedOperation`]. If later statements depend on the rows of a statement, pass it to
 //! [`run`](PipelinedTransaction::run). Pass the last statements to [`commit`](PipelinedTransaction::commit). Each of
 //! the two calls is one round trip, including `begin` and `commit`. A statement writes one table, as
-//! `insert ... select from unnest`, `update ... from unnest` or `delete ... using unnest`.
+//! `insert ... select from unnest`, `update ... from unnest` or `delete ... using unnest`. Enclose the names of tables in
+//! braces, and let [`each_shard`](PipelinedTransaction::each_shard) divide the rows.
 //!
 //! Batches of several nodes cannot deadlock. Every operation writes its tables in the same order (`idempotency_keys`,
 //! `checks`, `callbacks`, `callback_attempts`, `deadlines`, `redirect_sessions`, `sign_ins`, `used_assertions`,
@@ -24,7 +32,7 @@
 //! `PostgreSQL` does not update a row twice in one statement, and a second statement would lock rows out of order. If a
 //! batch deadlocks with a statement outside the queue, it is repeated.
 
-mod pipeline;
+pub(super) mod pipeline;
 
 use std::{
     panic::AssertUnwindSafe,
@@ -36,7 +44,7 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use ringtrue_domain::lifecycle::CheckId;
+use ringtrue_domain::lifecycle::{Bucket, CheckId};
 use ringtrue_engine::ports::store::StoreError;
 use tokio::{
     sync::{Mutex, Notify, mpsc, oneshot},
@@ -47,11 +55,14 @@ use tokio_postgres::error::SqlState;
 
 use super::{
     BatchQueues, TRANSACTION_TIMEOUT,
-    connect::{ErrorOrigin, PostgresConnector, error_origin, is_conflict, store_error},
+    cluster::ServerLink,
+    connect::{ErrorOrigin, error_origin, is_conflict, store_error},
+    placement::Placement,
 };
 use crate::{batch_delay::BatchDelay, operation::Operation};
 use pipeline::BatchSession;
-pub(super) use pipeline::{BatchStatement, CounterSlot, PipelinedTransaction, rows_by_id, to_rows, update_counters};
+use pipeline::Layout;
+pub(super) use pipeline::{BatchStatement, PipelinedTransaction, rows_by_id, to_rows, update_counters};
 
 const QUEUE_CAPACITY: usize = 8_192;
 /// Maximum number of attempts for a batch whose transaction conflicts with concurrent ones.
@@ -74,6 +85,15 @@ pub(super) trait BatchedOperation: Operation + Sized {
 
     fn queue(queues: &BatchQueues) -> &BatchQueue<Self>;
 
+    /// Returns the bucket of the operation's rows. It determines the server. `None`: the rows are in no bucket, and the
+    /// configured server has them.
+    fn bucket(&self) -> Option<Bucket>;
+
+    /// Returns the buckets of other rows that the operation changes. They may be on another server.
+    fn other_buckets(&self) -> Vec<Bucket> {
+        Vec::new()
+    }
+
     /// Returns the check whose rows the operation changes. `None`: no other operation changes the same rows.
     fn changed_check(&self) -> Option<CheckId> {
         None
@@ -91,8 +111,12 @@ pub(super) trait BatchedOperation: Operation + Sized {
 
 #[derive(Debug)]
 pub(super) enum BatchError {
-    /// An operation is invalid, or needs a Citus worker that is down. The other operations may succeed without it.
+    /// An operation is invalid. The other operations may succeed without it.
     Rows(StoreError),
+    /// An operation needs a Citus worker that is down. The other operations may succeed without it.
+    Outage(StoreError),
+    /// A shard is not on this server any more. Nothing was written.
+    Misplaced(StoreError),
     /// A phone number has reached its limit of checks.
     NumberLimitReached,
     /// The transaction was rolled back because it conflicted with a concurrent one.
@@ -106,7 +130,8 @@ impl From<tokio_postgres::Error> for BatchError {
         match error_origin(&error) {
             _ if is_number_limit_reached(&error) => BatchError::NumberLimitReached,
             _ if is_conflict(&error) => BatchError::Conflict(store_error(&error)),
-            _ if is_outage_of_worker(&error) => BatchError::Rows(store_error(&error)),
+            _ if is_outage_of_worker(&error) => BatchError::Outage(store_error(&error)),
+            _ if is_misplaced(&error) => BatchError::Misplaced(store_error(&error)),
             ErrorOrigin::Server => BatchError::Server(store_error(&error)),
             ErrorOrigin::Statement => BatchError::Rows(store_error(&error)),
         }
@@ -127,6 +152,11 @@ fn is_outage_of_worker(error: &tokio_postgres::Error) -> bool {
     error.as_db_error().is_some_and(|error| error.code().code().starts_with("08"))
 }
 
+/// Whether a shard has moved: the test of the placement fails (`TEST_SHARDS`), or the table of the shard is gone.
+fn is_misplaced(error: &tokio_postgres::Error) -> bool {
+    error.code().is_some_and(|code| [SqlState::DIVISION_BY_ZERO, SqlState::UNDEFINED_TABLE].contains(code))
+}
+
 impl BatchError {
     pub(super) fn wrong_results() -> Self {
         BatchError::Server(StoreError::Refused("the server returned unexpected results".to_owned()))
@@ -134,7 +164,11 @@ impl BatchError {
 
     fn into_store_error(self) -> StoreError {
         match self {
-            BatchError::Rows(error) | BatchError::Conflict(error) | BatchError::Server(error) => error,
+            BatchError::Rows(error)
+            | BatchError::Outage(error)
+            | BatchError::Misplaced(error)
+            | BatchError::Conflict(error)
+            | BatchError::Server(error) => error,
             // `InsertCheck::run` handles this error, so it does not get here.
             BatchError::NumberLimitReached => StoreError::Refused("the limit of a number is reached".to_owned()),
         }
@@ -156,13 +190,13 @@ pub(super) struct BatchQueue<O: BatchedOperation> {
 impl<O: BatchedOperation> BatchQueue<O> {
     /// Starts the workers, each on its own connection. They end when the queue is dropped and empty.
     #[expect(clippy::disallowed_methods, reason = "the workers end when the queue is dropped")]
-    pub(super) fn start(connector: &PostgresConnector) -> Self {
+    pub(super) fn start(server: &Arc<ServerLink>) -> Self {
         let (queue, operations) = mpsc::channel(QUEUE_CAPACITY);
         let operations = Arc::new(Mutex::new(operations));
         let in_flight = Arc::<InFlight>::default();
         for slot in (O::FIRST_COUNTER_SLOT..).take(O::CONNECTIONS) {
             let worker =
-                BatchWorker { connector: connector.clone(), slot, session: None, in_flight: Arc::clone(&in_flight) };
+                BatchWorker { server: Arc::clone(server), slot, session: None, in_flight: Arc::clone(&in_flight) };
             tokio::spawn(worker.run::<O>(Arc::clone(&operations)));
         }
         BatchQueue { queue }
@@ -224,10 +258,9 @@ async fn collect_batch<O: BatchedOperation>(
 
 /// Splits a batch into parts, so that no part contains a check twice. Each part is sorted by check id. The first
 /// operation on a check is in the first part, the second one in the second part, and so on.
-fn split_by_check<O: BatchedOperation>(operations: &[O]) -> Vec<Vec<(usize, &O)>> {
-    let mut sorted: Vec<(usize, &O)> = operations.iter().enumerate().collect();
+fn split_by_check<'o, O: BatchedOperation>(mut sorted: Vec<(usize, &'o O)>) -> Vec<Vec<(usize, &'o O)>> {
     sorted.sort_by_key(|(_, operation)| operation.changed_check());
-    let mut parts = Vec::<Vec<(usize, &O)>>::new();
+    let mut parts = Vec::<Vec<(usize, &'o O)>>::new();
     let is_same = |left: &O, right: &O| left.changed_check().is_some() && left.changed_check() == right.changed_check();
     for same in sorted.chunk_by(|(_, left), (_, right)| is_same(left, right)) {
         for (number, operation) in same.iter().enumerate() {
@@ -242,7 +275,7 @@ fn split_by_check<O: BatchedOperation>(operations: &[O]) -> Vec<Vec<(usize, &O)>
 
 /// Runs batches on one connection, which it opens on first use.
 struct BatchWorker {
-    connector: PostgresConnector,
+    server: Arc<ServerLink>,
     slot: i16,
     session: Option<BatchSession>,
     in_flight: Arc<InFlight>,
@@ -278,21 +311,33 @@ impl BatchWorker {
     async fn run_batch<O: BatchedOperation>(&mut self, operations: &[O]) -> Vec<Result<O::Output, StoreError>> {
         let mut results: Vec<Option<Result<O::Output, StoreError>>> = operations.iter().map(|_| None).collect();
         let mut unavailable = "the batch did not run".to_owned();
-        let mut parts = split_by_check(operations);
+        let placement = self.server.placement.get();
+        let (here, elsewhere): (Vec<_>, Vec<_>) =
+            operations.iter().enumerate().partition(|(_, operation)| self.has_all_rows(&placement, *operation));
+        let mut parts: Vec<_> =
+            split_by_check(here).into_iter().map(|part| (Layout::Shards(Arc::clone(&placement)), part)).collect();
+        parts.extend(split_by_check(elsewhere).into_iter().map(|part| (Layout::Whole, part)));
         parts.reverse();
-        while let Some(part) = parts.pop() {
-            match self.run_repeatedly(&part).await {
+        while let Some((layout, part)) = parts.pop() {
+            match self.run_repeatedly(&layout, &part).await {
                 Ok(outputs) => {
                     for ((position, _), output) in part.into_iter().zip(outputs) {
                         results[position] = Some(Ok(output));
                     }
                 }
-                Err(BatchError::Rows(error)) if part.len() > 1 => {
+                Err(BatchError::Misplaced(error)) if matches!(layout, Layout::Shards(_)) => {
+                    tracing::debug!(queue = O::NAME, batch.size = part.len(), %error, "a shard has moved");
+                    self.server.placement.report_stale();
+                    parts.push((Layout::Whole, part));
+                }
+                Err(BatchError::Rows(error) | BatchError::Outage(error) | BatchError::Misplaced(error))
+                    if part.len() > 1 =>
+                {
                     tracing::debug!(queue = O::NAME, batch.size = part.len(), %error, "splitting a batch that failed");
                     let (left, right) = part.split_at(part.len() / 2);
-                    parts.extend([right.to_vec(), left.to_vec()]);
+                    parts.extend([(layout.clone(), right.to_vec()), (layout, left.to_vec())]);
                 }
-                Err(BatchError::Rows(error)) => {
+                Err(BatchError::Rows(error) | BatchError::Outage(error) | BatchError::Misplaced(error)) => {
                     if let [(position, _)] = part[..] {
                         results[position] = Some(Err(error));
                     }
@@ -313,15 +358,22 @@ impl BatchWorker {
         results.into_iter().map(|result| result.unwrap_or_else(failed)).collect()
     }
 
+    /// Whether this server has all rows of an operation, in shards.
+    fn has_all_rows<O: BatchedOperation>(&self, placement: &Placement, operation: &O) -> bool {
+        let is_here = |bucket| placement.server(bucket) == &self.server.key;
+        !placement.is_whole() && operation.bucket().is_some_and(is_here) && operation.other_buckets().into_iter().all(is_here)
+    }
+
     /// Runs a part of a batch, and repeats it if its transaction conflicts with another one.
     async fn run_repeatedly<O: BatchedOperation>(
         &mut self,
+        layout: &Layout,
         part: &[(usize, &O)],
     ) -> Result<Vec<O::Output>, BatchError> {
         let batch: Vec<&O> = part.iter().map(|(_, operation)| *operation).collect();
         let mut attempt = 1;
         loop {
-            match self.run_transaction(&batch).await {
+            match self.run_transaction(layout, &batch).await {
                 Err(BatchError::Conflict(error)) if attempt < MAX_ATTEMPTS => {
                     tracing::debug!(queue = O::NAME, batch.size = batch.len(), %error, "repeating a batch");
                     if attempt > 1 {
@@ -334,17 +386,43 @@ impl BatchWorker {
         }
     }
 
+    /// Returns the session of the last batch, or a new one if it cannot be used.
+    async fn take_session(&mut self, layout: &Layout) -> Result<BatchSession, BatchError> {
+        let is_for_shards = matches!(layout, Layout::Shards(_));
+        match self.session.take() {
+            Some(session)
+                if !session.client.is_closed()
+                    && (!is_for_shards || !session.has_custom_plans || session.is_detour)
+                    && session.is_detour == self.server.is_avoided() =>
+            {
+                Ok(session)
+            }
+            _ => self.server.open_session(self.slot).await,
+        }
+    }
+
     /// Runs one transaction. Closes the connection after an error, unless the error is [`BatchError::Rows`] and the
     /// rollback succeeds.
-    async fn run_transaction<O: BatchedOperation>(&mut self, batch: &[&O]) -> Result<Vec<O::Output>, BatchError> {
-        let mut session = match self.session.take() {
-            Some(session) if !session.client.is_closed() => session,
-            _ => {
-                let (client, _) = self.connector.connect().await.map_err(BatchError::Server)?;
-                BatchSession::start(client, self.slot, self.connector.is_distributed()).await?
+    async fn run_transaction<O: BatchedOperation>(
+        &mut self,
+        layout: &Layout,
+        batch: &[&O],
+    ) -> Result<Vec<O::Output>, BatchError> {
+        let mut session = self.take_session(layout).await?;
+        let is_detour = session.is_detour;
+        let layout = if is_detour { &Layout::Whole } else { layout };
+        let (shards, counter_bucket) = match layout {
+            Layout::Whole if is_detour => (Vec::new(), None),
+            Layout::Whole => (Vec::new(), self.server.placement.get().counter_bucket(&self.server.key)),
+            Layout::Shards(placement) => {
+                let buckets = batch
+                    .iter()
+                    .flat_map(|operation| operation.bucket().into_iter().chain(operation.other_buckets()));
+                let shards = buckets.filter_map(|bucket| placement.shard_index(bucket)).collect();
+                (shards, placement.counter_bucket(&self.server.key))
             }
         };
-        let mut tx = PipelinedTransaction::new(&mut session);
+        let mut tx = PipelinedTransaction::new(&mut session, layout.clone(), shards, counter_bucket);
         let run = AssertUnwindSafe(O::run(batch, &mut tx)).catch_unwind();
         let outcome = match timeout(TRANSACTION_TIMEOUT, run).await {
             Ok(Ok(outcome)) => outcome,
@@ -370,7 +448,16 @@ impl BatchWorker {
                 if matches!((&error, rolled_back), (BatchError::Rows(_), Ok(Ok(())))) {
                     self.session = Some(session);
                 }
-                Err(error)
+                Err(match error {
+                    // All operations of the batch need the worker that could not be reached directly either.
+                    BatchError::Outage(error) if is_detour => BatchError::Server(error),
+                    BatchError::Server(error) => {
+                        // Another server may have taken over.
+                        self.server.placement.report_stale();
+                        BatchError::Server(error)
+                    }
+                    error => error,
+                })
             }
         }
     }
@@ -415,6 +502,10 @@ mod tests {
 
         fn queue(_: &BatchQueues) -> &BatchQueue<Self> {
             unreachable!("the tests have their own queue")
+        }
+
+        fn bucket(&self) -> Option<Bucket> {
+            Some(Bucket::of([0, 0]))
         }
 
         async fn run(batch: &[&Self], tx: &mut PipelinedTransaction<'_>) -> Result<Vec<bool>, BatchError> {
@@ -463,15 +554,15 @@ mod tests {
         let server =
             env::var("POSTGRES_FOR_TESTS").expect("POSTGRES_FOR_TESTS names no PostgreSQL server: run `make test`");
         let StoreAddress::Postgres(address) = server.parse::<StoreUrl>().unwrap().0 else { panic!("{server}") };
-        let connector = PostgresConnector::for_batches(&address).unwrap();
-        let (client, _) = connector.connect().await.unwrap();
+        let server = ServerLink::for_tests(&address);
+        let (client, _) = server.connector.connect().await.unwrap();
         client
             .batch_execute(
                 "drop table if exists numbers; create table numbers (number bigint primary key check (number >= 0))",
             )
             .await
             .unwrap();
-        (BatchQueue::start(&connector), client)
+        (BatchQueue::start(&server), client)
     }
 
     async fn stored(client: &Client) -> BTreeSet<i64> {
@@ -501,11 +592,12 @@ mod tests {
     async fn statements_are_prepared_again_with_growing_intervals() {
         let _lock = TABLE_LOCK.lock().await;
         let (_queue, client) = start().await;
-        let mut session = BatchSession::start(client, 0, false).await.unwrap();
+        let mut session = BatchSession::start(client, 0, false, false).await.unwrap();
         let planned = "select max(prepare_time)::text from pg_prepared_statements where statement = 'select 7'";
         let (mut last, mut planned_at) = (String::new(), Vec::new());
         for use_number in 1..=70 {
-            PipelinedTransaction::new(&mut session).run_single(&[BatchStatement::new("select 7")]).await.unwrap();
+            let mut tx = PipelinedTransaction::new(&mut session, Layout::Whole, Vec::new(), None);
+            tx.run_single(&[BatchStatement::new("select 7")]).await.unwrap();
             let time: String = session.client.query_one(planned, &[]).await.unwrap().get(0);
             if time != last {
                 planned_at.push(use_number);

@@ -3,30 +3,40 @@
 use std::{
     collections::{BTreeMap, HashMap},
     future::poll_fn,
+    sync::Arc,
     task::Poll,
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use ringtrue_domain::lifecycle::CheckId;
+use ringtrue_domain::lifecycle::{Bucket, CheckId};
 use ringtrue_engine::ports::activity::UsageDelta;
 use tokio_postgres::{Client, Row as PostgresRow, Statement, types::ToSql};
 use uuid::Uuid;
 
-use super::{super::transaction::to_row, BatchError};
+use super::{
+    super::{
+        placement::{LOCAL_GROUP, LOCK_SHARDS, Placement, TEST_SHARDS, with_tables},
+        transaction::to_row,
+    },
+    BatchError,
+};
 use crate::{
     queries::usage::{self, CounterKey, upsert_counters_sql},
     row::Row,
 };
 
-/// A constant SQL text and its parameters. Most parameters are arrays with a value for each operation.
+/// A constant SQL text and its parameters. Most parameters are arrays with a value for each operation. In the text,
+/// `{checks}` stands for the table `checks` or the shard of it that the statement is for.
 pub struct BatchStatement<'a> {
     sql: &'static str,
+    /// Index of the shard in the placement. `None`: the tables have their own names.
+    shard: Option<u16>,
     parameters: Vec<Box<dyn ToSql + Sync + Send + 'a>>,
 }
 
 impl<'a> BatchStatement<'a> {
     pub fn new(sql: &'static str) -> Self {
-        BatchStatement { sql, parameters: Vec::new() }
+        BatchStatement { sql, shard: None, parameters: Vec::new() }
     }
 
     /// Adds the next parameter.
@@ -61,15 +71,46 @@ impl<'a> BatchStatement<'a> {
     }
 }
 
+/// How a transaction names the tables.
+#[derive(Clone)]
+pub(super) enum Layout {
+    /// By their own names: the only server has them, or Citus finds the rows.
+    Whole,
+    /// By the names of their shards, which are all on the session's server.
+    Shards(Arc<Placement>),
+}
+
+/// Begins a transaction in a session that uses generic plans. Citus needs the values of parameters.
+const BEGIN_FOR_CITUS: &str = "begin; set local plan_cache_mode = force_custom_plan";
+
 /// The transaction of a batch. The statements of one call are sent together, without waiting for the result of each.
 pub struct PipelinedTransaction<'a> {
     session: &'a mut BatchSession,
+    layout: Layout,
+    /// Ids of the shards that the transaction uses. Empty if the tables have their own names.
+    shards: Vec<i64>,
+    counter_bucket: Option<Bucket>,
     is_open: bool,
 }
 
 impl<'a> PipelinedTransaction<'a> {
-    pub(super) fn new(session: &'a mut BatchSession) -> Self {
-        PipelinedTransaction { session, is_open: false }
+    /// `shards` are the shards that the transaction may use besides that of `counter_bucket`, in which it counts usage.
+    pub(super) fn new(
+        session: &'a mut BatchSession,
+        layout: Layout,
+        mut shards: Vec<u16>,
+        counter_bucket: Option<Bucket>,
+    ) -> Self {
+        let shards = match &layout {
+            Layout::Whole => Vec::new(),
+            Layout::Shards(placement) => {
+                shards.extend(counter_bucket.and_then(|bucket| placement.shard_index(bucket)));
+                shards.sort_unstable();
+                shards.dedup();
+                shards.into_iter().map(|index| placement.shard(index).id).collect()
+            }
+        };
+        PipelinedTransaction { session, layout, shards, counter_bucket, is_open: false }
     }
 
     /// Whether the transaction has run statements that are not committed.
@@ -77,28 +118,59 @@ impl<'a> PipelinedTransaction<'a> {
         self.is_open
     }
 
-    /// Returns the counter slot of this connection.
-    pub fn slot(&self) -> CounterSlot {
-        CounterSlot { number: self.session.slot, is_distributed: self.session.is_distributed }
+    /// Returns the counters that this transaction updates.
+    pub fn counters(&self) -> Counters<'_> {
+        Counters {
+            slot: self.session.slot,
+            bucket: self.counter_bucket,
+            layout: &self.layout,
+            needs_single_rows: self.session.is_distributed && matches!(self.layout, Layout::Whole),
+        }
+    }
+
+    /// Groups rows by the shard of their bucket, and returns a statement for each group. Without shards, there is one
+    /// group, unless there are no rows.
+    pub fn each_shard<'s, R>(
+        &self,
+        rows: impl IntoIterator<Item = R>,
+        bucket: impl Fn(&R) -> Bucket,
+        statement: impl Fn(&[R]) -> BatchStatement<'s>,
+    ) -> Vec<BatchStatement<'s>> {
+        let mut groups = BTreeMap::<Option<u16>, Vec<R>>::new();
+        match &self.layout {
+            Layout::Whole => {
+                let rows: Vec<R> = rows.into_iter().collect();
+                if !rows.is_empty() {
+                    groups.insert(None, rows);
+                }
+            }
+            Layout::Shards(placement) => {
+                for row in rows {
+                    groups.entry(placement.shard_index(bucket(&row))).or_default().push(row);
+                }
+            }
+        }
+        groups.into_iter().map(|(shard, rows)| BatchStatement { shard, ..statement(&rows) }).collect()
     }
 
     /// Runs each statement in its own transaction. Returns the rows of each statement.
     pub async fn run_single(&mut self, calls: &[BatchStatement<'_>]) -> Result<Vec<Vec<PostgresRow>>, BatchError> {
+        if self.needs_custom_plans() {
+            return self.send(Some(BEGIN_FOR_CITUS), calls, Some("commit")).await;
+        }
         self.send(None, calls, None).await
     }
 
     /// Runs statements in the transaction, which begins with the first call. Returns the rows of each statement.
     pub async fn run(&mut self, calls: &[BatchStatement<'_>]) -> Result<Vec<Vec<PostgresRow>>, BatchError> {
-        let begin = if self.is_open { None } else { Some("begin") };
-        self.is_open = true;
+        let begin = self.begin();
         self.send(begin, calls, None).await
     }
 
     /// Runs the last statements and commits. Another transaction may follow only if this one has written nothing,
     /// because a conflict repeats the whole batch.
     pub async fn commit(&mut self, calls: &[BatchStatement<'_>]) -> Result<Vec<Vec<PostgresRow>>, BatchError> {
-        let begin = if self.is_open { None } else { Some("begin") };
-        self.is_open = true;
+        let begin = self.begin();
         // After a failed statement, the server rolls back on `commit` without an error, but `send` returns the error of
         // the statement. If a statement cannot be sent, `commit` is not sent either.
         let rows = self.send(begin, calls, Some("commit")).await?;
@@ -113,15 +185,40 @@ impl<'a> PipelinedTransaction<'a> {
         Ok(())
     }
 
+    fn begin(&mut self) -> Option<&'static str> {
+        if self.is_open {
+            return None;
+        }
+        self.is_open = true;
+        Some(if self.needs_custom_plans() { BEGIN_FOR_CITUS } else { "begin" })
+    }
+
+    /// Whether Citus plans the statements, in a session for statements on shards.
+    fn needs_custom_plans(&self) -> bool {
+        matches!(self.layout, Layout::Whole) && self.session.is_distributed && !self.session.has_custom_plans
+    }
+
+    /// Sends the statements of one round trip. Statements on shards come after the lock and the test of the shards, if
+    /// they write; reads come before the test.
     async fn send(
         &mut self,
         first: Option<&'static str>,
         calls: &[BatchStatement<'_>],
         last: Option<&'static str>,
     ) -> Result<Vec<Vec<PostgresRow>>, BatchError> {
-        let mut statements = Vec::with_capacity(calls.len());
-        for call in calls {
-            statements.push(self.session.prepare(call.sql).await?);
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        if !self.shards.is_empty() {
+            let test = BatchStatement::new(TEST_SHARDS).with(self.shards.clone()).with(self.session.group);
+            match (first, last) {
+                (Some(_), _) => before = vec![BatchStatement::new(LOCK_SHARDS).with(self.shards.clone()), test],
+                (None, None) if !self.is_open => after = vec![test],
+                (None, _) => {}
+            }
+        }
+        let all: Vec<&BatchStatement<'_>> = before.iter().chain(calls).chain(&after).collect();
+        let mut statements = Vec::with_capacity(all.len());
+        for call in &all {
+            statements.push(self.session.prepare(call, &self.layout).await?);
         }
         let client = &self.session.client;
         let command = |sql: &'static str| async move { client.batch_execute(sql).await.map(|()| Vec::new()) }.boxed();
@@ -129,15 +226,12 @@ impl<'a> PipelinedTransaction<'a> {
         let sent: Vec<BoxFuture<'_, Result<Vec<PostgresRow>, tokio_postgres::Error>>> = first
             .map(command)
             .into_iter()
-            .chain(calls.iter().zip(statements).map(query))
+            .chain(all.iter().copied().zip(statements).map(query))
             .chain(last.map(command))
             .collect();
-        let mut results = await_in_order(sent).await?;
-        if first.is_some() {
-            results.remove(0);
-        }
-        results.truncate(calls.len());
-        Ok(results)
+        let skipped = usize::from(first.is_some()) + before.len();
+        let results = await_in_order(sent).await?;
+        Ok(results.into_iter().skip(skipped).take(calls.len()).collect())
     }
 }
 
@@ -182,12 +276,20 @@ async fn await_in_order<T: Unpin, E: Unpin>(mut pending: Vec<BoxFuture<'_, Resul
 }
 
 /// A connection for batches, with its prepared statements.
-pub(super) struct BatchSession {
-    pub(super) client: Client,
-    /// Number of the counter rows that this connection updates: see [`CounterSlot`].
+pub struct BatchSession {
+    pub client: Client,
+    /// Number of the counter rows that this connection updates: see [`Counters`].
     slot: i16,
+    /// The number by which Citus knows the server.
+    group: i32,
+    /// Whether Citus has distributed tables.
     is_distributed: bool,
-    statements: HashMap<&'static str, PreparedStatement>,
+    /// Whether plans are made with the values of parameters.
+    pub has_custom_plans: bool,
+    /// Whether this is a session with the coordinator, because the worker could not be reached.
+    pub is_detour: bool,
+    /// By SQL text and shard: 0 for statements on the tables themselves.
+    statements: HashMap<(&'static str, i64), PreparedStatement>,
 }
 
 struct PreparedStatement {
@@ -196,24 +298,49 @@ struct PreparedStatement {
 }
 
 impl BatchSession {
-    pub(super) async fn start(client: Client, slot: i16, is_distributed: bool) -> Result<Self, tokio_postgres::Error> {
+    /// `is_for_shards`: most statements will be on shards of distributed tables.
+    pub async fn start(
+        client: Client,
+        slot: i16,
+        is_distributed: bool,
+        is_for_shards: bool,
+    ) -> Result<Self, tokio_postgres::Error> {
         // Citus can plan a distributed statement only with the values of its parameters, so it needs custom plans.
-        let plans = if is_distributed { "force_custom_plan" } else { "force_generic_plan" };
+        let has_custom_plans = is_distributed && !is_for_shards;
+        let plans = if has_custom_plans { "force_custom_plan" } else { "force_generic_plan" };
         client.batch_execute(&format!("set plan_cache_mode = {plans}")).await?;
-        Ok(BatchSession { client, slot, is_distributed, statements: HashMap::new() })
+        let group = if is_distributed { client.query_one(LOCAL_GROUP, &[]).await?.try_get(0)? } else { 0 };
+        Ok(BatchSession {
+            client,
+            slot,
+            group,
+            is_distributed,
+            has_custom_plans,
+            is_detour: false,
+            statements: HashMap::new(),
+        })
     }
 
-    async fn prepare(&mut self, sql: &'static str) -> Result<Statement, tokio_postgres::Error> {
+    async fn prepare(
+        &mut self,
+        call: &BatchStatement<'_>,
+        layout: &Layout,
+    ) -> Result<Statement, tokio_postgres::Error> {
+        let shard = match layout {
+            Layout::Whole => None,
+            Layout::Shards(placement) => call.shard.map(|index| placement.shard(index)),
+        };
+        let key = (call.sql, shard.map_or(0, |shard| shard.id));
         let mut uses = 1;
-        if let Some(known) = self.statements.get_mut(sql) {
+        if let Some(known) = self.statements.get_mut(&key) {
             known.uses = known.uses.saturating_add(1);
             if !is_replan_due(known.uses) {
                 return Ok(known.statement.clone());
             }
             uses = known.uses;
         }
-        let statement = self.client.prepare(sql).await?;
-        self.statements.insert(sql, PreparedStatement { statement: statement.clone(), uses });
+        let statement = self.client.prepare(&with_tables(call.sql, shard)).await?;
+        self.statements.insert(key, PreparedStatement { statement: statement.clone(), uses });
         Ok(statement)
     }
 }
@@ -234,21 +361,25 @@ pub fn to_rows<'r>(rows: impl IntoIterator<Item = &'r PostgresRow>) -> Result<Ve
 }
 
 macro_rules! update_counters_sql {
-    ($table:literal, $period:literal) => {
+    ($shard:literal, $table:literal, $period:literal) => {
         CounterStatements {
             of_many: upsert_counters_sql!(
-                $table,
+                $shard,
                 $period,
-                "select *, $8::smallint
-                   from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::text[], $7::bigint[])"
+                ", bucket",
+                "select *, $9::smallint
+                   from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::text[], $7::bigint[],
+                               $8::smallint[])"
             ),
-            of_one: upsert_counters_sql!($table, $period, "values ($1, $2, $3, $4, $5, $6, $7, $8)"),
+            of_one: upsert_counters_sql!($table, $period, ", bucket", "values ($1, $2, $3, $4, $5, $6, $7, $8, $9)"),
         }
     };
 }
 
-const UPDATE_COUNTERS: [CounterStatements; 2] =
-    [update_counters_sql!("usage_counters", "hour"), update_counters_sql!("usage_days", "day")];
+const UPDATE_COUNTERS: [CounterStatements; 2] = [
+    update_counters_sql!("{usage_counters}", "usage_counters", "hour"),
+    update_counters_sql!("{usage_days}", "usage_days", "day"),
+];
 
 /// Up to this number of counters, Citus gets a statement for each counter. Such a statement takes a sixth of the time
 /// of a statement with arrays. It is forwarded to one worker as it is, whereas the rows of arrays are first sent to the
@@ -260,33 +391,51 @@ struct CounterStatements {
     of_one: &'static str,
 }
 
-/// Identifies the counter rows that a connection updates. Each connection has its own rows, so that connections do not
-/// wait for each other's locks.
+/// Identifies the counter rows that a transaction updates. Each connection has its own rows, so that connections do not
+/// wait for each other's locks. Each server of a cluster has its own rows too, in one of its buckets.
 #[derive(Clone, Copy)]
-pub struct CounterSlot {
-    number: i16,
-    is_distributed: bool,
+pub struct Counters<'t> {
+    slot: i16,
+    /// `None`: the project determines the bucket.
+    bucket: Option<Bucket>,
+    layout: &'t Layout,
+    needs_single_rows: bool,
 }
 
 /// Returns the statements that update the hourly and the daily counters.
 pub fn update_counters<'a>(
     counts: impl IntoIterator<Item = &'a UsageDelta>,
-    slot: CounterSlot,
+    counters: Counters<'_>,
 ) -> Result<Vec<BatchStatement<'static>>, BatchError> {
     let hours = usage::merge_counts(counts).map_err(BatchError::Rows)?;
     let days = usage::roll_up_to_days(&hours);
+    let shard = match counters.layout {
+        Layout::Whole => None,
+        Layout::Shards(placement) => counters.bucket.and_then(|bucket| placement.shard_index(bucket)),
+    };
     let mut statements = Vec::new();
     for (CounterStatements { of_many, of_one }, changes) in UPDATE_COUNTERS.into_iter().zip([hours, days]) {
-        if slot.is_distributed && changes.len() <= MAX_SINGLE_COUNTERS {
-            statements.extend(changes.into_iter().map(|change| update_counter(of_one, change, slot.number)));
+        if counters.needs_single_rows && changes.len() <= MAX_SINGLE_COUNTERS {
+            statements.extend(changes.into_iter().map(|change| update_counter(of_one, change, counters)));
         } else if !changes.is_empty() {
-            statements.push(update_counter_table(of_many, changes, slot.number));
+            statements.push(BatchStatement { shard, ..update_counter_table(of_many, changes, counters) });
         }
     }
     Ok(statements)
 }
 
-fn update_counter(sql: &'static str, (key, change): (CounterKey, i64), slot: i16) -> BatchStatement<'static> {
+impl Counters<'_> {
+    fn bucket_of(self, key: &CounterKey) -> i16 {
+        self.bucket.unwrap_or_else(|| usage::project_bucket(key.project)).number()
+    }
+}
+
+fn update_counter(
+    sql: &'static str,
+    (key, change): (CounterKey, i64),
+    counters: Counters<'_>,
+) -> BatchStatement<'static> {
+    let bucket = counters.bucket_of(&key);
     let CounterKey { project, hour, product, status, matched, network } = key;
     BatchStatement::new(sql)
         .with(project.0)
@@ -296,10 +445,15 @@ fn update_counter(sql: &'static str, (key, change): (CounterKey, i64), slot: i16
         .with(matched)
         .with(network)
         .with(change)
-        .with(slot)
+        .with(bucket)
+        .with(counters.slot)
 }
 
-fn update_counter_table(sql: &'static str, changes: BTreeMap<CounterKey, i64>, slot: i16) -> BatchStatement<'static> {
+fn update_counter_table(
+    sql: &'static str,
+    changes: BTreeMap<CounterKey, i64>,
+    counters: Counters<'_>,
+) -> BatchStatement<'static> {
     let (keys, changes): (Vec<CounterKey>, Vec<i64>) = changes.into_iter().unzip();
     BatchStatement::new(sql)
         .column(&keys, |key| key.project.0)
@@ -309,5 +463,6 @@ fn update_counter_table(sql: &'static str, changes: BTreeMap<CounterKey, i64>, s
         .column(&keys, |key| key.matched)
         .column(&keys, |key| key.network.clone())
         .with(changes)
-        .with(slot)
+        .column(&keys, |key| counters.bucket_of(key))
+        .with(counters.slot)
 }
