@@ -1,47 +1,37 @@
 // Debian's `liblemonldap-ng-portal-perl` as a relying party: LemonLDAP::NG's portal in an Apache of our own on a loopback
 // port, and a user in Chromium who signs in to it.
 import assert from 'node:assert/strict';
-import { execFileSync, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { launchChromium } from './chromium.mjs';
+import { startApache } from './apache.mjs';
+import { enterNumber, inProfile, launchChromium } from './chromium.mjs';
 import { startRingtrue } from './ringtrue.mjs';
 import { claimsOf, createClient, nextNumber } from './sign-in.mjs';
 
-const MODULES = '/usr/lib/apache2/modules';
 const PORTAL = '/usr/share/lemonldap-ng/portal';
 const SCREENSHOTS = process.env.SCREENSHOTS;
 
 let ringtrue;
 let browser;
-let portal;
+let apache;
+/** The portal. */
+let url;
 
 before(async () => {
   ringtrue = await startRingtrue();
-  portal = await startPortal();
+  apache = await startApache(prepare);
+  url = `${apache.origin}/`;
   browser = await launchChromium();
 });
 after(async () => {
   await browser?.close();
-  await portal?.stop();
+  await apache?.stop();
   assert.equal(await ringtrue.stop(), 0, 'exits with 0 on SIGTERM');
 });
 
-async function freePort() {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address();
-  server.close();
-  await once(server, 'close');
-  return port;
-}
-
 /** The portal's configuration, with the settings that docs/sign-in.md shows. */
-async function portalConfiguration(folder, url, client) {
+async function portalConfiguration(folder, portal, client) {
   const metadata = await fetch(`${ringtrue.base_url}/.well-known/openid-configuration`);
   const storage = (name) => ({ Directory: join(folder, name), LockDirectory: join(folder, name, 'lock') });
   return {
@@ -49,7 +39,7 @@ async function portalConfiguration(folder, url, client) {
     cfgAuthor: 'e2e',
     cfgDate: 1,
     cfgVersion: '2.16.1',
-    portal: url,
+    portal,
     domain: '127.0.0.1',
     cookieName: 'lemonldap',
     securedCookie: 0,
@@ -109,19 +99,15 @@ async function portalConfiguration(folder, url, client) {
   };
 }
 
-/** Starts Apache with the portal in a folder of its own. */
-async function startPortal() {
-  const folder = await mkdtemp(join(tmpdir(), 'lemonldap-'));
-  const port = await freePort();
-  const url = `http://127.0.0.1:${port}/`;
-  const client = await createClient(ringtrue, { redirect_uris: [`${url}?openidconnectcallback=1`] });
-  // Apache and the portal give up root's rights.
-  await chmod(folder, 0o755);
+/** Writes the portal's files, and returns Apache's modules and directives. */
+async function prepare(folder, origin) {
+  const client = await createClient(ringtrue, { redirect_uris: [`${origin}/?openidconnectcallback=1`] });
+  // The portal gives up root's rights.
   for (const name of ['conf', 'sessions', 'sessions/lock', 'psessions', 'psessions/lock', 'cache', 'fcgid']) {
     await mkdir(join(folder, name));
     await chmod(join(folder, name), 0o777);
   }
-  await writeFile(join(folder, 'conf', 'lmConf-1.json'), JSON.stringify(await portalConfiguration(folder, url, client)));
+  await writeFile(join(folder, 'conf', 'lmConf-1.json'), JSON.stringify(await portalConfiguration(folder, `${origin}/`, client)));
   await writeFile(join(folder, 'lemonldap-ng.ini'), `
 [all]
 logLevel = notice
@@ -135,18 +121,7 @@ staticPrefix = /static
 templateDir = ${PORTAL}/templates
 languages = en
 `);
-  const loaded = ['mpm_event', 'alias', 'authz_core', 'dir', 'headers', 'mime', 'rewrite', 'fcgid'];
-  const isRoot = process.getuid() === 0;
-  await writeFile(join(folder, 'apache2.conf'), `
-ServerRoot ${folder}
-ServerName 127.0.0.1
-PidFile ${folder}/apache2.pid
-DefaultRuntimeDir ${folder}
-Listen 127.0.0.1:${port}
-ErrorLog ${folder}/error.log
-LogLevel notice
-${isRoot ? 'User www-data\nGroup www-data' : ''}
-${loaded.map((name) => `LoadModule ${name}_module ${MODULES}/mod_${name}.so`).join('\n')}
+  const directives = `
 TypesConfig /dev/null
 AddType text/css .css
 AddType text/javascript .js
@@ -182,62 +157,17 @@ Alias /javascript/ /usr/share/javascript/
   Require all granted
   Options +FollowSymLinks
 </Directory>
-`);
-  await writeFile(join(folder, 'error.log'), '');
-  const run = (...command) => execFileSync('/usr/sbin/apache2', ['-f', join(folder, 'apache2.conf'), ...command], { stdio: 'pipe' });
-  run('-t');
-  const child = spawn('/usr/sbin/apache2', ['-f', join(folder, 'apache2.conf'), '-D', 'FOREGROUND'], { stdio: 'inherit' });
-  const ended = once(child, 'exit');
-  // Its last message before it serves.
-  const log = spawn('tail', ['--follow', '--lines=+1', join(folder, 'error.log')], { stdio: ['ignore', 'pipe', 'inherit'] });
-  let text = '';
-  const ready = new Promise((resolve) => {
-    log.stdout.on('data', (chunk) => {
-      text += chunk;
-      if (text.includes('resuming normal operations')) resolve(true);
-    });
-  });
-  const isReady = await Promise.race([ready, ended.then(() => false)]);
-  log.kill();
-  assert.ok(isReady, `apache2 exited before it was ready:\n${text}`);
-  return {
-    url,
-    async stop() {
-      child.kill('SIGTERM');
-      await ended;
-      await rm(folder, { recursive: true, force: true });
-    },
-  };
+`;
+  return { modules: ['alias', 'headers', 'mime', 'rewrite', 'fcgid'], directives };
 }
 
-/** Runs steps in a new browser profile, and fails if one of its pages reports an error. */
-async function inBrowser(steps) {
-  const context = await browser.newContext({ viewport: { width: 1100, height: 700 } });
-  context.setDefaultTimeout(60_000);
-  const errors = [];
-  context.on('weberror', (error) => errors.push(String(error.error())));
-  context.on('console', (message) => {
-    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) errors.push(message.text());
-  });
-  try {
-    const page = await context.newPage();
-    await steps(page, context);
-    assert.deepEqual(errors, []);
-  } finally {
-    await context.close();
-  }
-}
-
-const enterNumber = async (page, number) => {
-  await page.getByLabel('Mobile number').fill(number);
-  await page.getByRole('button', { name: 'Continue' }).click();
-};
+const inBrowser = (steps) => inProfile(browser, { viewport: { width: 1100, height: 700 } }, steps);
 
 const waitForMenu = (page, number) => page.getByRole('link', { name: `Connected as ${number}` }).waitFor();
 
 /** What the portal's session knows about the user. */
 async function session(page) {
-  await page.goto(`${portal.url}checkuser`);
+  await page.goto(`${url}checkuser`);
   const value = (key) => page.locator('tr', { has: page.getByRole('cell', { name: key, exact: true }) }).getByRole('cell').last().textContent();
   const [user, number, id_token] = await Promise.all(['_whatToTrace', 'phone_number', '_oidc_id_token'].map(value));
   return { user, number, claims: claimsOf(id_token) };
@@ -248,12 +178,12 @@ test('LemonLDAP::NG: a user proves a number, and the portal shows its menu', { t
   const number = nextNumber();
   for (let visit = 0; visit < 2; visit += 1) {
     await inBrowser(async (page) => {
-      await page.goto(portal.url);
+      await page.goto(url);
       assert.ok(page.url().startsWith(`${ringtrue.base_url}/signin/`));
       await enterNumber(page, number);
       await waitForMenu(page, number);
       // The portal's own session.
-      await page.goto(portal.url);
+      await page.goto(url);
       await waitForMenu(page, number);
       if (SCREENSHOTS) await page.screenshot({ path: join(SCREENSHOTS, 'lemonldap.png'), clip: { x: 0, y: 0, width: 1100, height: 440 } });
       const known = await session(page);
@@ -270,31 +200,31 @@ test('LemonLDAP::NG: a user proves a number, and the portal shows its menu', { t
 test('LemonLDAP::NG: a text message, and a logout', { timeout: 180_000 }, async () => {
   const number = nextNumber('96');
   await inBrowser(async (page) => {
-    await page.goto(portal.url);
+    await page.goto(url);
     await enterNumber(page, number);
     await waitForMenu(page, number);
     const { claims } = await session(page);
     assert.equal(claims.acr, 'urn:ringtrue:sms');
     assert.deepEqual(claims.amr, ['sms']);
-    await page.goto(portal.url);
+    await page.goto(url);
     await page.getByRole('link', { name: 'Logout' }).click();
     await page.getByRole('button', { name: 'I\'m sure' }).click();
     await page.getByText('You have been disconnected').waitFor();
-    await page.goto(portal.url);
+    await page.goto(url);
     await page.getByLabel('Mobile number').waitFor();
   });
 });
 
 test('LemonLDAP::NG: a user who gives up gets an error page of the portal', { timeout: 180_000 }, async () => {
   await inBrowser(async (page) => {
-    await page.goto(portal.url);
+    await page.goto(url);
     await page.getByRole('button', { name: 'Cancel' }).click();
     await page.getByText('Error during authentication with OpenID Provider').waitFor();
     const { origin, searchParams } = new URL(page.url());
-    assert.equal(`${origin}/`, portal.url);
+    assert.equal(`${origin}/`, url);
     assert.equal(searchParams.get('error'), 'access_denied');
     // Nobody is signed in: the page asks for the number again.
-    await page.goto(portal.url);
+    await page.goto(url);
     await page.getByLabel('Mobile number').waitFor();
   });
 });

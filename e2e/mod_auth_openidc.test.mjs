@@ -1,18 +1,14 @@
 // Debian's `libapache2-mod-auth-openidc` as a relying party: an Apache of our own on a loopback port, and a user in
 // Chromium who signs in to one of its pages.
 import assert from 'node:assert/strict';
-import { execFileSync, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { launchChromium } from './chromium.mjs';
+import { startApache } from './apache.mjs';
+import { enterNumber, inProfile, launchChromium } from './chromium.mjs';
 import { startRingtrue } from './ringtrue.mjs';
 import { configure, createClient, nextNumber } from './sign-in.mjs';
 
-const MODULES = '/usr/lib/apache2/modules';
 const SCREENSHOTS = process.env.SCREENSHOTS;
 /** What the application behind Apache learns about the user. */
 const PAGE = `<!doctype html><html lang="en"><meta charset="utf-8"><title>Members</title>
@@ -27,10 +23,14 @@ const PAGE = `<!doctype html><html lang="en"><meta charset="utf-8"><title>Member
 let ringtrue;
 let browser;
 let apache;
+let client;
+/** The page behind Apache. */
+let url;
 
 before(async () => {
   ringtrue = await startRingtrue();
-  apache = await startApache();
+  apache = await startApache(prepare);
+  url = `${apache.origin}/signed-in/`;
   browser = await launchChromium();
 });
 after(async () => {
@@ -39,38 +39,13 @@ after(async () => {
   assert.equal(await ringtrue.stop(), 0, 'exits with 0 on SIGTERM');
 });
 
-async function freePort() {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address();
-  server.close();
-  await once(server, 'close');
-  return port;
-}
-
-/** Starts Apache in a folder of its own, with the directives that docs/sign-in.md shows. */
-async function startApache() {
-  const folder = await mkdtemp(join(tmpdir(), 'apache-'));
+/** Apache's modules, and the directives that docs/sign-in.md shows. */
+async function prepare(folder, origin) {
   await mkdir(join(folder, 'htdocs', 'signed-in'), { recursive: true });
   await writeFile(join(folder, 'htdocs', 'signed-in', 'index.html'), PAGE);
   await writeFile(join(folder, 'passphrase'), crypto.randomUUID());
-  // Apache gives up root's rights.
-  await chmod(folder, 0o755);
-  const port = await freePort();
-  const origin = `http://127.0.0.1:${port}`;
-  const client = await createClient(ringtrue, { redirect_uris: [`${origin}/signed-in/callback`] });
-  const loaded = ['mpm_event', 'authn_core', 'authz_core', 'authz_user', 'dir', 'include', 'auth_openidc'];
-  const isRoot = process.getuid() === 0;
-  await writeFile(join(folder, 'apache2.conf'), `
-ServerRoot ${folder}
-ServerName 127.0.0.1
-PidFile ${folder}/apache2.pid
-DefaultRuntimeDir ${folder}
-Listen 127.0.0.1:${port}
-ErrorLog ${folder}/error.log
-LogLevel notice
-${isRoot ? 'User www-data\nGroup www-data' : ''}
-${loaded.map((name) => `LoadModule ${name}_module ${MODULES}/mod_${name}.so`).join('\n')}
+  client = await createClient(ringtrue, { redirect_uris: [`${origin}/signed-in/callback`] });
+  const directives = `
 DocumentRoot ${folder}/htdocs
 DirectoryIndex index.html
 AddDefaultCharset utf-8
@@ -91,68 +66,22 @@ OIDCRemoteUserClaim     sub
   ForceType text/html
   SetOutputFilter INCLUDES
 </Location>
-`);
-  await writeFile(join(folder, 'error.log'), '');
-  const run = (...command) => execFileSync('/usr/sbin/apache2', ['-f', join(folder, 'apache2.conf'), ...command], { stdio: 'pipe' });
-  run('-t');
-  const child = spawn('/usr/sbin/apache2', ['-f', join(folder, 'apache2.conf'), '-D', 'FOREGROUND'], { stdio: 'inherit' });
-  const ended = once(child, 'exit');
-  // Its last message before it serves.
-  const log = spawn('tail', ['--follow', '--lines=+1', join(folder, 'error.log')], { stdio: ['ignore', 'pipe', 'inherit'] });
-  let text = '';
-  const ready = new Promise((resolve) => {
-    log.stdout.on('data', (chunk) => {
-      text += chunk;
-      if (text.includes('resuming normal operations')) resolve(true);
-    });
-  });
-  const isReady = await Promise.race([ready, ended.then(() => false)]);
-  log.kill();
-  assert.ok(isReady, `apache2 exited before it was ready:\n${text}`);
-  return {
-    url: `${origin}/signed-in/`,
-    client,
-    async stop() {
-      child.kill('SIGTERM');
-      await ended;
-      await rm(folder, { recursive: true, force: true });
-    },
-  };
+`;
+  return { modules: ['authn_core', 'authz_user', 'include', 'auth_openidc'], directives };
 }
 
-/** Runs steps in a new browser profile, and fails if one of its pages reports an error. */
-async function inBrowser(steps) {
-  const context = await browser.newContext({ viewport: { width: 900, height: 700 } });
-  context.setDefaultTimeout(60_000);
-  const errors = [];
-  context.on('weberror', (error) => errors.push(String(error.error())));
-  context.on('console', (message) => {
-    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) errors.push(message.text());
-  });
-  try {
-    const page = await context.newPage();
-    await steps(page, context);
-    assert.deepEqual(errors, []);
-  } finally {
-    await context.close();
-  }
-}
-
-const enterNumber = async (page, number) => {
-  await page.getByLabel('Mobile number').fill(number);
-  await page.getByRole('button', { name: 'Continue' }).click();
-};
+const inBrowser = (steps) => inProfile(browser, { viewport: { width: 900, height: 700 } }, steps);
 
 test('mod_auth_openidc: a user proves a number, and Apache shows the page', { timeout: 180_000 }, async () => {
   const subjects = [];
   const number = nextNumber();
   for (let visit = 0; visit < 2; visit += 1) {
     await inBrowser(async (page) => {
-      await page.goto(apache.url);
+      await page.goto(url);
       assert.ok(page.url().startsWith(`${ringtrue.base_url}/signin/`));
       await enterNumber(page, number);
       await page.getByRole('heading', { name: 'Members’ page' }).waitFor();
-      assert.equal(page.url(), apache.url, 'Apache returns to the page that the user wanted');
+      assert.equal(page.url(), url, 'Apache returns to the page that the user wanted');
       assert.equal(await page.locator('#number').textContent(), number);
       assert.equal(await page.locator('#acr').textContent(), 'urn:ringtrue:silent');
       subjects.push(await page.locator('#user').textContent());
@@ -168,13 +97,13 @@ test('mod_auth_openidc: a user proves a number, and Apache shows the page', { ti
 
 test('mod_auth_openidc: a text message from a simulated phone', { timeout: 180_000 }, async () => {
   const number = nextNumber('96');
-  await configure(ringtrue, apache.client, { reverse_sms: { auto_reply: false } });
+  await configure(ringtrue, client, { reverse_sms: { auto_reply: false } });
   await inBrowser(async (page) => {
-    await page.goto(apache.url);
+    await page.goto(url);
     await enterNumber(page, number);
     await page.getByRole('heading', { name: 'Send us a text message' }).waitFor();
     const [to, body] = await Promise.all(['#receiver', '#body'].map((id) => page.locator(id).textContent()));
-    await sendSms(apache.client, { from: number, to, body });
+    await sendSms(client, { from: number, to, body });
     await page.getByRole('heading', { name: 'Members’ page' }).waitFor();
     assert.equal(await page.locator('#acr').textContent(), 'urn:ringtrue:sms');
   });
@@ -184,14 +113,14 @@ test('mod_auth_openidc: a text message from a simulated phone', { timeout: 180_0
 // error of its own in place of `access_denied`. RFC 9207 demands `iss` in errors too.
 test('mod_auth_openidc: a user who gives up gets an error page of Apache', { timeout: 180_000 }, async () => {
   await inBrowser(async (page) => {
-    await page.goto(apache.url);
+    await page.goto(url);
     await page.getByRole('button', { name: 'Cancel' }).click();
     await page.getByText('Invalid Request').waitFor();
     const { origin, pathname, searchParams } = new URL(page.url());
-    assert.equal(`${origin}${pathname}`, `${apache.url}callback`);
+    assert.equal(`${origin}${pathname}`, `${url}callback`);
     assert.equal(searchParams.get('error'), 'access_denied');
     // Nobody is signed in: the page asks for the number again.
-    await page.goto(apache.url);
+    await page.goto(url);
     await page.getByLabel('Mobile number').waitFor();
   });
 });

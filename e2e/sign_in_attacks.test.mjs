@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import * as oauth from 'oauth4webapi';
-import { launchChromium } from './chromium.mjs';
+import { enterNumber, launchChromium } from './chromium.mjs';
 import { startRelyingParty } from './relying-party.mjs';
 import { startRingtrue } from './ringtrue.mjs';
 import {
@@ -50,10 +50,6 @@ function browserTest(name, steps) {
   });
 }
 
-const enterNumber = async (page, number) => {
-  await page.getByLabel('Mobile number').fill(number);
-  await page.getByRole('button', { name: 'Continue' }).click();
-};
 const signedIn = async (page) => {
   await page.getByRole('heading', { name: 'Signed in' }).waitFor();
   return page.locator('#number').textContent();

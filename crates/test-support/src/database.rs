@@ -6,10 +6,10 @@ use std::{
     fs,
     io::{BufRead, BufReader, Write},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStdout, Command, Stdio},
     sync::{
-        Arc,
-        mpsc::{self, Receiver},
+        Arc, LazyLock,
+        mpsc::{self, Receiver, Sender},
     },
 };
 
@@ -267,14 +267,64 @@ impl Drop for TableLock {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        let (name, servers) = match &self.location {
-            DatabaseLocation::Folder(_) => return,
-            DatabaseLocation::Server { name } => (name, vec![postgres_server_url()]),
-            DatabaseLocation::Cluster { name, ports } => (name, ports.iter().copied().map(server_at).collect()),
-        };
-        let drop_it = format!("drop database {name} with (force)");
         // Dropped in the background, because the server first writes a checkpoint, which takes a while.
-        std::thread::spawn(move || servers.iter().for_each(|server| drop(psql_at(server, &drop_it))));
+        match &self.location {
+            DatabaseLocation::Folder(_) => {}
+            DatabaseLocation::Server { name } => {
+                // Fails only if the thread that drops databases has panicked, which it has reported.
+                let _ = UNUSED.send(name.clone());
+            }
+            DatabaseLocation::Cluster { name, ports } => {
+                let drop_it = format!("drop database {name} with (force)");
+                let servers: Vec<String> = ports.iter().copied().map(server_at).collect();
+                std::thread::spawn(move || servers.iter().for_each(|server| drop(psql_at(server, &drop_it))));
+            }
+        }
+    }
+}
+
+/// Names of databases of the server that no test uses any more.
+static UNUSED: LazyLock<Sender<String>> = LazyLock::new(|| {
+    let (unused, names) = mpsc::channel::<String>();
+    std::thread::spawn(move || {
+        let mut session = AdminSession::start();
+        names.iter().for_each(|name| session.execute(&format!("drop database {name} with (force)")));
+    });
+    unused
+});
+
+/// A `psql` on the server that executes many statements. Each start of `psql` takes longer than most of them.
+struct AdminSession {
+    psql: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl AdminSession {
+    fn start() -> Self {
+        let mut psql = Command::new("psql")
+            .args([&postgres_server_url(), "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("psql runs");
+        let output = BufReader::new(psql.stdout.take().expect("stdout is piped"));
+        AdminSession { psql, output }
+    }
+
+    fn execute(&mut self, statement: &str) {
+        let input = self.psql.stdin.as_mut().expect("stdin is piped");
+        write!(input, "{statement};\n\\echo done\n").expect("psql reads the commands");
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("psql prints a line");
+        assert_eq!(line, "done\n", "{statement}");
+    }
+}
+
+impl Drop for AdminSession {
+    fn drop(&mut self) {
+        // `psql` exits when its input closes.
+        drop(self.psql.stdin.take());
+        let _ = self.psql.wait();
     }
 }
 
@@ -327,10 +377,11 @@ pub fn postgres_server_url() -> String {
 fn copies_of(empty: String) -> Receiver<String> {
     let (ready, copies) = mpsc::sync_channel(2);
     std::thread::spawn(move || {
+        let mut session = AdminSession::start();
         loop {
             let name = unused_name();
             // `file_copy` is faster here: the default strategy writes all pages to the WAL.
-            psql(&format!("create database {name} template {empty} strategy file_copy"));
+            session.execute(&format!("create database {name} template {empty} strategy file_copy"));
             if ready.send(name).is_err() {
                 return;
             }
