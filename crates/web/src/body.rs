@@ -19,7 +19,9 @@ use ringtrue_domain::{
     sim_swap::{InvalidSimSwapPeriod, SimSwapPeriod},
     timestamp,
 };
+use ringtrue_engine::ports::operator_tokens::DigitalCredential;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
 
 use crate::{app::App, error_catalog::ProblemCode, problem::Problem, request_context::HandlerState};
 
@@ -391,6 +393,38 @@ pub fn as_text(node: Node, pointer: &str) -> Result<String, JsonError> {
 /// Parses a string with [`FromStr`].
 pub fn as_parsed<T: FromStr<Err: Display>>(node: Node, pointer: &str) -> Result<T, JsonError> {
     as_text(node, pointer)?.parse().map_err(|error: T::Err| JsonError::new(pointer, error.to_string()))
+}
+
+/// Accepts a JSON object and returns it as it is. Its numbers must be integers.
+pub fn as_json_object(node: Node, pointer: &str) -> Result<Value, JsonError> {
+    let members = as_object(node, pointer)?.into_members();
+    let members = members.map(|(name, pointer, node)| Ok((name, as_json(node, &pointer)?)));
+    members.collect::<Result<Map<_, _>, _>>().map(Value::Object)
+}
+
+fn as_json(node: Node, pointer: &str) -> Result<Value, JsonError> {
+    Ok(match node {
+        Node::Null => Value::Null,
+        Node::Boolean(value) => value.into(),
+        Node::Integer(value) => value.into(),
+        Node::OtherNumber => return Err(JsonError::new(pointer, "expected an integer")),
+        Node::Text(text) => text.into(),
+        Node::List(nodes) => {
+            let elements = nodes.into_iter().enumerate();
+            elements.map(|(index, node)| as_json(node, &format!("{pointer}/{index}"))).collect::<Result<_, _>>()?
+        }
+        Node::Object(_) => as_json_object(node, pointer)?,
+    })
+}
+
+/// Parses a wallet's digital credential: `{protocol, data}`.
+pub fn as_digital_credential(node: Node, pointer: &str) -> Result<DigitalCredential, JsonError> {
+    let mut object = as_object(node, pointer)?;
+    let credential = DigitalCredential {
+        protocol: object.require("protocol", as_text)?,
+        data: object.require("data", as_json_object)?,
+    };
+    object.finish(credential)
 }
 
 pub fn as_boolean(node: Node, pointer: &str) -> Result<bool, JsonError> {
