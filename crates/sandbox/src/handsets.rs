@@ -1,24 +1,38 @@
-//! Simulated handsets of sandbox projects, which send SMS through the sandbox operator.
+//! Simulated handsets of sandbox projects, which send SMS through the sandbox operator, and whose wallet hands out the
+//! operator's tokens.
 
-use std::{ops::RangeInclusive, sync::Arc, time::Duration};
+use std::{ops::RangeInclusive, str::FromStr, sync::Arc, time::Duration};
 
 use ringtrue_domain::{
     phone::{InvalidPhoneNumber, Msisdn},
     tenancy::{Mode, Project},
 };
-use ringtrue_engine::{checks::reverse_sms::SmsInstructions, lookups::operator_access::ExpectedSms};
+use ringtrue_engine::{
+    checks::reverse_sms::SmsInstructions, lookups::operator_access::ExpectedSms,
+    ports::operator_tokens::DigitalCredential,
+};
+use url::Url;
 
 use crate::{
     access::{queue_account, send_automatic_reply},
+    camara::PhoneNumber,
     smsc::{FaultScript, SendError, Sms, SmsAddress, Smsc},
+    wallet::{CredentialRequest, Forgery, InvalidRequest, PROTOCOL, Wallet, WalletError},
 };
 
 /// Maximum time for which sending an SMS waits for its delivery. After that, the delivery continues in the background.
 const DELIVERY_WAIT: Duration = Duration::from_secs(2);
 
-/// Sends SMS from simulated handsets. Cheap to clone. Sending fails if the deployment has no sandbox operator.
+/// Simulated handsets. Cheap to clone. Their use fails if the deployment has no sandbox operator.
 #[derive(Clone, Debug, Default)]
-pub struct Handsets(Option<Arc<Smsc>>);
+pub struct Handsets(Option<SandboxServices>);
+
+/// Parts of the sandbox operator that handsets use.
+#[derive(Clone, Debug)]
+struct SandboxServices {
+    smsc: Arc<Smsc>,
+    wallet: Arc<Wallet>,
+}
 
 /// Sender of a simulated SMS: a number, or an address that cannot be attributed to a subscriber.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +51,32 @@ impl SmsSender {
 impl From<&Msisdn> for SmsSender {
     fn from(number: &Msisdn) -> Self {
         SmsSender(number.as_str().into())
+    }
+}
+
+/// Origin of a page or app that uses the Digital Credentials API: `https://shop.example`, or
+/// `android:apk-key-hash:` and the hash of an app's signing key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CredentialOrigin(String);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be an origin, such as `https://shop.example`, or `android:apk-key-hash:` and the hash of a key")]
+pub struct InvalidOrigin;
+
+impl FromStr for CredentialOrigin {
+    type Err = InvalidOrigin;
+
+    fn from_str(text: &str) -> Result<Self, InvalidOrigin> {
+        let is_valid = match text.strip_prefix("android:apk-key-hash:") {
+            Some(hash) => {
+                let is_base64 = |octet: u8| octet.is_ascii_alphanumeric() || b"-_+/=".contains(&octet);
+                (1..=64).contains(&hash.len()) && hash.bytes().all(is_base64)
+            }
+            None => Url::parse(text).is_ok_and(|url| {
+                matches!(url.scheme(), "http" | "https") && url.origin().ascii_serialization() == text
+            }),
+        };
+        if is_valid { Ok(CredentialOrigin(text.to_owned())) } else { Err(InvalidOrigin) }
     }
 }
 
@@ -62,6 +102,24 @@ pub enum HandsetError {
     Busy,
     #[error("too many simulated messages in transit for this project or workspace; wait until some are delivered")]
     TooMany,
+    #[error(transparent)]
+    InvalidCredentialRequest(#[from] InvalidRequest),
+    #[error("the wallet does not offer this SIM, because its operator does not support Secure SNA for it")]
+    SimNotEligible,
+    #[error("the wallet of this simulated phone never answers, because the number of its SIM ends in 98")]
+    NoAnswer,
+    #[error("the simulated wallet failed")]
+    WalletFailed,
+}
+
+impl From<WalletError> for HandsetError {
+    fn from(error: WalletError) -> Self {
+        match error {
+            WalletError::NotEligible => HandsetError::SimNotEligible,
+            WalletError::NoAnswer => HandsetError::NoAnswer,
+            WalletError::Cryptography => HandsetError::WalletFailed,
+        }
+    }
 }
 
 impl SmsFaults {
@@ -95,8 +153,12 @@ impl SmsFaults {
 }
 
 impl Handsets {
-    pub fn new(smsc: Arc<Smsc>) -> Self {
-        Handsets(Some(smsc))
+    pub fn new(smsc: Arc<Smsc>, wallet: Arc<Wallet>) -> Self {
+        Handsets(Some(SandboxServices { smsc, wallet }))
+    }
+
+    fn services(&self) -> Result<&SandboxServices, HandsetError> {
+        self.0.as_ref().ok_or(HandsetError::NoOperator)
     }
 
     /// Sends an SMS from a handset of a project and waits briefly for its delivery.
@@ -108,7 +170,7 @@ impl Handsets {
         body: &str,
         faults: SmsFaults,
     ) -> Result<(), HandsetError> {
-        let smsc = self.0.as_ref().ok_or(HandsetError::NoOperator)?;
+        let smsc = &self.services()?.smsc;
         let is_late = faults.late_seconds.is_some_and(|seconds| seconds > 0);
         let sms = Sms::new(from.0, to.as_str(), body)
             .with_faults(faults.into_fault_script())
@@ -126,15 +188,55 @@ impl Handsets {
 
     /// Sends, from the handset with this number, the SMS that a check expects.
     pub fn auto_reply(&self, project: &Project, number: &str, invitation: &SmsInstructions) {
-        let Some((smsc, number)) = self.0.as_ref().zip(Msisdn::parse(number, Mode::Sandbox).ok()) else { return };
+        let Some((services, number)) = self.0.as_ref().zip(Msisdn::parse(number, Mode::Sandbox).ok()) else { return };
         let expected = ExpectedSms { from: &number, to: &invitation.receiver, body: &invitation.sms_body };
-        send_automatic_reply(smsc, project, &expected);
+        send_automatic_reply(&services.smsc, project, &expected);
+    }
+
+    /// Validates a request to the wallet, as a phone does before it shows the consent text.
+    pub fn read_credential_request(&self, request: &DigitalCredential) -> Result<CredentialRequest, HandsetError> {
+        Ok(self.services()?.wallet.read_request(&request.protocol, &request.data)?)
+    }
+
+    /// Returns whether the wallet offers the SIM with this number.
+    pub fn offers_sim(number: &Msisdn) -> bool {
+        number.as_str().parse().is_ok_and(|number| Wallet::offers(&number))
+    }
+
+    /// Responds to a request, as the wallet does after its user has confirmed the consent for this SIM.
+    pub fn confirm_credential_request(
+        &self,
+        request: &CredentialRequest,
+        sim: &Msisdn,
+        origin: &CredentialOrigin,
+        forgery: Option<Forgery>,
+    ) -> Result<DigitalCredential, HandsetError> {
+        let sim: PhoneNumber = sim.as_str().parse().map_err(|_| HandsetError::SimNotEligible)?;
+        let data = self.services()?.wallet.respond(request, &sim, &origin.0, forgery)?;
+        Ok(DigitalCredential { protocol: PROTOCOL.to_owned(), data })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn origins() {
+        for valid in ["https://shop.example", "http://localhost:8080", "android:apk-key-hash:Uz-_9AbC"] {
+            assert!(valid.parse::<CredentialOrigin>().is_ok(), "{valid}");
+        }
+        for invalid in [
+            "",
+            "shop.example",
+            "https://shop.example/",
+            "https://Shop.example",
+            "ftp://a.example",
+            "android:apk-key-hash:",
+        ] {
+            assert_eq!(invalid.parse::<CredentialOrigin>(), Err(InvalidOrigin), "{invalid}");
+        }
+    }
 
     #[test]
     fn senders() {

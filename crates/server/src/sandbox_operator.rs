@@ -30,6 +30,7 @@ use ringtrue_sandbox::{
     camara::{self, Clock, Endpoint, Operator, OperatorConfig},
     handsets::Handsets,
     smsc::{Smsc, SmscConfig, SmscObserver},
+    wallet::Wallet,
 };
 use ringtrue_web::authorization_forwarder::{AUTHORIZE_PATH, AuthorizationForwarder};
 use tokio::time::{Instant, sleep};
@@ -52,6 +53,7 @@ pub struct SandboxOperator {
     /// Connector to the operator's CAMARA APIs.
     camara: Arc<Camara>,
     operator: Arc<Operator>,
+    wallet: Arc<Wallet>,
     authorization_forwarder: AuthorizationForwarder,
 }
 
@@ -96,9 +98,10 @@ impl SandboxOperator {
         let sims = ProjectSimSwaps { operator: Arc::clone(&camara), sims: Arc::clone(&engine.simulated_sims) };
         access.set_sim_swap_connector(Arc::new(sims));
         let operator = Arc::new(operator);
+        let wallet = Arc::new(Wallet::new(Arc::clone(&operator))?);
         let endpoint = Url::parse(&format!("http://{}{}", operator.address(), Endpoint::Authorize.path()))?;
         let authorization_forwarder = AuthorizationForwarder::new(endpoint, client, Arc::clone(&operator));
-        Ok(SandboxOperator { smsc, connector, camara, operator, authorization_forwarder })
+        Ok(SandboxOperator { smsc, connector, camara, operator, wallet, authorization_forwarder })
     }
 
     pub fn authorization_forwarder(&self) -> AuthorizationForwarder {
@@ -106,7 +109,7 @@ impl SandboxOperator {
     }
 
     pub fn handsets(&self) -> Handsets {
-        Handsets::new(Arc::clone(&self.smsc))
+        Handsets::new(Arc::clone(&self.smsc), Arc::clone(&self.wallet))
     }
 
     pub fn smsc_observer(&self) -> SmscObserver {
