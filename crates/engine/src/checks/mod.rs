@@ -122,10 +122,11 @@ impl Checks {
             return handler.conclude(concluded, provenance).await;
         }
         let callback = self.prepare_callback(&concluded)?;
-        let conclusion = CheckConclusion::from(&concluded).with_provenance(provenance);
+        let conclusion = CheckConclusion::from(&concluded).with_provenance(provenance.clone());
         let outcome = self.store.conclude(conclusion, callback.clone()).await?;
         if let ConcludeOutcome::Concluded { .. } = outcome {
             self.activity.record_concluded(concluded.check());
+            self.activity.record_way(concluded.check(), &provenance);
             if let Some(callback) = callback {
                 self.outbox.send(concluded.check(), callback);
             }

@@ -200,12 +200,13 @@ impl Steps {
         if record.step != step.id {
             return Ok(ConcludeOutcome::AlreadyConcluded);
         }
-        let ended = EndedStep::Concluded(CheckConclusion::from(&concluded).with_provenance(provenance));
+        let ended = EndedStep::Concluded(CheckConclusion::from(&concluded).with_provenance(provenance.clone()));
         let ending = self.ending(record, ended, step.expires_at);
         let Some(advanced) = self.end_step(ending, StepEnd::from(outcome)).await? else {
             return Ok(ConcludeOutcome::AlreadyConcluded);
         };
         self.activity.record_concluded(step);
+        self.activity.record_way(step, &provenance);
         Ok(ConcludeOutcome::Concluded { was_pending: advanced.step_was_pending })
     }
 

@@ -2,10 +2,7 @@
 
 use std::collections::HashMap;
 
-use ringtrue_domain::{
-    lifecycle::{CheckId, ClaimedNumber},
-    silent::{WalletFailure, Way},
-};
+use ringtrue_domain::lifecycle::{CheckId, ClaimedNumber};
 use ringtrue_engine::ports::{callbacks::NewCallback, checks::ConcludeOutcome, hashes::CodeHash};
 use tokio_postgres::Row as PostgresRow;
 
@@ -165,8 +162,8 @@ fn update_checks<'a>(operations: &[&'a ConcludeCheck]) -> BatchStatement<'a> {
             .map(|sealed| &sealed.0[..])
     })
     .column(operations, |operation| operation.conclusion.provenance.connector.as_deref())
-    .column(operations, |operation| operation.conclusion.provenance.way.map(Way::into_str))
-    .column(operations, |operation| operation.conclusion.provenance.wallet_failure.map(WalletFailure::into_str))
+    .column(operations, |operation| operation.conclusion.provenance.way.map(|way| way.into_str()))
+    .column(operations, |operation| operation.conclusion.provenance.wallet_failure.map(|failure| failure.into_str()))
 }
 
 fn discovered_number(operation: &ConcludeCheck) -> Option<ClaimedNumber> {

@@ -8,7 +8,6 @@ use ringtrue_domain::{
     phone::Msisdn,
     product::Product,
     reverse_sms::NumberLimit,
-    silent::{WalletFailure, Way},
 };
 use ringtrue_engine::ports::{
     activity::UsageDelta,
@@ -312,8 +311,8 @@ async fn conclude<D: Database>(
         conclusion.provenance.connector.as_deref(),
         conclusion.method().map(|method| method.into_str()),
         conclusion.no_sim_change(),
-        conclusion.provenance.way.map(Way::into_str),
-        conclusion.provenance.wallet_failure.map(WalletFailure::into_str),
+        conclusion.provenance.way.map(|way| way.into_str()),
+        conclusion.provenance.wallet_failure.map(|failure| failure.into_str()),
         id,
     ];
     let Some(row) = tx.query(update.into(), values).await?.pop() else { return Ok(None) };

@@ -4,7 +4,6 @@
 use ringtrue_domain::{
     lifecycle::{CheckConclusion, CheckId, Reference},
     phone::Msisdn,
-    silent::{WalletFailure, Way},
     verification::Locale,
 };
 use ringtrue_engine::ports::{
@@ -188,8 +187,8 @@ fn update_concluded(tx: &mut BatchTransaction<'_>, conclusion: &CheckConclusion)
             number.map(|number| number.tail.to_string()),
             discovered.and_then(|discovered| discovered.sealed.as_ref()),
             conclusion.provenance.connector.as_deref(),
-            conclusion.provenance.way.map(Way::into_str),
-            conclusion.provenance.wallet_failure.map(WalletFailure::into_str),
+            conclusion.provenance.way.map(|way| way.into_str()),
+            conclusion.provenance.wallet_failure.map(|failure| failure.into_str()),
             conclusion.check,
         ],
     )?;
