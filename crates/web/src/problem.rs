@@ -342,6 +342,9 @@ impl From<RedeemError> for Problem {
                 Problem::new(ProblemCode::CheckAlreadyCompleted, format!("{detail}{how}{instead}"))
             }
             RedeemError::Expired => Problem::new(ProblemCode::CheckExpired, detail),
+            RedeemError::InvalidCredential(_) | RedeemError::UsedCredential => {
+                Problem::new(ProblemCode::DigitalCredentialInvalid, detail)
+            }
             RedeemError::Read(error) => error.into(),
         }
     }

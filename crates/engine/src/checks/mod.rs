@@ -19,7 +19,7 @@ use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     lifecycle::{
         AnyCheck, AnyVerdict, Check, CheckConclusion, CheckId, Concluded, DiscoveredNumber, Lifecycle, OpenState,
-        Verdict, WrongProduct,
+        Provenance, Verdict, WrongProduct,
     },
     network::NetworkId,
     page::{Page, PageRequest},
@@ -108,21 +108,21 @@ impl Checks {
         &self,
         concluded: Concluded<V>,
     ) -> Result<ConcludeOutcome, StoreError> {
-        self.conclude_via_connector(concluded, None).await
+        self.conclude_by(concluded, Provenance::default()).await
     }
 
-    /// Like [`conclude`](Self::conclude). Also stores the name of the connector that received the concluding SMS.
-    pub(crate) async fn conclude_via_connector<V: Into<AnyVerdict>>(
+    /// Like [`conclude`](Self::conclude). Also stores what led to the conclusion.
+    pub(crate) async fn conclude_by<V: Into<AnyVerdict>>(
         &self,
         concluded: Concluded<V>,
-        connector: Option<Arc<str>>,
+        provenance: Provenance,
     ) -> Result<ConcludeOutcome, StoreError> {
         let concluded = concluded.map(Into::into);
         if let Some(handler) = self.end_handler(concluded.check()) {
-            return handler.conclude(concluded, connector).await;
+            return handler.conclude(concluded, provenance).await;
         }
         let callback = self.prepare_callback(&concluded)?;
-        let conclusion = CheckConclusion::from(&concluded).via_connector(connector);
+        let conclusion = CheckConclusion::from(&concluded).with_provenance(provenance);
         let outcome = self.store.conclude(conclusion, callback.clone()).await?;
         if let ConcludeOutcome::Concluded { .. } = outcome {
             self.activity.record_concluded(concluded.check());

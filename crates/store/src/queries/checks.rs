@@ -117,13 +117,16 @@ impl<D: Database> CheckStore for SqlStore<D> {
         product: Product,
         id: CheckId,
     ) -> Result<Option<CheckHistory>, StoreError> {
-        let select = "select id, pending_at, connector from checks where id = $1 and project_id = $2 and product = $3";
+        let select = "select id, pending_at, connector, way, wallet_failure
+                        from checks where id = $1 and project_id = $2 and product = $3";
         let row = self.read_first(select, values![id, project, product.into_str()]).await?;
         row.map(|row| {
             let mut row = row.reader("checks");
             row.uuid("id")?;
             let pending_at = row.instant_or_null("pending_at")?;
-            Ok(CheckHistory { pending_at, connector: row.text_or_null("connector")? })
+            let connector = row.text_or_null("connector")?;
+            let (way, wallet_failure) = (row.parsed_or_null("way")?, row.parsed_or_null("wallet_failure")?);
+            Ok(CheckHistory { pending_at, connector, way, wallet_failure })
         })
         .transpose()
     }

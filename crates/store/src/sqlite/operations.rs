@@ -4,6 +4,7 @@
 use ringtrue_domain::{
     lifecycle::{CheckConclusion, CheckId, Reference},
     phone::Msisdn,
+    silent::{WalletFailure, Way},
     verification::Locale,
 };
 use ringtrue_engine::ports::{
@@ -176,8 +177,8 @@ fn update_concluded(tx: &mut BatchTransaction<'_>, conclusion: &CheckConclusion)
         "update checks
             set concluded_at = $1, status = $2, matched = $3, error_code = $4,
                 number_hash = coalesce($5, number_hash), number_tail = coalesce($6, number_tail), number_sealed = $7,
-                connector = coalesce($8, connector)
-          where id = $9",
+                connector = coalesce($8, connector), way = $9, wallet_failure = $10
+          where id = $11",
         values![
             conclusion.at,
             conclusion.status.into_str(),
@@ -186,7 +187,9 @@ fn update_concluded(tx: &mut BatchTransaction<'_>, conclusion: &CheckConclusion)
             number.map(|number| number.hash),
             number.map(|number| number.tail.to_string()),
             discovered.and_then(|discovered| discovered.sealed.as_ref()),
-            conclusion.connector.as_deref(),
+            conclusion.provenance.connector.as_deref(),
+            conclusion.provenance.way.map(Way::into_str),
+            conclusion.provenance.wallet_failure.map(WalletFailure::into_str),
             conclusion.check,
         ],
     )?;
