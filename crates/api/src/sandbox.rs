@@ -9,24 +9,24 @@ use axum::{
 use http::{HeaderMap, StatusCode, header};
 use ringtrue_domain::{
     phone::{InvalidPhoneNumber, Msisdn},
+    silent::AppOrigin,
     tenancy::Mode,
 };
 use ringtrue_engine::{ports::operator_tokens::DigitalCredential, rate_limits::RateLimitClass};
 use ringtrue_sandbox::{
-    handsets::{CredentialOrigin, SmsFaults, SmsSender},
+    handsets::{SmsFaults, SmsSender},
     wallet::Forgery,
 };
 use ringtrue_web::{
     app::App,
     authorization_forwarder::{AUTHORIZE_PATH, SimulatedAuthorization},
-    body::{JsonError, Node, Object, as_boolean, as_digital_credential, as_integer, as_object, as_parsed, as_text},
+    body::{JsonError, Node, Object, as_boolean, as_digital_credential, as_integer, as_object, as_text},
     error_catalog::ProblemCode,
     problem::Problem,
     response::json_response,
     routes::{Routes, get, post},
 };
 
-use serde_json::json;
 use strum::VariantNames;
 
 use crate::{
@@ -34,6 +34,7 @@ use crate::{
         ProjectCaller, SandboxDevice,
         scope::{ReverseSms, SecureSnaOrVerification},
     },
+    digital_credential::CredentialBody,
     silent::ResponseFormat,
 };
 
@@ -148,10 +149,10 @@ fn parse_sms_body(document: &[u8]) -> Result<SmsBody, JsonError> {
     body.finish(sms)
 }
 
-struct CredentialBody {
+struct ConfirmationBody {
     request: DigitalCredential,
     sim: String,
-    origin: CredentialOrigin,
+    origin: AppOrigin,
     forgery: Option<Forgery>,
 }
 
@@ -162,27 +163,40 @@ async fn confirm_credential_request(
     request: Request,
 ) -> Result<Response, Problem> {
     require_sandbox(&caller)?;
-    let body = parse_credential_body(&caller.read_json(&app, request).await?)?;
+    let body = parse_confirmation(&caller.read_json(&app, request).await?)?;
     let sim = Msisdn::parse(&body.sim, Mode::Sandbox)
         .map_err(|error| Problem::new(ProblemCode::PhoneNumberInvalid, format!("`/sim`: {error}")))?;
     let request = app.handsets.read_credential_request(&body.request)?;
     let credential = app.handsets.confirm_credential_request(&request, &sim, &body.origin, body.forgery)?;
-    Ok(json_response(StatusCode::OK, &json!({ "protocol": credential.protocol, "data": credential.data })))
+    Ok(json_response(StatusCode::OK, &CredentialBody::from(&credential)))
 }
 
-fn parse_credential_body(document: &[u8]) -> Result<CredentialBody, JsonError> {
+fn parse_confirmation(document: &[u8]) -> Result<ConfirmationBody, JsonError> {
     let mut body = Object::parse(document)?;
-    let credential = CredentialBody {
+    let confirmation = ConfirmationBody {
         request: body.require("request", as_digital_credential)?,
         sim: body.require("sim", as_text)?,
-        origin: body.require("origin", as_parsed)?,
+        origin: body.require("origin", as_origin)?,
         forgery: body.take("forgery", |node, pointer| {
             as_text(node, pointer)?
                 .parse()
                 .map_err(|_| JsonError::new(pointer, format!("must be one of: {}", Forgery::VARIANTS.join(", "))))
         })?,
     };
-    body.finish(credential)
+    body.finish(confirmation)
+}
+
+/// Parses an origin as browsers and Android write it.
+fn as_origin(node: Node, pointer: &str) -> Result<AppOrigin, JsonError> {
+    let text = as_text(node, pointer)?;
+    let origin = AppOrigin::from_stored(&text).ok().filter(|origin| origin.as_str() == text);
+    origin.ok_or_else(|| {
+        JsonError::new(
+            pointer,
+            "must be the origin of a site, such as `https://shop.example`, or of an Android app \
+             (`android:apk-key-hash:…`)",
+        )
+    })
 }
 
 /// Parses the faults to simulate. Returns the spoofed sender separately, as text: the caller parses it, because an

@@ -1,17 +1,17 @@
 //! Simulated handsets of sandbox projects, which send SMS through the sandbox operator, and whose wallet hands out the
 //! operator's tokens.
 
-use std::{ops::RangeInclusive, str::FromStr, sync::Arc, time::Duration};
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 use ringtrue_domain::{
     phone::{InvalidPhoneNumber, Msisdn},
+    silent::AppOrigin,
     tenancy::{Mode, Project},
 };
 use ringtrue_engine::{
     checks::reverse_sms::SmsInstructions, lookups::operator_access::ExpectedSms,
     ports::operator_tokens::DigitalCredential,
 };
-use url::Url;
 
 use crate::{
     access::{queue_account, send_automatic_reply},
@@ -51,32 +51,6 @@ impl SmsSender {
 impl From<&Msisdn> for SmsSender {
     fn from(number: &Msisdn) -> Self {
         SmsSender(number.as_str().into())
-    }
-}
-
-/// Origin of a page or app that uses the Digital Credentials API: `https://shop.example`, or
-/// `android:apk-key-hash:` and the hash of an app's signing key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CredentialOrigin(String);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("must be an origin, such as `https://shop.example`, or `android:apk-key-hash:` and the hash of a key")]
-pub struct InvalidOrigin;
-
-impl FromStr for CredentialOrigin {
-    type Err = InvalidOrigin;
-
-    fn from_str(text: &str) -> Result<Self, InvalidOrigin> {
-        let is_valid = match text.strip_prefix("android:apk-key-hash:") {
-            Some(hash) => {
-                let is_base64 = |octet: u8| octet.is_ascii_alphanumeric() || b"-_+/=".contains(&octet);
-                (1..=64).contains(&hash.len()) && hash.bytes().all(is_base64)
-            }
-            None => Url::parse(text).is_ok_and(|url| {
-                matches!(url.scheme(), "http" | "https") && url.origin().ascii_serialization() == text
-            }),
-        };
-        if is_valid { Ok(CredentialOrigin(text.to_owned())) } else { Err(InvalidOrigin) }
     }
 }
 
@@ -208,11 +182,11 @@ impl Handsets {
         &self,
         request: &CredentialRequest,
         sim: &Msisdn,
-        origin: &CredentialOrigin,
+        origin: &AppOrigin,
         forgery: Option<Forgery>,
     ) -> Result<DigitalCredential, HandsetError> {
         let sim: PhoneNumber = sim.as_str().parse().map_err(|_| HandsetError::SimNotEligible)?;
-        let data = self.services()?.wallet.respond(request, &sim, &origin.0, forgery)?;
+        let data = self.services()?.wallet.respond(request, &sim, origin.as_str(), forgery)?;
         Ok(DigitalCredential { protocol: PROTOCOL.to_owned(), data })
     }
 }
@@ -220,23 +194,6 @@ impl Handsets {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn origins() {
-        for valid in ["https://shop.example", "http://localhost:8080", "android:apk-key-hash:Uz-_9AbC"] {
-            assert!(valid.parse::<CredentialOrigin>().is_ok(), "{valid}");
-        }
-        for invalid in [
-            "",
-            "shop.example",
-            "https://shop.example/",
-            "https://Shop.example",
-            "ftp://a.example",
-            "android:apk-key-hash:",
-        ] {
-            assert_eq!(invalid.parse::<CredentialOrigin>(), Err(InvalidOrigin), "{invalid}");
-        }
-    }
 
     #[test]
     fn senders() {

@@ -72,7 +72,7 @@ impl SimHistory {
 }
 
 impl PhoneNumber {
-    pub(crate) fn as_str(&self) -> &str {
+    pub fn as_str(&self) -> &str {
         &self.0
     }
 
