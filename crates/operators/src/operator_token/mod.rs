@@ -5,7 +5,7 @@
 //! number in the request, so the credential proves nothing about that number: the operator has to be asked with the
 //! token.
 //!
-//! [`RequestSigner`] signs requests, and [`CredentialVerifier`] verifies answers. Formats: OpenID4VP 1.0 with the
+//! [`RequestSigner`] signs requests, and [`CredentialVerifier`] verifies answers. Formats: `OpenID4VP` 1.0 with the
 //! Digital Credentials API, and CAMARA's guide "Operator Token Acquisition" (Number Verification).
 
 mod encrypted_token;
@@ -22,7 +22,7 @@ pub(crate) use request::build_request;
 pub use request_signer::{RequestSigner, RequestSignerError};
 pub use verification::{CredentialVerifier, InvalidIssuerCertificates, OperatorToken};
 
-/// Protocol of requests and answers: OpenID4VP 1.0, with an unsigned request. The signed part is within the request.
+/// Protocol of requests and answers: `OpenID4VP` 1.0, with an unsigned request. The signed part is within the request.
 const PROTOCOL: &str = "openid4vp-v1-unsigned";
 /// Format of the credential.
 const CREDENTIAL_FORMAT: &str = "dc-authorization+sd-jwt";

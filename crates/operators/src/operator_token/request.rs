@@ -22,15 +22,15 @@ pub struct ConsentData {
 impl ConsentData {
     pub fn new(consent_text: &str, policy_link: &Url, policy_text: &str) -> Self {
         #[derive(Serialize)]
-        struct Consent<'a> {
+        struct ShownTexts<'a> {
             consent_text: &'a str,
             policy_link: &'a str,
             policy_text: &'a str,
         }
 
-        let consent = Consent { consent_text, policy_link: policy_link.as_str(), policy_text };
+        let texts = ShownTexts { consent_text, policy_link: policy_link.as_str(), policy_text };
         // Text always serialises.
-        let json = serde_json::to_vec(&consent).unwrap_or_default();
+        let json = serde_json::to_vec(&texts).unwrap_or_default();
         ConsentData { encoded: BASE64_URL_SAFE_NO_PAD.encode(json) }
     }
 

@@ -1,6 +1,15 @@
 //! Operator tokens: requests to wallets, verification of their answers, and the exchange with the operator.
 
-use base64::{Engine as _, prelude::BASE64_STANDARD};
+use std::{
+    env, fs,
+    io::{Write as _, stderr},
+};
+
+use base64::{
+    Engine as _,
+    prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD},
+};
+use jiff::Timestamp;
 use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use ringtrue_domain::{lifecycle::ErrorCode, product::Product};
 use ringtrue_engine::ports::{
@@ -14,7 +23,7 @@ use ringtrue_operators::camara::{
     Algorithm, Audience, BreakerState, CamaraConfig, ConsentData, CredentialVerifier, LoginHint, OperatorTokenConfig,
     OperatorTokenFlow, RequestSigner, RequestSignerError,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use url::Url;
 
 use super::{
@@ -23,7 +32,7 @@ use super::{
     },
     fixture::{Fixture, check, number},
     keys::Key,
-    wallet::{Draft, ORIGIN, TEMPORARY_TOKEN, bare_key, decode_jwt, new_key, sha256},
+    wallet::{Draft, ORIGIN, TEMPORARY_TOKEN, bare_key, base64url, decode, decode_jwt, new_key, sha256},
 };
 
 const NONCE: &str = "nonce-of-the-request_0123456789";
@@ -93,7 +102,7 @@ impl Fixture {
     }
 
     fn tokens(&self) -> &dyn OperatorTokens {
-        self.camara.operator_tokens().expect("operator tokens")
+        self.camara.operator_tokens().unwrap()
     }
 
     fn request(&self) -> DigitalCredential {
@@ -176,7 +185,7 @@ async fn request_is_signed_for_the_wallet() {
         "y": key["y"],
     });
     let consent = json!({ "consent_text": "May we ask?", "policy_link": "https://ringtrue.example/privacy", "policy_text": "Privacy" });
-    assert_eq!(super::wallet::decode(claims["consent_data"].as_str().unwrap()), consent);
+    assert_eq!(decode(claims["consent_data"].as_str().unwrap()), consent);
     assert_eq!(
         claims,
         json!({
@@ -248,7 +257,7 @@ const INVALID_ANSWERS: &[Case] = &[
     ("the issuer's certificate is malformed", |draft| draft.issuer_header["x5c"] = json!([])),
     ("the issuer's certificate is malformed", |draft| draft.issuer_header["x5c"] = json!(["-_"])),
     ("the issuer's chain of certificates is too long", |draft| {
-        draft.issuer_header["x5c"] = json!(["", "", "", "", "", ""])
+        draft.issuer_header["x5c"] = json!(["", "", "", "", "", ""]);
     }),
     (ISSUER_SIGNATURE, |draft| draft.issuer_header["x5c"] = json!([""])),
     (ISSUER_SIGNATURE, |draft| draft.issuer = new_key()),
@@ -280,13 +289,13 @@ const INVALID_ANSWERS: &[Case] = &[
     }),
     ("the credential has expired", |draft| draft.issuer_claims["exp"] = json!(i64::MIN)),
     ("the credential was requested at another origin", |draft| {
-        draft.binding_claims["aud"] = json!("https://evil.example")
+        draft.binding_claims["aud"] = json!("https://evil.example");
     }),
     ("the credential was requested at another origin", |draft| {
-        draft.binding_claims["aud"] = json!(format!("{ORIGIN}/"))
+        draft.binding_claims["aud"] = json!(format!("{ORIGIN}/"));
     }),
     ("the credential was requested with another nonce", |draft| {
-        draft.binding_claims["nonce"] = json!("x".repeat(NONCE.len()))
+        draft.binding_claims["nonce"] = json!("x".repeat(NONCE.len()));
     }),
     ("the credential was requested with another nonce", |draft| draft.binding_claims["nonce"] = json!("")),
     (MALFORMED, |draft| draft.binding_claims["nonce"] = json!(null)),
@@ -298,10 +307,10 @@ const INVALID_ANSWERS: &[Case] = &[
     // The encrypted token.
     (JWE_MALFORMED, |draft| draft.binding_claims["encrypted_credential"] = json!("")),
     (JWE_MALFORMED, |draft| draft.binding_claims["encrypted_credential"] = json!("a.b.c.d.e.f")),
-    (JWE_MALFORMED, |draft| draft.change_jwe = |parts| parts[0] = "e30".to_owned()),
-    (JWE_MALFORMED, |draft| draft.change_jwe = |parts| parts[1] = "AA".to_owned()),
+    (JWE_MALFORMED, |draft| draft.change_jwe = |parts| parts[0] = String::from("e30")),
+    (JWE_MALFORMED, |draft| draft.change_jwe = |parts| parts[1] = String::from("AA")),
     (JWE_MALFORMED, |draft| draft.change_jwe = |parts| parts[2].truncate(15)),
-    (JWE_MALFORMED, |draft| draft.change_jwe = |parts| parts[3] = "+".to_owned()),
+    (JWE_MALFORMED, |draft| draft.change_jwe = |parts| parts[3] = String::from("+")),
     (JWE_MALFORMED, |draft| draft.change_jwe = |parts| parts[4].truncate(20)),
     (JWE_MALFORMED, |draft| draft.change_jwe = |parts| parts[4].clear()),
     (JWE_MALFORMED, |draft| draft.jwe_header["apu"] = json!("+")),
@@ -313,15 +322,15 @@ const INVALID_ANSWERS: &[Case] = &[
     (EPHEMERAL_KEY, |draft| draft.jwe_header["epk"] = json!(null)),
     (EPHEMERAL_KEY, |draft| draft.jwe_header["epk"] = json!({ "kty": "EC", "crv": "P-384", "x": "AA", "y": "AA" })),
     (EPHEMERAL_KEY, |draft| {
-        let zero = super::wallet::base64url([0; 32]);
+        let zero = base64url([0; 32]);
         draft.jwe_header["epk"] = json!({ "kty": "EC", "crv": "P-256", "x": zero, "y": zero });
     }),
     (NOT_DECRYPTED, |draft| draft.jwe_header["epk"] = draft.issuer_claims["cnf"]["jwk"].clone()),
     (NOT_DECRYPTED, |draft| draft.jwe_key = new_point()),
     (NOT_DECRYPTED, |draft| draft.jwe_party_names = [b"Alice", b""]),
-    (NOT_DECRYPTED, |draft| draft.change_jwe = |parts| parts[2] = super::wallet::base64url([8; 12])),
+    (NOT_DECRYPTED, |draft| draft.change_jwe = |parts| parts[2] = base64url([8; 12])),
     (NOT_DECRYPTED, |draft| draft.change_jwe = |parts| parts[3].clear()),
-    (NOT_DECRYPTED, |draft| draft.change_jwe = |parts| parts[4] = super::wallet::base64url([0; 16])),
+    (NOT_DECRYPTED, |draft| draft.change_jwe = |parts| parts[4] = base64url([0; 16])),
     (NO_TOKEN, |draft| draft.plaintext.clear()),
     (NO_TOKEN, |draft| draft.plaintext = b"{}".to_vec()),
     (NO_TOKEN, |draft| draft.plaintext = br#"{"temp_token":""}"#.to_vec()),
@@ -598,4 +607,42 @@ async fn wallets_are_not_asked_while_the_operator_fails() {
     let (_, draft) = (fixture.draft(), fixture.draft());
     assert_eq!(fixture.answer(draft).await, Ok(true));
     assert_eq!(fixture.camara.breaker_state(), BreakerState::Closed);
+}
+
+/// Answers from another implementation, with the key, nonce, origin, consent data and time of their request.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "optional test data")]
+fn external_vectors_are_judged() {
+    let Some(path) = env::var_os("OPERATOR_TOKEN_VECTORS") else {
+        writeln!(stderr(), "skipped: OPERATOR_TOKEN_VECTORS does not name a file with test vectors").unwrap();
+        return;
+    };
+    let vectors: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    let request = &vectors["aggregator"];
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let consent = decode(&text(&request["consent_data"]));
+    let policy = Url::parse(&text(&consent["policy_link"])).unwrap();
+    let consent = ConsentData::new(&text(&consent["consent_text"]), &policy, &text(&consent["policy_text"]));
+    let key = BASE64_URL_SAFE_NO_PAD.decode(text(&request["ephemeral_private_jwk"]["d"])).unwrap();
+    let verify = |vector: &Value| {
+        let protocol = text(&vector["response"]["protocol"]);
+        let credential = DigitalCredential { protocol, data: vector["response"]["data"].clone() };
+        CredentialVerifier::new(&consent).verify(&CredentialResponse {
+            check: check(),
+            number: &number(),
+            nonce: &text(&request["nonce"]),
+            key: &CredentialKey::new(key.clone().try_into().unwrap()),
+            origins: &[&text(&request["expected_origin"])],
+            credential: &credential,
+            now: Timestamp::from_second(vectors["now"].as_i64().unwrap()).unwrap(),
+        })
+    };
+    for vector in vectors["valid"].as_array().unwrap() {
+        let token = verify(vector).unwrap();
+        assert_eq!(token.temporary_token.as_str(), text(&vector["expect"]["temp_token"]), "{}", vector["name"]);
+        assert_eq!(token.carrier, Some(text(&vector["expect"]["carrier_hint"])), "{}", vector["name"]);
+    }
+    for vector in vectors["invalid"].as_array().unwrap() {
+        assert!(verify(vector).is_err(), "{}", vector["name"]);
+    }
 }
