@@ -75,6 +75,7 @@ consoleTest('wallet hangs, and the phone changes to mobile data', async (visitor
   await wallet.waitFor({ state: 'hidden' });
   await page.locator('#page_connection').selectOption('Mobile data');
   await page.getByRole('button', { name: 'Reopen page' }).click();
+  await phone.getByRole('button', { name: 'Confirm this phone' }).click();
   await phone.getByRole('heading', { name: 'Number confirmed' }).waitFor();
 });
 
