@@ -87,7 +87,7 @@ function offerWallet() {
     button.addEventListener('click', () => {
       button.hidden = true;
       busy.hidden = false;
-      askWallet().then(() => location.replace(page), () => location.replace(page));
+      askWallet().catch(() => page).then((url) => location.replace(url));
     });
     return;
   }
@@ -101,6 +101,7 @@ function offerWallet() {
   else for (const form of document.querySelectorAll('form[action*="/silent"]')) form.action = marked(form.action);
 }
 
+// Returns the URL to go to.
 async function askWallet() {
   const send = (url, body) => fetch(url, {
     method: 'POST',
@@ -108,9 +109,10 @@ async function askWallet() {
     body: JSON.stringify(body),
   });
   const request = await send(walletRequest, {});
-  if (!request.ok) return;
+  if (!request.ok) return page;
   const credential = await (handset === '' ? askSimulatedWallet : askBrowser)(await request.json());
-  await send(wallet, credential);
+  const answered = await send(wallet, credential);
+  return answered.ok ? (await answered.json()).location : page;
 }
 
 function askBrowser(request) {

@@ -298,6 +298,11 @@ impl PageVisitor {
         }
     }
 
+    /// Returns the path and query of the page.
+    pub fn page_url(&self) -> String {
+        format!("{}{}", self.path, self.query)
+    }
+
     pub fn redirect_to_page(&self) -> Result<Response, Problem> {
         self.redirect("", None)
     }

@@ -2,17 +2,19 @@
 
 use axum::{
     extract::{Request, State},
-    response::{IntoResponse, Response},
+    response::Response,
 };
 use http::{HeaderMap, StatusCode};
 use ringtrue_domain::silent::WalletFailure;
 use ringtrue_engine::ports::operator_tokens::DigitalCredential;
+use ringtrue_verification_page::DisplayMode;
 use ringtrue_web::{
     app::App,
     body::{JsonError, Object, as_digital_credential, as_parsed, read_json},
     problem::Problem,
     response::json_response,
 };
+use serde::Serialize;
 
 use crate::{
     digital_credential::CredentialBody,
@@ -36,6 +38,12 @@ impl WalletAnswer {
     }
 }
 
+/// Where the browser goes after the wallet's answer.
+#[derive(Serialize)]
+struct NextPage {
+    location: String,
+}
+
 /// `POST /v/{token}/wallet-request`
 ///
 /// Responds with a request to the wallet. Only the browser that gets it may answer, so it gets a key in a cookie.
@@ -52,16 +60,22 @@ pub async fn request(State(app): State<App>, visitor: PageVisitor, headers: Head
 
 /// `POST /v/{token}/wallet`
 ///
-/// The response is empty, because the page then shows the state of the verification, whatever it is.
+/// Responds with the URL to which the browser goes: the client's redirect URL with a code, or the page, which shows the
+/// state of the verification, whatever it is.
 pub async fn answer(State(app): State<App>, visitor: PageVisitor, request: Request) -> Result<Response, Problem> {
     require_same_origin(&app, request.headers())?;
     visitor.view_for_action(&app).await?;
     let verifications = &app.engine.verifications;
-    match WalletAnswer::parse(&read_json(&app, request).await?)? {
+    let return_to = match WalletAnswer::parse(&read_json(&app, request).await?)? {
         WalletAnswer::Credential(credential) => {
             verifications.finish_with_wallet(&visitor.token, &visitor.browser_keys, &credential).await?
         }
-        WalletAnswer::Failure(failure) => verifications.wallet_failed(&visitor.token, failure).await?,
+        WalletAnswer::Failure(failure) => {
+            verifications.wallet_failed(&visitor.token, failure).await?;
+            None
+        }
     };
-    Ok(StatusCode::NO_CONTENT.into_response())
+    // In other windows and frames, the page itself passes the result on.
+    let location = return_to.filter(|_| visitor.display == DisplayMode::Tab).unwrap_or_else(|| visitor.page_url());
+    Ok(json_response(StatusCode::OK, &NextPage { location }))
 }

@@ -443,30 +443,33 @@ impl Verifications {
         }
     }
 
-    /// Handles the wallet's answer that the page sends. Without a redirect URL, also redeems the code of a verdict, so
-    /// that the page can show the result. An answer without a verdict ends the step. `false`: the page token is wrong, or
-    /// the current step is not Secure SNA.
+    /// Handles the wallet's answer that the page sends. After a verdict, returns the client's redirect URL with the code
+    /// to redeem. Without a redirect URL, redeems the code, so that the page can show the result. An answer without a
+    /// verdict ends the step. `None`: the page shows the current state.
     pub async fn finish_with_wallet(
         &self,
         token: &str,
         browser_keys: &[BrowserKey],
         credential: &DigitalCredential,
-    ) -> Result<bool, RedirectError> {
-        let Some(step) = self.silent_step(token).await? else { return Ok(false) };
+    ) -> Result<Option<String>, RedirectError> {
+        let Some(step) = self.silent_step(token).await? else { return Ok(None) };
         let origin = WebOrigin::from_stored(&self.context.settings.base_url);
         let origin = origin.map_err(|error| StoreError::Refused(format!("base URL: {error}")))?;
-        if let Some(code) = self.silent.finish_with_wallet(step, origin.as_str(), browser_keys, credential).await? {
+        let code = self.silent.finish_with_wallet(step, origin.as_str(), browser_keys, credential).await?;
+        let Some(code) = code else { return Ok(None) };
+        let return_to = self.page_return_url(token, &code).await?;
+        if return_to.is_none() {
             self.page_redeem(token, &code).await?;
         }
-        Ok(true)
+        Ok(return_to)
     }
 
-    /// Ends the Secure SNA step because the wallet gave no answer. `false`: the page token is wrong, or the current step
-    /// is not Secure SNA.
-    pub async fn wallet_failed(&self, token: &str, failure: WalletFailure) -> Result<bool, RedirectError> {
-        let Some(step) = self.silent_step(token).await? else { return Ok(false) };
-        self.silent.wallet_failed(step, failure).await?;
-        Ok(true)
+    /// Ends the Secure SNA step because the wallet gave no answer. Does nothing if the current step is another one.
+    pub async fn wallet_failed(&self, token: &str, failure: WalletFailure) -> Result<(), RedirectError> {
+        match self.silent_step(token).await? {
+            Some(step) => self.silent.wallet_failed(step, failure).await,
+            None => Ok(()),
+        }
     }
 
     /// Returns the check of the current step if that is Secure SNA.
