@@ -65,11 +65,11 @@ impl WalletSheet {
             |number: &str| Msisdn::parse(number, Mode::Sandbox).is_ok_and(|number| Handsets::offers_sim(&number));
         let listed = SIMS.iter().map(|sim| OfferedSim { number: sim.number(), name: sim.name });
         let mut sims: Vec<_> = listed.filter(|sim| is_offered(&sim.number)).collect();
-        match sims.iter().position(|sim| hinted.as_deref() == Some(&sim.number)) {
-            Some(index) => sims[..=index].rotate_right(1),
-            None => {
-                sims.splice(0..0, hinted.map(|number| OfferedSim { number, name: "Number to verify" })).for_each(drop)
-            }
+        let position = sims.iter().position(|sim| hinted.as_deref() == Some(&sim.number));
+        match (position, hinted) {
+            (Some(index), _) => sims[..=index].rotate_right(1),
+            (None, Some(number)) => sims.insert(0, OfferedSim { number, name: "Number to verify" }),
+            (None, None) => {}
         }
         let is_web = Url::parse(&consent.policy_link).is_ok_and(|link| matches!(link.scheme(), "http" | "https"));
         WalletSheet {

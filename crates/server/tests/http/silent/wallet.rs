@@ -34,20 +34,20 @@ const NONCE: &str = "a-nonce-that-nobody-guesses";
 const CHECK: CheckId = CheckId(Uuid::from_u128(7));
 
 /// The sandbox connector of a node, with the key of one request.
-struct Verifier {
+pub struct Verifier {
     connector: Arc<dyn SilentConnector>,
     key: CredentialKey,
     now: Timestamp,
 }
 
 impl Verifier {
-    fn of(node: &RunningNode) -> Self {
+    pub fn of(node: &RunningNode) -> Self {
         let connector = node.sandbox_access.silent_connector("sandbox").unwrap();
         Verifier { connector, key: Zeroizing::new([7; 32]), now: node.engine.clock().now() }
     }
 
     /// Returns a request for a wallet, as JSON.
-    fn request(&self, number: &str) -> Value {
+    pub fn request(&self, number: &str) -> Value {
         let number = Msisdn::parse(number, Mode::Sandbox).unwrap();
         let request = CredentialRequest { check: CHECK, number: &number, nonce: NONCE, key: &self.key, now: self.now };
         let DigitalCredential { protocol, data } =
@@ -56,6 +56,11 @@ impl Verifier {
     }
 
     async fn verify(&self, number: &str, credential: &Value) -> Result<bool, OperatorTokenError> {
+        self.verify_at(ORIGIN, number, credential).await
+    }
+
+    /// Verifies a response that a page with this origin got.
+    pub async fn verify_at(&self, origin: &str, number: &str, credential: &Value) -> Result<bool, OperatorTokenError> {
         let credential = DigitalCredential {
             protocol: credential["protocol"].as_str().unwrap().to_owned(),
             data: credential["data"].clone(),
@@ -65,7 +70,7 @@ impl Verifier {
             number: &Msisdn::parse(number, Mode::Sandbox).unwrap(),
             nonce: NONCE,
             key: &self.key,
-            origins: &[ORIGIN],
+            origins: &[origin],
             credential: &credential,
             now: self.now,
         };
