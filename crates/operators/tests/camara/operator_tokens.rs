@@ -97,7 +97,7 @@ fn jwt_bearer(key: &Key, audience: Audience) -> OperatorTokenFlow {
 }
 
 impl Fixture {
-    async fn with_tokens() -> Self {
+    pub async fn with_tokens() -> Self {
         Fixture::with(use_tokens(jwt_bearer(&Key::new(Algorithm::ES256, "ours"), Audience::Endpoint))).await
     }
 
@@ -115,11 +115,11 @@ impl Fixture {
         self.tokens().credential_request(request)
     }
 
-    fn draft(&self) -> Draft {
+    pub fn draft(&self) -> Draft {
         Draft::new(&self.request(), self.clock.now().as_second())
     }
 
-    async fn answer(&self, draft: Draft) -> Result<bool, OperatorTokenError> {
+    pub async fn answer(&self, draft: Draft) -> Result<bool, OperatorTokenError> {
         self.answer_credential(&draft.seal()).await
     }
 

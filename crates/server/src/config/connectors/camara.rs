@@ -243,11 +243,13 @@ fn read_operator_tokens(
 
 fn read_request_signer(section: &Section<'_>) -> Result<RequestSigner, ConfigError> {
     const CERTIFICATES: &str = "operator_tokens_certificate_file";
+    const KEY_VARIABLE: &str = "operator_tokens_key_env";
     let path = section.get(CERTIFICATES, path())?;
     let certificates = section.read_file(CERTIFICATES, &path)?;
     let key = section.get_secret("operator_tokens_key", &PRIVATE_KEY)?;
     RequestSigner::from_pem(&certificates, key.as_bytes()).map_err(|error| {
         let (member, allowed) = match error {
+            RequestSignerError::InvalidKey if section.has(KEY_VARIABLE) => (KEY_VARIABLE, "our private key"),
             RequestSignerError::InvalidKey => ("operator_tokens_key_file", "our private key"),
             _ => (CERTIFICATES, "our certificate and its root"),
         };
