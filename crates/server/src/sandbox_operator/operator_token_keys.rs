@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 use url::Url;
 
 const CONSENT_TEXT: &str = "Ringtrue asks the simulated operator whether this phone has your number.";
+/// The same on all nodes, because each accepts answers to the requests of the others.
+const POLICY_LINK: &str = "https://ringtrue.example/privacy";
 const POLICY_TEXT: &str = "How Ringtrue uses your number";
 const ASSERTION_KEY_ID: &str = "sandbox";
 
@@ -52,7 +54,7 @@ impl OperatorTokenKeys {
         let key = SigningKey::from_pem(pem.as_bytes(), Algorithm::ES256, ASSERTION_KEY_ID)?;
         // The issuer, because the operator's address is local to this process.
         let flow = OperatorTokenFlow::JwtBearer { key, audience: Audience::Issuer };
-        let consent = ConsentData::new(CONSENT_TEXT, &Url::parse(base_url)?, POLICY_TEXT);
+        let consent = ConsentData::new(CONSENT_TEXT, &Url::parse(POLICY_LINK)?, POLICY_TEXT);
         Ok(OperatorTokenConfig::new(flow, base_url, self.signer, consent))
     }
 }

@@ -233,13 +233,13 @@ async fn other_browsers_complete_nothing(world: World) {
     let credential = client.confirm(&request, EVEN, &browser.origin()).await;
     let body = json!({"digital_credential": credential});
     for cookie in [None, Some(&*other_cookie)] {
-        browser.post("wallet", cookie, &body).await.assert(409);
+        browser.post("wallet", cookie, &body).await.assert(403);
         assert!(is_open(&client.get(id(&created)).await));
     }
     // The page's request is not the app's, and the other way round.
     client.answer(id(&created), &credential).await.assert_problem(400, "digital_credential_invalid");
     let of_app = client.confirm_step(&created, EVEN).await;
-    browser.post("wallet", Some(&cookie), &json!({"digital_credential": of_app})).await.assert(409);
+    browser.post("wallet", Some(&cookie), &json!({"digital_credential": of_app})).await.assert(403);
     let foreign = Request::post(&format!("{}/wallet", browser.path)).header("Sec-Fetch-Site", "cross-site").json(&body);
     client::send(world.node.address, &foreign).await.assert(403);
     browser.post("wallet", Some(&cookie), &body).await.assert(200);
