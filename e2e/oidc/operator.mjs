@@ -1,7 +1,7 @@
 // An operator with a third-party authorization server, npm `oidc-provider`, and the Number Verification and SIM Swap
 // APIs, which introspect each token. crates/operators/tests/camara_peer.rs starts it, writes our client's data as a line
-// of JSON, and reads a line for each event. Further input lines inject faults.
-import { createHash, generateKeyPairSync } from 'node:crypto';
+// of JSON, and reads a line for each event. Further input lines inject faults, or name temporary tokens of SIMs.
+import { createHash, createPublicKey, generateKeyPairSync, verify } from 'node:crypto';
 import { createServer } from 'node:http';
 import { createInterface } from 'node:readline';
 
@@ -30,6 +30,14 @@ const subscribers = {
   '+447700900127': { sub: 'pseudonym-4', consents: true, decidesAfter: Infinity },
 };
 const MONITORED_HOURS = 30 * 24;
+// Temporary tokens that the entitlement server has issued, with the SIM of each. They are single use.
+const temporaryTokens = new Map();
+const redeemTemporaryToken = (subject) => {
+  const token = /^operatortoken:(.+)$/.exec(subject ?? '')?.[1];
+  const sim = temporaryTokens.get(token);
+  temporaryTokens.delete(token);
+  return subscribers[sim]?.sub;
+};
 const numberOf = (sub) => Object.keys(subscribers).find((number) => subscribers[number].sub === sub);
 
 const key = (kid, kind, options) => {
@@ -38,6 +46,7 @@ const key = (kid, kind, options) => {
 };
 const common = { redirect_uris: [redirectUri], response_types: ['code'], grant_types: ['authorization_code'] };
 const secret = 's3cret: of/ours+';
+const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
 const withoutDevice = {
   redirect_uris: [],
   response_types: [],
@@ -46,6 +55,7 @@ const withoutDevice = {
 };
 
 const faults = new Map();
+const usedIds = new Set();
 const server = createServer((request, response) => {
   const path = request.url.split('?')[0];
   if (faults.get(path) === 'slow') return;
@@ -82,6 +92,21 @@ const provider = new Provider(issuer, {
       jwks: { keys: [jwk] },
     },
     { ...withoutDevice, client_id: 'sim secret', client_secret: secret },
+    {
+      client_id: 'token assertion',
+      redirect_uris: [],
+      response_types: [],
+      grant_types: [JWT_BEARER],
+      token_endpoint_auth_method: 'none',
+      jwks: { keys: [jwk] },
+    },
+    {
+      ...withoutDevice,
+      client_id: 'token ciba',
+      token_endpoint_auth_method: 'private_key_jwt',
+      token_endpoint_auth_signing_alg: jwk.alg,
+      jwks: { keys: [jwk] },
+    },
     { client_id: 'resource', client_secret: secret, redirect_uris: [], response_types: [], grant_types: [] },
   ],
   jwks: { keys: [key('rsa', 'rsa', { modulusLength: 2048 }), key('ec', 'ec', { namedCurve: 'P-256' }), key('ed', 'ed25519')] },
@@ -91,7 +116,7 @@ const provider = new Provider(issuer, {
   features: {
     ciba: {
       enabled: true,
-      processLoginHint: (_, hint) => subscribers[hint.replace(/^tel:/, '')]?.sub,
+      processLoginHint: (_, hint) => redeemTemporaryToken(hint) ?? subscribers[hint.replace(/^tel:/, '')]?.sub,
       verifyUserCode() {},
       validateBindingMessage() {},
       validateRequestContext() {},
@@ -133,6 +158,49 @@ provider.use(async (ctx, next) => {
   }
   await next();
 });
+
+// The library has no JWT bearer grant (RFC 7523), and expects a client id outside the assertion.
+provider.registerGrantType(JWT_BEARER, exchangeAssertion, ['assertion']);
+
+async function exchangeAssertion(ctx) {
+  const { client } = ctx.oidc;
+  const parts = ctx.oidc.params.assertion.split('.');
+  const [header, claims] = parts.slice(0, 2).map((part) => JSON.parse(Buffer.from(part, 'base64url')));
+  const publicKey = { key: createPublicKey({ key: jwk, format: 'jwk' }), dsaEncoding: 'ieee-p1363' };
+  const isSigned = header.alg === 'ES256' && header.kid === jwk.kid
+    && verify('sha256', Buffer.from(parts.slice(0, 2).join('.')), publicKey, Buffer.from(parts[2], 'base64url'));
+  const now = Date.now() / 1000;
+  const isValid = isSigned && claims.iss === client.clientId && [issuer, `${issuer}/token`].includes(claims.aud)
+    && claims.exp > now && claims.exp - claims.iat <= 300 && claims.jti && !usedIds.has(claims.jti);
+  usedIds.add(claims.jti);
+  const accountId = isValid && redeemTemporaryToken(claims.sub);
+  if (!accountId) throw new errors.InvalidGrant('no such token');
+  const grant = new provider.Grant({ accountId, clientId: client.clientId });
+  grant.addOIDCScope(claims.scope);
+  const token = new provider.AccessToken({
+    accountId,
+    client,
+    grantId: await grant.save(60),
+    gty: 'jwt_bearer',
+    scope: claims.scope,
+  });
+  ctx.body = { access_token: await token.save(), token_type: 'Bearer', expires_in: token.expiration };
+}
+
+async function addClientId(ctx, next) {
+  if (ctx.path === '/token' && ctx.method === 'POST') {
+    const chunks = [];
+    for await (const chunk of ctx.req) chunks.push(chunk);
+    const form = new URLSearchParams(Buffer.concat(chunks).toString());
+    if (form.get('grant_type') === JWT_BEARER) {
+      const { iss } = JSON.parse(Buffer.from(form.get('assertion').split('.')[1], 'base64url'));
+      form.set('client_id', iss);
+    }
+    ctx.req.body = form.toString();
+  }
+  await next();
+}
+provider.use(addClientId);
 const authorise = provider.callback();
 
 async function introspect(token) {
@@ -185,8 +253,9 @@ function simSwap(path, scope, known, { phoneNumber, maxAge }, respond, refuse) {
 
 print({ issuer });
 for await (const line of lines) {
-  const { path, fault } = JSON.parse(line);
-  faults.set(path, fault);
-  print({ path, fault });
+  const { path, fault, temporaryToken, sim } = JSON.parse(line);
+  if (path) faults.set(path, fault);
+  if (temporaryToken) temporaryTokens.set(temporaryToken, sim);
+  print(JSON.parse(line));
 }
 process.exit(0);

@@ -48,6 +48,12 @@ export async function startShop(ringtrue) {
     /** Sends an SMS from a simulated handset. */
     sendSms: (from, receiver_phone_number, expected_sms_body) =>
       backend.sendSms(from, { receiver_phone_number, expected_sms_body }),
+    /** Answers a request as the wallet of a simulated phone with this SIM, which a page of `origin` asked. */
+    confirmCredential: async (request, sim, origin) => {
+      const response = await backend.call('verification', '/v1/sandbox/digital-credentials', { request, sim, origin });
+      if (!response.ok) throw new Error(`wallet failed: ${response.status} ${await response.text()}`);
+      return response.json();
+    },
     stop: () => new Promise((resolve) => server.close(resolve)),
   };
 }

@@ -9,6 +9,7 @@
 mod concatenated_message;
 mod enum_response;
 mod input_reader;
+mod operator_token;
 mod pdu;
 mod phone;
 mod search;
@@ -18,6 +19,7 @@ mod webhook;
 
 pub use concatenated_message::CONCATENATED_MESSAGE;
 pub use enum_response::ENUM_RESPONSE;
+pub use operator_token::OPERATOR_TOKEN;
 pub use pdu::PDU;
 pub use phone::PHONE;
 pub use search::SEARCH;
@@ -37,8 +39,8 @@ pub struct Target {
     pub short_run_inputs: usize,
 }
 
-pub const TARGETS: [Target; 8] =
-    [SEARCH, SMS_TEXT, PHONE, PDU, CONCATENATED_MESSAGE, SIGNATURE, WEBHOOK, ENUM_RESPONSE];
+pub const TARGETS: [Target; 9] =
+    [SEARCH, SMS_TEXT, PHONE, PDU, CONCATENATED_MESSAGE, SIGNATURE, WEBHOOK, ENUM_RESPONSE, OPERATOR_TOKEN];
 
 fn text_seeds(seeds: &[&str]) -> Vec<Vec<u8>> {
     seeds.iter().map(|seed| seed.as_bytes().to_vec()).collect()

@@ -6,7 +6,8 @@ use std::{
 };
 
 use ringtrue_fuzz::{
-    CONCATENATED_MESSAGE, ENUM_RESPONSE, PDU, PHONE, SEARCH, SIGNATURE, SMS_TEXT, TARGETS, Target, WEBHOOK,
+    CONCATENATED_MESSAGE, ENUM_RESPONSE, OPERATOR_TOKEN, PDU, PHONE, SEARCH, SIGNATURE, SMS_TEXT, TARGETS, Target,
+    WEBHOOK,
 };
 
 const SEED: u64 = 0x5EED_0001;
@@ -52,6 +53,11 @@ fn webhook() {
 #[test]
 fn enum_response() {
     run_target(&ENUM_RESPONSE);
+}
+
+#[test]
+fn operator_token() {
+    run_target(&OPERATOR_TOKEN);
 }
 
 #[test]

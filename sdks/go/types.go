@@ -1358,3 +1358,27 @@ type SandboxSmsFaults struct {
 	// affected.
 	LinkDrops *int `json:"link_drops,omitempty"`
 }
+
+// SandboxCredentialRequest is an object of the API.
+type SandboxCredentialRequest struct {
+	// The `digital_credential` of a step.
+	Request DigitalCredential `json:"request"`
+	// Number of the simulated SIM that the user chooses.
+	Sim string `json:"sim"`
+	// Origin of the page or app that asks the wallet: `https://shop.example`, or `android:apk-key-hash:` and the hash of
+	// the app's signing key.
+	Origin string `json:"origin"`
+	// Forges a part of the response. `issuer_signature` and `binding_signature`: the JWT is signed by another key.
+	// `audience` and `nonce`: the response is for another origin or request. `operator_token`: the operator did not issue
+	// the token. By default, the response is genuine. Known values: `issuer_signature`, `binding_signature`, `audience`,
+	// `nonce`, `operator_token`.
+	Forgery string `json:"forgery,omitempty"`
+}
+
+// DigitalCredential: A member of `digital.requests` in the options of `navigator.credentials.get`, or the result of that call.
+type DigitalCredential struct {
+	// `openid4vp-v1-unsigned`.
+	Protocol string `json:"protocol"`
+	// The request or response in that protocol.
+	Data map[string]any `json:"data"`
+}

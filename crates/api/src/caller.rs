@@ -25,6 +25,8 @@ use ringtrue_web::{
 /// Marker type for a scope. A handler with `Caller<S>` in its signature accepts only tokens with the scope of `S`.
 pub trait RequiredScope: Send + Sync + 'static {
     const SCOPE: Scope;
+    /// Another scope, with which tokens are accepted as well.
+    const ALTERNATIVE: Option<Scope> = None;
 }
 
 pub mod scope {
@@ -52,6 +54,15 @@ pub mod scope {
         SimSwap = Scope::Product(Product::SimSwap);
         Eligibility = Scope::Product(Product::Eligibility);
         Verification = Scope::Product(Product::Verification);
+    }
+
+    /// The scope of Secure SNA checks or that of verifications, whose steps may be such checks.
+    #[derive(Debug)]
+    pub struct SecureSnaOrVerification;
+
+    impl super::RequiredScope for SecureSnaOrVerification {
+        const SCOPE: Scope = Scope::Product(Product::SecureSna);
+        const ALTERNATIVE: Option<Scope> = Some(Scope::Product(Product::Verification));
     }
 }
 
@@ -160,7 +171,7 @@ impl<S: RequiredScope> FromRequestParts<HandlerState> for Caller<S> {
         let workspace = bearer.owner().workspace();
         let own = app.engine.control_plane().rate_limit_overrides(workspace);
         let limit_state = app.engine.rate_limiter().limit_workspace(class, workspace, &own, context.received_at);
-        let admitted = require_admitted(context, limit_state).and_then(|()| require_scope(&bearer, S::SCOPE));
+        let admitted = require_admitted(context, limit_state).and_then(|()| require_scope::<S>(&bearer));
         admitted.inspect_err(|_| context.log_client(Arc::clone(&bearer.credential)))?;
         Ok(Caller { bearer, context: Arc::clone(context), scope: PhantomData })
     }
@@ -257,9 +268,14 @@ pub fn bearer_token(value: &HeaderValue) -> Option<&[u8]> {
     (scheme.eq_ignore_ascii_case(b"bearer ") && token.is_ascii()).then(|| token.trim_ascii_start())
 }
 
-fn require_scope(bearer: &TokenBearer, scope: Scope) -> Result<(), Problem> {
-    if bearer.scope != scope {
-        let detail = format!("this call requires a token with the scope `{scope}`; the token has `{}`", bearer.scope);
+fn require_scope<S: RequiredScope>(bearer: &TokenBearer) -> Result<(), Problem> {
+    let scope = S::SCOPE;
+    if bearer.scope != scope && Some(bearer.scope) != S::ALTERNATIVE {
+        let alternative = S::ALTERNATIVE.map(|scope| format!(" or `{scope}`")).unwrap_or_default();
+        let detail = format!(
+            "this call requires a token with the scope `{scope}`{alternative}; the token has `{}`",
+            bearer.scope
+        );
         return Err(insufficient_scope(detail, scope));
     }
     bearer.granted.map_err(|error| insufficient_scope(error.to_string(), scope))

@@ -6,6 +6,7 @@ mod browser_cookie;
 mod caller;
 mod camara;
 mod checks;
+mod digital_credential;
 mod docs_pages;
 mod eligibility;
 mod health;

@@ -1,5 +1,6 @@
-//! Endpoints of the simulated operator: `POST /v1/sandbox/inbound-sms` sends an SMS as a handset would, and the
-//! authorization endpoint receives redirected devices.
+//! Endpoints of the simulated operator: `POST /v1/sandbox/inbound-sms` sends an SMS as a handset would,
+//! `POST /v1/sandbox/digital-credentials` confirms a request as a phone's wallet would, and the authorization endpoint
+//! receives redirected devices.
 
 use axum::{
     extract::{RawQuery, Request, State},
@@ -8,21 +9,32 @@ use axum::{
 use http::{HeaderMap, StatusCode, header};
 use ringtrue_domain::{
     phone::{InvalidPhoneNumber, Msisdn},
+    silent::AppOrigin,
     tenancy::Mode,
 };
-use ringtrue_engine::rate_limits::RateLimitClass;
-use ringtrue_sandbox::handsets::{SmsFaults, SmsSender};
+use ringtrue_engine::{ports::operator_tokens::DigitalCredential, rate_limits::RateLimitClass};
+use ringtrue_sandbox::{
+    handsets::{SmsFaults, SmsSender},
+    wallet::Forgery,
+};
 use ringtrue_web::{
     app::App,
     authorization_forwarder::{AUTHORIZE_PATH, SimulatedAuthorization},
-    body::{JsonError, Node, Object, as_boolean, as_integer, as_object, as_text},
+    body::{JsonError, Node, Object, as_boolean, as_digital_credential, as_integer, as_object, as_text},
     error_catalog::ProblemCode,
     problem::Problem,
+    response::json_response,
     routes::{Routes, get, post},
 };
 
+use strum::VariantNames;
+
 use crate::{
-    caller::{ProjectCaller, SandboxDevice, scope::ReverseSms},
+    caller::{
+        ProjectCaller, SandboxDevice,
+        scope::{ReverseSms, SecureSnaOrVerification},
+    },
+    digital_credential::CredentialBody,
     silent::ResponseFormat,
 };
 
@@ -32,6 +44,7 @@ const MAX_SMS_CHARACTERS: usize = 1530;
 pub fn routes() -> Routes {
     Routes::default()
         .route("/v1/sandbox/inbound-sms", post(send_inbound_sms).rate_limit(RateLimitClass::Create))
+        .route("/v1/sandbox/digital-credentials", post(confirm_credential_request).rate_limit(RateLimitClass::Create))
         .route(AUTHORIZE_PATH, get(authorize).rate_limit(RateLimitClass::Read))
         .logged()
         .rate_limit_unknown("/v1/sandbox/{*path}", RateLimitClass::Read)
@@ -93,9 +106,7 @@ async fn send_inbound_sms(
     caller: ProjectCaller<ReverseSms>,
     request: Request,
 ) -> Result<Response, Problem> {
-    if caller.project().mode != Mode::Sandbox {
-        return Err(Problem::new(ProblemCode::Forbidden, "simulated handsets are available in sandbox projects only"));
-    }
+    require_sandbox(&caller)?;
     let sms = parse_sms_body(&caller.read_json(&app, request).await?)?;
     let invalid = |pointer: &'static str| {
         move |error: InvalidPhoneNumber| Problem::new(ProblemCode::PhoneNumberInvalid, format!("`{pointer}`: {error}"))
@@ -106,6 +117,13 @@ async fn send_inbound_sms(
     let faults = SmsFaults { spoofed_from: spoofed_from.map_err(invalid("/faults/spoofed_from"))?, ..sms.faults };
     app.handsets.send_sms(caller.project(), from, &to, &sms.body, faults).await?;
     Ok(StatusCode::ACCEPTED.into_response())
+}
+
+fn require_sandbox<S>(caller: &ProjectCaller<S>) -> Result<(), Problem> {
+    if caller.project().mode == Mode::Sandbox {
+        return Ok(());
+    }
+    Err(Problem::new(ProblemCode::Forbidden, "simulated handsets are available in sandbox projects only"))
 }
 
 fn parse_sms_body(document: &[u8]) -> Result<SmsBody, JsonError> {
@@ -129,6 +147,56 @@ fn parse_sms_body(document: &[u8]) -> Result<SmsBody, JsonError> {
         (sms.faults, sms.spoofed_from) = (faults, spoofed_from);
     }
     body.finish(sms)
+}
+
+struct ConfirmationBody {
+    request: DigitalCredential,
+    sim: String,
+    origin: AppOrigin,
+    forgery: Option<Forgery>,
+}
+
+/// `POST /v1/sandbox/digital-credentials`
+async fn confirm_credential_request(
+    State(app): State<App>,
+    caller: ProjectCaller<SecureSnaOrVerification>,
+    request: Request,
+) -> Result<Response, Problem> {
+    require_sandbox(&caller)?;
+    let body = parse_confirmation(&caller.read_json(&app, request).await?)?;
+    let sim = Msisdn::parse(&body.sim, Mode::Sandbox)
+        .map_err(|error| Problem::new(ProblemCode::PhoneNumberInvalid, format!("`/sim`: {error}")))?;
+    let request = app.handsets.read_credential_request(&body.request)?;
+    let credential = app.handsets.confirm_credential_request(&request, &sim, &body.origin, body.forgery)?;
+    Ok(json_response(StatusCode::OK, &CredentialBody::from(&credential)))
+}
+
+fn parse_confirmation(document: &[u8]) -> Result<ConfirmationBody, JsonError> {
+    let mut body = Object::parse(document)?;
+    let confirmation = ConfirmationBody {
+        request: body.require("request", as_digital_credential)?,
+        sim: body.require("sim", as_text)?,
+        origin: body.require("origin", as_origin)?,
+        forgery: body.take("forgery", |node, pointer| {
+            as_text(node, pointer)?
+                .parse()
+                .map_err(|_| JsonError::new(pointer, format!("must be one of: {}", Forgery::VARIANTS.join(", "))))
+        })?,
+    };
+    body.finish(confirmation)
+}
+
+/// Parses an origin as browsers and Android write it.
+fn as_origin(node: Node, pointer: &str) -> Result<AppOrigin, JsonError> {
+    let text = as_text(node, pointer)?;
+    let origin = AppOrigin::from_stored(&text).ok().filter(|origin| origin.as_str() == text);
+    origin.ok_or_else(|| {
+        JsonError::new(
+            pointer,
+            "must be the origin of a site, such as `https://shop.example`, or of an Android app \
+             (`android:apk-key-hash:…`)",
+        )
+    })
 }
 
 /// Parses the faults to simulate. Returns the spoofed sender separately, as text: the caller parses it, because an

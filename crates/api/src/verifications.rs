@@ -34,6 +34,7 @@ use serde::Serialize;
 use crate::{
     caller::{ProjectCaller, scope},
     checks::resend_callback,
+    digital_credential::{CredentialBody, Proof},
     idempotency::{Idempotency, mark_replayed},
 };
 
@@ -105,14 +106,25 @@ struct NewVerificationBody {
 #[derive(Serialize)]
 #[serde(tag = "method", rename_all = "snake_case")]
 enum NextStepBody {
-    SecureSna { url: String },
-    ReverseSms { receiver_phone_number: String, expected_sms_body: String, sms_link: String },
+    SecureSna {
+        url: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        digital_credential: Option<CredentialBody>,
+    },
+    ReverseSms {
+        receiver_phone_number: String,
+        expected_sms_body: String,
+        sms_link: String,
+    },
 }
 
 impl From<&StepInstructions> for NextStepBody {
     fn from(instructions: &StepInstructions) -> Self {
         match instructions {
-            StepInstructions::SecureSna { url } => NextStepBody::SecureSna { url: url.clone() },
+            StepInstructions::SecureSna { url, digital_credential } => NextStepBody::SecureSna {
+                url: url.clone(),
+                digital_credential: digital_credential.as_ref().map(CredentialBody::from),
+            },
             StepInstructions::ReverseSms { receiver, sms_body } => NextStepBody::ReverseSms {
                 receiver_phone_number: receiver.as_str().to_owned(),
                 expected_sms_body: sms_body.clone(),
@@ -243,7 +255,8 @@ async fn list(
     Ok(json_response(StatusCode::OK, &PageBody::new(page, |verification| VerificationBody::from(&verification))))
 }
 
-/// `POST /v1/verifications/{verification_id}`: redeems the code that the browser or device received.
+/// `POST /v1/verifications/{verification_id}`: redeems the code that the browser or device received, or the answer of
+/// the phone's wallet.
 async fn redeem(
     State(app): State<App>,
     caller: ProjectCaller<scope::Verification>,
@@ -251,10 +264,11 @@ async fn redeem(
     request: Request,
 ) -> Result<Response, Problem> {
     let id = ids.verification()?;
-    let mut body = Object::parse(&caller.read_json(&app, request).await?)?;
-    let code = body.require("code", as_text)?;
-    let code = body.finish(code)?;
-    let redeemed = app.engine.verifications.redeem(caller.project().id, id, &code).await?;
+    let (project, verifications) = (caller.project().id, &app.engine.verifications);
+    let redeemed = match Proof::parse(&caller.read_json(&app, request).await?)? {
+        Proof::Code(code) => verifications.redeem(project, id, &code).await?,
+        Proof::Credential(credential) => verifications.redeem_credential(project, id, &credential).await?,
+    };
     let Redeemed { verification, is_replayed } = redeemed;
     let response = json_response(StatusCode::OK, &VerificationBody::from(&verification));
     Ok(if is_replayed { mark_replayed(response) } else { response })

@@ -77,6 +77,9 @@ fn scope_of_path(path: &str) -> Result<Option<Scope>, CommandError> {
     if is_below(&["v1", "management"]) {
         return Ok(Some(Scope::Management));
     }
+    if is_below(&["v1", "sandbox", "digital-credentials"]) {
+        return Ok(Some(Scope::Product(Product::Verification)));
+    }
     if is_below(&["v1", "sandbox"]) {
         return Ok(Some(Scope::Product(Product::ReverseSms)));
     }
@@ -126,6 +129,7 @@ mod tests {
             ("/v1/verifications/1/next", product(Product::Verification)),
             ("/v1/eligibility/device-ips/192.0.2.1", product(Product::Eligibility)),
             ("/v1/sandbox/inbound-sms", product(Product::ReverseSms)),
+            ("/v1/sandbox/digital-credentials", product(Product::Verification)),
             ("/openapi.json", None),
             ("/oauth2/authorize", None),
             ("/.well-known/jwks.json", None),

@@ -31,7 +31,7 @@ use session::{
 };
 
 /// Static files of the console, in addition to those of all pages.
-const ASSETS: [Asset; 6] = [
+const ASSETS: [Asset; 7] = [
     Asset {
         path: "/console/assets/console.css",
         content_type: "text/css; charset=utf-8",
@@ -56,6 +56,11 @@ const ASSETS: [Asset; 6] = [
         path: "/console/assets/preview.js",
         content_type: "text/javascript; charset=utf-8",
         body: include_str!("../assets/preview.js"),
+    },
+    Asset {
+        path: "/console/assets/handset.js",
+        content_type: "text/javascript; charset=utf-8",
+        body: include_str!("../assets/handset.js"),
     },
     Asset {
         path: "/console/assets/settings.js",

@@ -262,6 +262,7 @@ impl Engine {
             rate_limiter: rate_limiter.clone(),
             activity: recorder,
             step_sessions: Arc::new(steps.clone()),
+            assertions: store.clone(),
         });
         let verifications = Arc::new(Verifications {
             context: context.clone(),

@@ -12,6 +12,7 @@ mod jwt;
 pub mod number_lookup;
 mod oauth;
 pub mod openid_connect;
+pub mod operator_token;
 pub mod outbound;
 pub mod smpp;
 pub mod sms_http;

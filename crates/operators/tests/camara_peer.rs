@@ -1,14 +1,17 @@
 //! The CAMARA connector against an external authorization server: npm `oidc-provider`, in `e2e/oidc/operator.mjs`. The
-//! test plays the device and follows the redirects. Requires node and `make setup`.
+//! test plays the device and its wallet, and follows the redirects. Requires node and `make setup`.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests report failures by panics")]
+
+#[path = "camara/wallet.rs"]
+mod wallet;
 
 use std::{net::IpAddr, path::Path, process::Stdio, sync::Arc, time::Duration};
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use http::{HeaderMap, HeaderName, Method, header::LOCATION};
 use jiff::SignedDuration;
-use rcgen::KeyPair;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use ringtrue_domain::{
     lifecycle::{CheckId, ErrorCode},
     phone::Msisdn,
@@ -18,6 +21,7 @@ use ringtrue_domain::{
 use ringtrue_engine::ports::{
     clock::{Clock, SystemClock},
     entropy::SystemEntropy,
+    operator_tokens::{CredentialKey, CredentialRequest, CredentialResponse, OperatorTokenError},
     silent::{
         AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation,
         SilentResult,
@@ -26,8 +30,9 @@ use ringtrue_engine::ports::{
 };
 use ringtrue_operators::{
     camara::{
-        Algorithm, Audience, BreakerState, Camara, CamaraConfig, ClientAuthentication, Provider, RequestObject,
-        SIGNING_ALGORITHMS, SigningKey, SimSwapConfig, SimSwapFlow, SimSwapOperation,
+        Algorithm, Audience, BreakerState, Camara, CamaraConfig, ClientAuthentication, ConsentData,
+        OperatorTokenConfig, OperatorTokenFlow, Provider, RequestObject, RequestSigner, SIGNING_ALGORITHMS, SigningKey,
+        SimSwapConfig, SimSwapFlow, SimSwapOperation,
     },
     client::{Client, ClientSettings},
 };
@@ -38,6 +43,8 @@ use tokio::{
     time::{Instant, timeout},
 };
 use url::Url;
+
+use wallet::{Draft, ORIGIN, TEMPORARY_TOKEN};
 
 const TIMEOUT: Duration = Duration::from_mins(1);
 const REDIRECT_URI: &str = "https://ringtrue.example/southbound/camara/op/callback";
@@ -124,6 +131,25 @@ impl Peer {
         config
     }
 
+    /// Registers the temporary token of the wallet's SIM.
+    async fn issue_temporary_token(&mut self, sim: &str) {
+        let message = json!({ "temporaryToken": TEMPORARY_TOKEN, "sim": sim });
+        self.send(&message).await;
+        assert_eq!(self.next_event().await, message);
+    }
+
+    fn operator_token_config(&self, flow: OperatorTokenFlow) -> CamaraConfig {
+        let client_id = match &flow {
+            OperatorTokenFlow::Ciba => "token ciba",
+            OperatorTokenFlow::JwtBearer { .. } => "token assertion",
+        };
+        let policy = Url::parse("https://ringtrue.example/privacy").unwrap();
+        let consent = ConsentData::new("May we ask?", &policy, "Privacy");
+        let tokens = OperatorTokenConfig::new(flow, "https://ringtrue.example", request_signer(), consent);
+        let networks = vec!["23420".parse().unwrap()];
+        CamaraConfig { client_id: client_id.to_owned(), networks, operator_tokens: Some(tokens), ..self.signing() }
+    }
+
     fn route(&self, config: CamaraConfig) -> Route {
         Route(
             Camara::new(config, self.client.clone(), Arc::new(SystemClock), Arc::new(SystemEntropy::default()))
@@ -183,6 +209,17 @@ impl Route {
         self.0.complete_authorization(response).await
     }
 
+    /// Has the wallet answer a request, and asks the operator about the number.
+    async fn verify_by_token(&self, text: &str) -> Result<bool, OperatorTokenError> {
+        let (check, number, now) = (check(), &number(text), SystemClock.now());
+        let (nonce, key) = ("nonce-of-the-request", &CredentialKey::new([9; 32]));
+        let tokens = self.0.operator_tokens().unwrap();
+        let request = tokens.credential_request(CredentialRequest { check, number, nonce, key, now }).unwrap();
+        let credential = &Draft::new(&request, now.as_second()).seal();
+        let response = CredentialResponse { check, number, nonce, key, origins: &[ORIGIN], credential, now };
+        tokens.verify_number(response).await
+    }
+
     async fn sim_history(&self, text: &str, minutes: i64) -> Result<SimHistory, ErrorCode> {
         let (number, period) = (number(text), SimSwapPeriod::try_from(minutes).unwrap());
         let (now, until) = (SystemClock.now(), Instant::now() + Duration::from_secs(10));
@@ -203,6 +240,15 @@ impl Route {
         assert!(query.contains(&("state".to_owned(), "state-of-the-device".to_owned())));
         self.complete(operation, &redirect.connector_data, &query).await
     }
+}
+
+fn request_signer() -> RequestSigner {
+    let (root_key, key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+    let mut root = CertificateParams::default();
+    root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let certificate = CertificateParams::default().signed_by(&key, &Issuer::from_params(&root, &root_key)).unwrap();
+    let pem = certificate.pem() + &root.self_signed(&root_key).unwrap().pem();
+    RequestSigner::from_pem(pem.as_bytes(), key.serialize_pem().as_bytes()).unwrap()
 }
 
 fn new_key() -> (SigningKey, Value) {
@@ -420,4 +466,32 @@ async fn external_operator_ciba_is_polled() {
     let by_assertion = SimSwapFlow::JwtBearer { key: peer.key.clone(), audience: Audience::Endpoint };
     let route = peer.route(peer.sim_swap_config(by_assertion, date, false));
     assert_eq!(route.sim_history(SUBSCRIBER, 60).await, Err(ErrorCode::MnoServerError), "unsupported_grant_type");
+}
+
+#[tokio::test]
+async fn external_operator_exchanges_operator_tokens() {
+    let mut peer = Peer::start().await;
+    let assertion = |audience| OperatorTokenFlow::JwtBearer { key: peer.key.clone(), audience };
+    for flow in [assertion(Audience::Endpoint), assertion(Audience::Issuer), OperatorTokenFlow::Ciba] {
+        let route = peer.route(peer.operator_token_config(flow.clone()));
+        for (text, expected) in [(SUBSCRIBER, true), ("+447700900125", false)] {
+            peer.issue_temporary_token(SUBSCRIBER).await;
+            assert_eq!(route.verify_by_token(text).await, Ok(expected), "{flow:?}");
+            let path = "POST /number-verification/v2/verify";
+            assert_eq!(peer.next_event().await, json!({ "request": path, "correlator": check().to_string() }));
+        }
+        // The token is used.
+        let error = match flow {
+            OperatorTokenFlow::Ciba => ErrorCode::MnoUserNotFound,
+            OperatorTokenFlow::JwtBearer { .. } => ErrorCode::MnoResponseError,
+        };
+        assert_eq!(route.verify_by_token(SUBSCRIBER).await, Err(OperatorTokenError::Operator(error)), "{flow:?}");
+        assert_eq!(route.0.breaker_state(), BreakerState::Closed);
+    }
+    let wrong_key = OperatorTokenFlow::JwtBearer { key: new_key().0, audience: Audience::Endpoint };
+    let route = peer.route(peer.operator_token_config(wrong_key));
+    peer.issue_temporary_token(SUBSCRIBER).await;
+    let rejected = Err(OperatorTokenError::Operator(ErrorCode::MnoResponseError));
+    assert_eq!(route.verify_by_token(SUBSCRIBER).await, rejected, "invalid_grant");
+    peer.process.kill().await.unwrap();
 }

@@ -202,7 +202,7 @@ impl OperatorAccess for SandboxAccess {
 
     /// A documentation address that was announced for the device determines its simulated location. Any other announced
     /// address must equal the address that the device uses. Without an announced address, the device may use any
-    /// address.
+    /// address but the test addresses that are not mobile.
     fn silent_route(&self, visit: DeviceVisit<'_>) -> Result<SilentRoute, SilentRouteError> {
         let sim = visit.sim.map(|sim| Msisdn::parse(sim, Mode::Sandbox)).transpose();
         let sim = sim.map_err(SilentRouteError::InvalidSim)?;
@@ -216,6 +216,8 @@ impl OperatorAccess for SandboxAccess {
                 None if announced.to_canonical() == visit.device_ip.to_canonical() => {}
                 None => return Err(ErrorCode::IpMismatch.into()),
             }
+        } else if AddressScript::of(visit.device_ip) == Some(AddressScript::NotMobile) {
+            return Err(ErrorCode::NotMobileIp.into());
         }
         let connector = self.silent_connector.load_full().ok_or(ErrorCode::MnoRedirectUnsupported)?;
         let simulated_sim = sim.or_else(|| visit.number.cloned());
@@ -225,6 +227,11 @@ impl OperatorAccess for SandboxAccess {
     fn silent_connector(&self, name: &str) -> Option<Arc<dyn SilentConnector>> {
         let connector = self.silent_connector.load_full()?;
         (connector.name() == name).then(|| Arc::clone(&*connector))
+    }
+
+    fn operator_token_connector(&self, _: &NetworkId) -> Option<Arc<dyn SilentConnector>> {
+        let connector = self.silent_connector.load_full()?;
+        connector.operator_tokens().is_some().then(|| Arc::clone(&*connector))
     }
 
     fn may_be_same_device(&self, _: IpAddr, _: IpAddr, _: Option<IpAddr>) -> bool {
@@ -244,9 +251,10 @@ impl OperatorAccess for SandboxAccess {
         Ok(limit_to_project(products_of_address(address)?, project))
     }
 
-    /// The simulated operator knows the SIM in a device from the number to verify.
-    fn may_verify_device(&self, _: &Project, _: IpAddr) -> bool {
-        true
+    /// The simulated operator knows the SIM in a device from the number to verify, unless the device is at a test
+    /// address that is not mobile.
+    fn may_verify_device(&self, _: &Project, address: IpAddr) -> bool {
+        AddressScript::of(address) != Some(AddressScript::NotMobile)
     }
 
     /// The simulated operator knows the SIM from the device itself. It also recognises devices at a test address of a

@@ -1,24 +1,38 @@
-//! Simulated handsets of sandbox projects, which send SMS through the sandbox operator.
+//! Simulated handsets of sandbox projects, which send SMS through the sandbox operator, and whose wallet hands out the
+//! operator's tokens.
 
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 use ringtrue_domain::{
     phone::{InvalidPhoneNumber, Msisdn},
+    silent::AppOrigin,
     tenancy::{Mode, Project},
 };
-use ringtrue_engine::{checks::reverse_sms::SmsInstructions, lookups::operator_access::ExpectedSms};
+use ringtrue_engine::{
+    checks::reverse_sms::SmsInstructions, lookups::operator_access::ExpectedSms,
+    ports::operator_tokens::DigitalCredential,
+};
 
 use crate::{
     access::{queue_account, send_automatic_reply},
+    camara::PhoneNumber,
     smsc::{FaultScript, SendError, Sms, SmsAddress, Smsc},
+    wallet::{CredentialRequest, Forgery, InvalidRequest, PROTOCOL, Wallet, WalletError},
 };
 
 /// Maximum time for which sending an SMS waits for its delivery. After that, the delivery continues in the background.
 const DELIVERY_WAIT: Duration = Duration::from_secs(2);
 
-/// Sends SMS from simulated handsets. Cheap to clone. Sending fails if the deployment has no sandbox operator.
+/// Simulated handsets. Cheap to clone. Their use fails if the deployment has no sandbox operator.
 #[derive(Clone, Debug, Default)]
-pub struct Handsets(Option<Arc<Smsc>>);
+pub struct Handsets(Option<SandboxServices>);
+
+/// Parts of the sandbox operator that handsets use.
+#[derive(Clone, Debug)]
+struct SandboxServices {
+    smsc: Arc<Smsc>,
+    wallet: Arc<Wallet>,
+}
 
 /// Sender of a simulated SMS: a number, or an address that cannot be attributed to a subscriber.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +76,24 @@ pub enum HandsetError {
     Busy,
     #[error("too many simulated messages in transit for this project or workspace; wait until some are delivered")]
     TooMany,
+    #[error(transparent)]
+    InvalidCredentialRequest(#[from] InvalidRequest),
+    #[error("the wallet does not offer this SIM, because its operator does not support Secure SNA for it")]
+    SimNotEligible,
+    #[error("the wallet of this simulated phone never answers, because the number of its SIM ends in 98")]
+    NoAnswer,
+    #[error("the simulated wallet failed")]
+    WalletFailed,
+}
+
+impl From<WalletError> for HandsetError {
+    fn from(error: WalletError) -> Self {
+        match error {
+            WalletError::NotEligible => HandsetError::SimNotEligible,
+            WalletError::NoAnswer => HandsetError::NoAnswer,
+            WalletError::Cryptography => HandsetError::WalletFailed,
+        }
+    }
 }
 
 impl SmsFaults {
@@ -95,8 +127,12 @@ impl SmsFaults {
 }
 
 impl Handsets {
-    pub fn new(smsc: Arc<Smsc>) -> Self {
-        Handsets(Some(smsc))
+    pub fn new(smsc: Arc<Smsc>, wallet: Arc<Wallet>) -> Self {
+        Handsets(Some(SandboxServices { smsc, wallet }))
+    }
+
+    fn services(&self) -> Result<&SandboxServices, HandsetError> {
+        self.0.as_ref().ok_or(HandsetError::NoOperator)
     }
 
     /// Sends an SMS from a handset of a project and waits briefly for its delivery.
@@ -108,7 +144,7 @@ impl Handsets {
         body: &str,
         faults: SmsFaults,
     ) -> Result<(), HandsetError> {
-        let smsc = self.0.as_ref().ok_or(HandsetError::NoOperator)?;
+        let smsc = &self.services()?.smsc;
         let is_late = faults.late_seconds.is_some_and(|seconds| seconds > 0);
         let sms = Sms::new(from.0, to.as_str(), body)
             .with_faults(faults.into_fault_script())
@@ -126,9 +162,32 @@ impl Handsets {
 
     /// Sends, from the handset with this number, the SMS that a check expects.
     pub fn auto_reply(&self, project: &Project, number: &str, invitation: &SmsInstructions) {
-        let Some((smsc, number)) = self.0.as_ref().zip(Msisdn::parse(number, Mode::Sandbox).ok()) else { return };
+        let Some((services, number)) = self.0.as_ref().zip(Msisdn::parse(number, Mode::Sandbox).ok()) else { return };
         let expected = ExpectedSms { from: &number, to: &invitation.receiver, body: &invitation.sms_body };
-        send_automatic_reply(smsc, project, &expected);
+        send_automatic_reply(&services.smsc, project, &expected);
+    }
+
+    /// Validates a request to the wallet, as a phone does before it shows the consent text.
+    pub fn read_credential_request(&self, request: &DigitalCredential) -> Result<CredentialRequest, HandsetError> {
+        Ok(self.services()?.wallet.read_request(&request.protocol, &request.data)?)
+    }
+
+    /// Returns whether the wallet offers the SIM with this number.
+    pub fn offers_sim(number: &Msisdn) -> bool {
+        number.as_str().parse().is_ok_and(|number| Wallet::offers(&number))
+    }
+
+    /// Responds to a request, as the wallet does after its user has confirmed the consent for this SIM.
+    pub fn confirm_credential_request(
+        &self,
+        request: &CredentialRequest,
+        sim: &Msisdn,
+        origin: &AppOrigin,
+        forgery: Option<Forgery>,
+    ) -> Result<DigitalCredential, HandsetError> {
+        let sim: PhoneNumber = sim.as_str().parse().map_err(|_| HandsetError::SimNotEligible)?;
+        let data = self.services()?.wallet.respond(request, &sim, origin.as_str(), forgery)?;
+        Ok(DigitalCredential { protocol: PROTOCOL.to_owned(), data })
     }
 }
 

@@ -3,6 +3,7 @@
 //! - [`smsc`]: SMSC that delivers SMS of simulated handsets over SMPP, with scripted faults.
 //! - [`camara`]: OpenID provider and the CAMARA APIs Number Verification and SIM Swap, for simulated SIMs.
 //! - [`directory`]: number directory, queried by ENUM and as an HLR over HTTP.
+//! - [`wallet`]: wallet of a phone, which hands out operator tokens of its SIMs.
 //! - [`access`]: the operator as sandbox projects reach it, for the engine.
 //! - [`handsets`]: handsets of sandbox projects, for the API and the console.
 //!
@@ -18,6 +19,7 @@ pub mod camara;
 pub mod directory;
 pub mod handsets;
 pub mod smsc;
+pub mod wallet;
 
 use std::{sync::Arc, time::Duration};
 

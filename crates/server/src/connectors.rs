@@ -32,6 +32,7 @@ use ringtrue_operators::{
     smpp::{self, SmppConfig, SmppCounters, SmppDependencies},
     sms_http::{ValidatedWebhookConfig, Webhook},
 };
+use rustls::pki_types::CertificateDer;
 use url::Url;
 
 use crate::{
@@ -83,8 +84,8 @@ struct OperatorRoutes {
     devices: Option<SilentNetworkRoute>,
     sim_swaps: Option<SimSwapNetworkRoute>,
     reporter: Arc<dyn MonitoredConnector>,
-    /// When the certificate expires that we present to the operator. `None`: there is none.
-    certificate_expires_at: Option<Timestamp>,
+    /// Settings of the certificates that we present to the operator or to phones, and when they expire.
+    certificates: Vec<(&'static str, Timestamp)>,
 }
 
 enum PreparedConnector {
@@ -137,17 +138,20 @@ impl Connectors {
         self.counters.lock().iter().map(|(name, counters)| (Arc::clone(name), counters.binds_up())).collect()
     }
 
-    /// Returns the certificates that connectors present to operators.
+    /// Returns the certificates that connectors present to operators and phones.
     pub fn client_certificates(&self) -> Vec<CertificateStatus> {
         let running = self.running.lock();
-        let certificate = |(name, running): (&Arc<str>, &RunningConnector)| match &running.kind {
-            ConnectorKind::OperatorApi(routes) => Some(CertificateStatus {
-                setting: format!("connectors.{name}.tls_certificate_file"),
-                expires_at: routes.certificate_expires_at?,
-            }),
-            ConnectorKind::Smpp(_) | ConnectorKind::Webhook(_) => None,
-        };
-        running.iter().filter_map(certificate).collect()
+        let certificates = running.iter().flat_map(|(name, running)| {
+            let certificates = match &running.kind {
+                ConnectorKind::OperatorApi(routes) => &routes.certificates[..],
+                ConnectorKind::Smpp(_) | ConnectorKind::Webhook(_) => &[],
+            };
+            certificates.iter().map(move |(setting, expires_at)| CertificateStatus {
+                setting: format!("connectors.{name}.{setting}"),
+                expires_at: *expires_at,
+            })
+        });
+        certificates.collect()
     }
 
     /// Starts new connectors, stops removed ones and replaces changed ones.
@@ -299,7 +303,13 @@ impl ConnectorFactory {
         }
         let (name, networks) = (Arc::clone(&config.name), config.networks.clone());
         let certificate = client.identity.as_ref().and_then(|identity| certificates::read_leaf(&identity.certificates));
-        let certificate_expires_at = certificate.and_then(|leaf| Some(certificates::validity(&leaf)?.1));
+        let expiry = |certificate: &CertificateDer<'_>| Some(certificates::validity(certificate)?.1);
+        let certificate = certificate.as_ref().and_then(expiry).map(|at| ("tls_certificate_file", at));
+        let signed_requests = config.operator_tokens.as_ref().and_then(|tokens| {
+            let expires_at = tokens.signer.certificates().iter().filter_map(expiry).min()?;
+            Some(("operator_tokens_certificate_file", expires_at))
+        });
+        let certificates = certificate.into_iter().chain(signed_requests).collect();
         let named = || format!("connectors.{name}");
         let client = Arc::new(self.client(client).with_context(named)?);
         let camara = Camara::new(config, client, Arc::clone(&self.clock), Arc::clone(&self.entropy));
@@ -308,7 +318,7 @@ impl ConnectorFactory {
             .supports_number_verification()
             .then(|| SilentNetworkRoute { networks: networks.clone(), connector: camara.clone() });
         let sim_swaps = camara.supports_sim_swap().then(|| SimSwapNetworkRoute { networks, connector: camara.clone() });
-        Ok(OperatorRoutes { devices, sim_swaps, reporter: camara, certificate_expires_at })
+        Ok(OperatorRoutes { devices, sim_swaps, reporter: camara, certificates })
     }
 
     fn prepare_header_enrichment(&self, config: HeaderEnrichmentConfig) -> anyhow::Result<OperatorRoutes> {
@@ -317,7 +327,7 @@ impl ConnectorFactory {
         let connector = HeaderEnrichment::new(HeaderEnrichmentConfig { base_url, ..config }).context(named)?;
         let connector = Arc::new(connector);
         let devices = Some(SilentNetworkRoute { networks, connector: connector.clone() });
-        Ok(OperatorRoutes { devices, sim_swaps: None, reporter: connector, certificate_expires_at: None })
+        Ok(OperatorRoutes { devices, sim_swaps: None, reporter: connector, certificates: vec![] })
     }
 }
 

@@ -1,5 +1,6 @@
 'use strict';
-// Sends the browser to the operator, follows the verification, tells the company how it ended, and copies texts.
+// Sends the browser to the operator, asks the phone's wallet, follows the verification, tells the company how it ended,
+// and copies texts.
 // The server makes other browsers wait for the same time.
 const OPERATOR_TIMEOUT_MS = 8000;
 const RETURN_AFTER_MS = 1500;
@@ -10,7 +11,12 @@ const BUFFERED_AFTER_MS = 5000;
 const POLL_INTERVAL_MS = 5000;
 const POLL_TIMEOUT_MS = 10000;
 const COUNTDOWN_SECONDS = 120;
+const WALLET_PROTOCOL = 'openid4vp-v1-unsigned';
+// Longer than a user needs, shorter than the check lives.
+const WALLET_TIMEOUT_MS = 90000;
+const WALLET_FAILURES = { NotAllowedError: 'declined', NotFoundError: 'no_sim', AbortError: 'timed_out', TimeoutError: 'timed_out' };
 const { state, events, poll: stateUrl, operator, returnTo, page, origins, event: endEvent, result } = document.body.dataset;
+const { wallet, walletRequest, start, handset } = document.body.dataset;
 // The company's page, if its library (sdks/web) opened and named this window or frame.
 const host = origins && window.name === 'ringtrue-verify' && (parent === window ? opener : parent);
 
@@ -46,6 +52,7 @@ function report() {
   }, state === 'confirming' ? 0 : RETURN_AFTER_MS);
 }
 
+if (wallet) offerWallet();
 if (operator) leave();
 else if (events) follow();
 
@@ -66,6 +73,70 @@ function leave() {
     setTimeout(giveUp, OPERATOR_TIMEOUT_MS);
   });
   addEventListener('pageshow', (event) => (event.persisted ? giveUp() : go()));
+}
+
+// Offers the wallet if this browser can ask it. Otherwise, the page works as without JavaScript.
+function offerWallet() {
+  const allows = window.DigitalCredential?.userAgentAllowsProtocol;
+  const isAble = handset === '' || (window.DigitalCredential && (allows?.(WALLET_PROTOCOL) ?? true));
+  const section = document.getElementById('wallet');
+  if (isAble && section) {
+    section.hidden = false;
+    document.getElementById('without-wallet').hidden = true;
+    const [button, busy] = [section.querySelector('button'), section.querySelector('.busy')];
+    button.addEventListener('click', () => {
+      button.hidden = true;
+      busy.hidden = false;
+      askWallet().catch(() => page).then((url) => location.replace(url));
+    });
+    return;
+  }
+  // With this parameter, a redirect that fails leads back here.
+  const marked = (url) => {
+    const { pathname, searchParams } = new URL(url, location.href);
+    if (isAble) searchParams.set('wallet', '1');
+    return `${pathname}?${searchParams}`;
+  };
+  if (start) location.replace(marked(start));
+  else for (const form of document.querySelectorAll('form[action*="/silent"]')) form.action = marked(form.action);
+}
+
+// Returns the URL to go to.
+async function askWallet() {
+  const send = (url, body) => fetch(url, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+  const request = await send(walletRequest, {});
+  if (!request.ok) return page;
+  const credential = await (handset === '' ? askSimulatedWallet : askBrowser)(await request.json());
+  const answered = await send(wallet, credential);
+  return answered.ok ? (await answered.json()).location : page;
+}
+
+function askBrowser(request) {
+  return navigator.credentials.get({
+    digital: { requests: [request] },
+    mediation: 'required',
+    signal: AbortSignal.timeout(WALLET_TIMEOUT_MS),
+  }).then(
+    ({ protocol, data }) => ({ digital_credential: { protocol, data } }),
+    ({ name }) => ({ error: WALLET_FAILURES[name] ?? 'unavailable' }),
+  );
+}
+
+// The console's handset plays the phone around this frame.
+function askSimulatedWallet(request) {
+  return new Promise((resolve) => {
+    addEventListener('message', ({ source, origin, data }) => {
+      if (source !== parent || origin !== location.origin || data.source !== 'ringtrue-handset') return;
+      const { credential, error } = data.wallet;
+      resolve(credential ? { digital_credential: credential } : { error });
+    });
+    setTimeout(() => resolve({ error: 'timed_out' }), WALLET_TIMEOUT_MS);
+    parent.postMessage({ source: 'ringtrue', wallet: request }, location.origin);
+  });
 }
 
 // Reloads the page when the state changes.

@@ -27,6 +27,9 @@ start-follow = Follow the steps there. This page updates by itself.
 # For a computer that is on mobile data, or a phone that looks like a computer.
 start-here = Continue on this device
 start-scan-label = QR code with this page
+# For a phone whose wallet can ask the operator over Wi-Fi.
+wallet-text = { $brand } would like to confirm that this phone has your number. Tap the button, then agree on the next screen. Wi-Fi can stay on.
+wallet-button = Confirm with this phone
 silent-title = Confirming your number
 silent-text = Your mobile operator is confirming your number. This only takes a few seconds.
 continue = Continue

@@ -227,6 +227,8 @@ pub(crate) enum Message {
     StartFollow,
     StartHere,
     StartScanLabel,
+    WalletText,
+    WalletButton,
     SilentTitle,
     SilentText,
     Continue,

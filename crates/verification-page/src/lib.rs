@@ -74,6 +74,9 @@ pub struct Page<'a> {
     pub has_redirect_url: bool,
     /// Whether the verification can still use a method other than the current one.
     pub has_other_method: bool,
+    /// The phone's wallet, as another way of the silent check. `None`: the device has none, or the operator accepts
+    /// none.
+    pub wallet: Option<Wallet>,
     /// Explains why the user's last action failed.
     pub notice: Option<Notice>,
     pub state: State<'a>,
@@ -83,6 +86,17 @@ pub struct Page<'a> {
 pub enum Notice {
     /// The browser did not keep the cookie that a silent check needs.
     AllowCookies,
+}
+
+/// When the page asks the phone's wallet. Only its script can find out whether the browser can do so. If it cannot, or
+/// without JavaScript, the page works as if there was no wallet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wallet {
+    /// The page offers the wallet, because the device is not on mobile data, or its redirect has led to nothing.
+    /// `starts`: without a wallet, the silent check starts without an action of the user.
+    Offered { starts: bool },
+    /// The redirect comes first. The page offers the wallet if that fails.
+    Fallback,
 }
 
 /// Where the browser shows the page.
@@ -440,7 +454,7 @@ impl Page<'_> {
             title: text(self.state.title()),
             brand_style: &brand_style,
             logo_url: logo.as_ref().map(|(url, _)| *url),
-            forward_url: matches!(self.state, State::Silent).then(|| self.url("/silent")),
+            forward_url: (matches!(self.state, State::Silent) && self.wallet.is_none()).then(|| self.url("/silent")),
             message_origins: self.message_origins(),
             operator_url: match self.state {
                 State::Leaving { location } => Some(location),
@@ -448,6 +462,7 @@ impl Page<'_> {
             },
             refresh_without_script: match self.state {
                 State::Leaving { location } => Some((0, location.to_owned())),
+                _ if self.starts_unless_wallet() => Some((0, self.url("/silent"))),
                 _ if self.state.is_waiting() => Some((REFRESH_SECONDS, self.url(""))),
                 _ => self.forward_to().map(|url| (RETURN_SECONDS, url.to_owned())),
             },
@@ -464,6 +479,12 @@ impl Page<'_> {
             },
             qr,
             script: Some(SCRIPT),
+            wallet: self.wallet.map(|_| WalletView {
+                request_url: self.url("/wallet-request"),
+                answer_url: self.url("/wallet"),
+                start_url: self.starts_unless_wallet().then(|| self.url("/silent")),
+                is_simulated: self.display == DisplayMode::Handset,
+            }),
             arguments: &arguments,
         };
         change(&mut template);
@@ -475,6 +496,19 @@ impl Page<'_> {
                 logo.as_ref().map(|(_, source)| source.as_str()),
                 self.frame_origins,
             ),
+        }
+    }
+
+    fn offers_wallet(&self) -> bool {
+        matches!(self.wallet, Some(Wallet::Offered { .. }))
+    }
+
+    /// Whether the silent check starts without an action of the user, unless the page asks the phone's wallet.
+    fn starts_unless_wallet(&self) -> bool {
+        match self.wallet {
+            Some(Wallet::Offered { starts }) => starts,
+            Some(Wallet::Fallback) => matches!(self.state, State::Silent),
+            None => false,
         }
     }
 
@@ -641,7 +675,20 @@ struct PageTemplate<'a> {
     sms_link: String,
     qr: Option<QrSvg>,
     script: Option<&'static str>,
+    wallet: Option<WalletView>,
     arguments: &'a FluentArgs<'a>,
+}
+
+/// What the script needs to ask the phone's wallet.
+struct WalletView {
+    /// URL that returns a request to the wallet.
+    request_url: String,
+    /// URL that receives the wallet's answer.
+    answer_url: String,
+    /// URL that starts the silent check if the page does not wait for a tap. `None`: it waits.
+    start_url: Option<String>,
+    /// Whether the page around the frame plays the wallet.
+    is_simulated: bool,
 }
 
 impl PageTemplate<'_> {

@@ -124,6 +124,7 @@ impl Preview<'_> {
             end_message: None,
             has_redirect_url: true,
             has_other_method: self.state != SampleState::AskStop,
+            wallet: None,
             notice: (self.state == SampleState::StartCookies).then_some(Notice::AllowCookies),
             state: self.state.state(self.platform),
         };

@@ -96,6 +96,7 @@ fn page<'a>(state: State<'a>, name: &'a str, language: Language) -> Page<'a> {
         end_message: None,
         has_redirect_url: true,
         has_other_method: true,
+        wallet: None,
         notice: Some(Notice::AllowCookies),
         state,
     }

@@ -19,7 +19,9 @@ use ringtrue_domain::{
     sim_swap::{InvalidSimSwapPeriod, SimSwapPeriod},
     timestamp,
 };
+use ringtrue_engine::ports::operator_tokens::DigitalCredential;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 
 use crate::{app::App, error_catalog::ProblemCode, problem::Problem, request_context::HandlerState};
 
@@ -388,6 +390,37 @@ pub fn as_text(node: Node, pointer: &str) -> Result<String, JsonError> {
     }
 }
 
+/// Returns any JSON value. Numbers other than integers of 64 bits are errors.
+pub fn as_json(node: Node, pointer: &str) -> Result<Value, JsonError> {
+    Ok(match node {
+        Node::Null => Value::Null,
+        Node::Boolean(value) => value.into(),
+        Node::Integer(value) => value.into(),
+        Node::OtherNumber => return Err(JsonError::new(pointer, "expected an integer")),
+        Node::Text(text) => text.into(),
+        Node::List(nodes) => {
+            let values = nodes.into_iter().enumerate();
+            values.map(|(index, node)| as_json(node, &format!("{pointer}/{index}"))).collect::<Result<_, _>>()?
+        }
+        Node::Object(_) => {
+            let members = as_object(node, pointer)?.into_members();
+            let members = members.map(|(name, pointer, node)| Ok((name, as_json(node, &pointer)?)));
+            Value::Object(members.collect::<Result<_, JsonError>>()?)
+        }
+    })
+}
+
+/// Reads a member of `digital.requests` in the options of `navigator.credentials.get`, or the result of that call.
+pub fn as_digital_credential(node: Node, pointer: &str) -> Result<DigitalCredential, JsonError> {
+    let mut object = as_object(node, pointer)?;
+    let credential = DigitalCredential {
+        protocol: object.require("protocol", as_text)?,
+        data: object
+            .require("data", |node, pointer| as_json(Node::Object(as_object(node, pointer)?.members), pointer))?,
+    };
+    object.finish(credential)
+}
+
 /// Parses a string with [`FromStr`].
 pub fn as_parsed<T: FromStr<Err: Display>>(node: Node, pointer: &str) -> Result<T, JsonError> {
     as_text(node, pointer)?.parse().map_err(|error: T::Err| JsonError::new(pointer, error.to_string()))
@@ -543,6 +576,27 @@ mod tests {
             let invalid = read(document).unwrap_err();
             assert_eq!(invalid.pointer, pointer, "{}", String::from_utf8_lossy(document));
             assert!(invalid.problem.contains(problem), "{}: {}", String::from_utf8_lossy(document), invalid.problem);
+        }
+    }
+
+    #[test]
+    fn digital_credential_contains_any_json_object() {
+        let read = |document: &[u8]| {
+            let mut body = Object::parse(document)?;
+            let credential = body.require("request", as_digital_credential)?;
+            body.finish(credential)
+        };
+        let credential = read(br#"{"request":{"protocol":"a","data":{"b":[null,true,1,"c",{"d":{}}]}}}"#).unwrap();
+        assert_eq!(credential.protocol, "a");
+        assert_eq!(credential.data, serde_json::json!({"b": [null, true, 1, "c", {"d": {}}]}));
+        for (document, pointer) in [
+            (&br#"{"request":{"protocol":"a","data":[]}}"#[..], "/request/data"),
+            (br#"{"request":{"protocol":"a","data":{"b":[{"c":1,"c":2}]}}}"#, "/request/data/b/0/c"),
+            (br#"{"request":{"protocol":"a","data":{"b":[0.5]}}}"#, "/request/data/b/0"),
+            (br#"{"request":{"protocol":"a"}}"#, "/request/data"),
+            (br#"{"request":{"protocol":"a","data":{},"c":1}}"#, "/request/c"),
+        ] {
+            assert_eq!(read(document).unwrap_err().pointer, pointer, "{}", String::from_utf8_lossy(document));
         }
     }
 

@@ -85,6 +85,9 @@ error_catalog! {
     CodeInvalid: BAD_REQUEST "code_invalid" "Invalid code",
         "The code does not match the one issued at the end of this check's redirect chain. A check fails after three wrong codes.",
         "Submit the `code` that the device received at the end of the redirect chain to the check that it belongs to.";
+    DigitalCredentialInvalid: BAD_REQUEST "digital_credential_invalid" "Invalid digital credential",
+        "The wallet's answer does not fit the request: it is malformed, for another check or origin, has expired, was used before, or has an invalid signature. The check stays open.",
+        "`detail` names the test that failed. Pass the request in `digital_credential` to the wallet unchanged, submit its answer once, and name your app in `secure_sna.app_origins`. For another attempt, read the verification again: each response has a new request.";
     CallbackUrlInvalid: BAD_REQUEST "callback_url_invalid" "Invalid callback URL",
         "The callback URL is not an absolute https URL with a public address: the scheme is wrong, it contains credentials or a fragment, it is too long, or it points into a private network.",
         "Use a public https URL. Sandbox projects may use http. This deployment's administrator can allow additional hosts and address ranges.";

@@ -18,7 +18,7 @@ use ringtrue_engine::{
     tenants::ManagementError,
     verifications::GiveUpError,
 };
-use ringtrue_sandbox::handsets::HandsetError;
+use ringtrue_sandbox::{handsets::HandsetError, wallet::InvalidRequest};
 use serde::Serialize;
 
 use crate::{
@@ -342,6 +342,9 @@ impl From<RedeemError> for Problem {
                 Problem::new(ProblemCode::CheckAlreadyCompleted, format!("{detail}{how}{instead}"))
             }
             RedeemError::Expired => Problem::new(ProblemCode::CheckExpired, detail),
+            RedeemError::InvalidCredential(_) | RedeemError::UsedCredential => {
+                Problem::new(ProblemCode::DigitalCredentialInvalid, detail)
+            }
             RedeemError::Read(error) => error.into(),
         }
     }
@@ -393,6 +396,11 @@ impl From<HandsetError> for Problem {
             HandsetError::NoOperator | HandsetError::Busy => Problem::unavailable(detail),
             HandsetError::TooMany => Problem::too_many_requests(detail, SMS_RETRY_AFTER),
             HandsetError::TooLong => Problem::bad_request(format!("`/body`: {detail}")),
+            HandsetError::InvalidCredentialRequest(InvalidRequest { pointer, problem }) => {
+                Problem::bad_request(format!("`/request{pointer}`: {problem}"))
+            }
+            HandsetError::SimNotEligible | HandsetError::NoAnswer => Problem::bad_request(format!("`/sim`: {detail}")),
+            HandsetError::WalletFailed => Problem::internal(&error),
         }
     }
 }

@@ -20,7 +20,7 @@ that may grow within a version of the API are strings with their known values.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, List, Literal, TypedDict, Union
+from typing import TYPE_CHECKING, Dict, List, Literal, TypedDict, Union
 
 if sys.version_info >= (3, 11):
     from typing import NotRequired
@@ -59,6 +59,9 @@ def type_of(schema: Schema) -> str:
         return union([literal(schema["x-extensible-enum"]), PRIMITIVES[kinds[0]]])
     if kinds == ["array"]:
         return f"List[{type_of(schema['items'])}]"
+    if kinds == ["object"]:
+        # Objects in other formats have no properties here.
+        return "Dict[str, object]"
     return union([PRIMITIVES[kind] for kind in kinds])
 
 

@@ -48,6 +48,7 @@ use crate::{
         scope::{Discovery, SecureSna},
     },
     checks::CheckBody,
+    digital_credential::{CredentialBody, Proof},
     idempotency::Idempotency,
     redirect_response::redirect,
     verification_page,
@@ -110,11 +111,18 @@ struct NewCheckBody {
     check: CheckBody,
     url: String,
     ttl: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digital_credential: Option<CredentialBody>,
 }
 
 impl From<&CreatedSilent> for NewCheckBody {
     fn from(created: &CreatedSilent) -> Self {
-        NewCheckBody { check: (&created.check).into(), url: created.url.clone(), ttl: created.ttl }
+        NewCheckBody {
+            check: (&created.check).into(),
+            url: created.url.clone(),
+            ttl: created.ttl,
+            digital_credential: created.digital_credential.as_ref().map(CredentialBody::from),
+        }
     }
 }
 
@@ -164,7 +172,8 @@ fn parse_create_body(product: Product, document: &[u8]) -> Result<CreateSilent, 
     body.finish(new)
 }
 
-/// `POST …-checks/{check_id}`: redeems the code that the device received.
+/// `POST …-checks/{check_id}`: redeems the code that the device received. For Secure SNA, also the answer of the phone's
+/// wallet.
 async fn redeem<S: SilentProduct>(
     State(app): State<App>,
     caller: ProjectCaller<S>,
@@ -172,11 +181,22 @@ async fn redeem<S: SilentProduct>(
     request: Request,
 ) -> Result<Response, Problem> {
     let check = ids.check()?;
-    let mut body = Object::parse(&caller.read_json(&app, request).await?)?;
-    let code = body.require("code", as_text)?;
-    let code = body.finish(code)?;
-    let redeemed = app.engine.silent.redeem(caller.project().id, S::PRODUCT, check, &code).await?;
+    let (project, silent) = (caller.project().id, &app.engine.silent);
+    let redeemed = match parse_proof(S::PRODUCT, &caller.read_json(&app, request).await?)? {
+        Proof::Code(code) => silent.redeem(project, S::PRODUCT, check, &code).await?,
+        Proof::Credential(credential) => silent.redeem_credential(project, check, &credential).await?,
+    };
     Ok(json_response(StatusCode::OK, &render_check(&app.engine, &redeemed)))
+}
+
+/// Only Secure SNA has a wallet, because its operator is asked about a number.
+fn parse_proof(product: Product, document: &[u8]) -> Result<Proof, JsonError> {
+    if product == Product::SecureSna {
+        return Proof::parse(document);
+    }
+    let mut body = Object::parse(document)?;
+    let code = body.require("code", as_text)?;
+    body.finish(Proof::Code(code))
 }
 
 /// `GET …-checks/{check_id}`

@@ -10,6 +10,7 @@ mod event_stream;
 mod forms;
 mod page_state;
 mod visitor;
+mod wallet;
 
 use std::sync::Arc;
 
@@ -30,7 +31,8 @@ use event_stream::events;
 pub(crate) use forms::require_same_origin;
 use forms::{end, give_up_step, start_silent};
 use page_state::page_state;
-use visitor::{PageVisitor, START_PARAMETER, display_query, page_path};
+use visitor::{PageVisitor, START_PARAMETER, StartHint, display_query, page_path};
+use wallet::{answer, request};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -42,6 +44,8 @@ pub fn routes() -> Routes {
         .route("/v/{token}/silent", post(start_silent).completes_after_disconnect())
         .route("/v/{token}/next", post(give_up_step).completes_after_disconnect())
         .route("/v/{token}/end", post(end).completes_after_disconnect())
+        .route("/v/{token}/wallet-request", post(request))
+        .route("/v/{token}/wallet", post(answer).completes_after_disconnect())
         .get("/v/{token}/events", events)
         .get("/v/{token}/state", state)
 }
@@ -69,11 +73,14 @@ async fn leave(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap)
             let hint = visitor.refused_start(&app, &view);
             return visitor.redirect("", hint.map(|hint| (START_PARAMETER, hint.into_str())));
         };
-        let address = visitor.context.client_ip;
+        let (address, sim) = (visitor.device_address(&view), visitor.sim.as_deref());
         let begun =
-            app.engine.verifications.begin_silent(&visitor.token, &key, address, visitor.sim.as_deref()).await?;
+            app.engine.verifications.begin_silent(&visitor.token, &key, address, sim, visitor.has_wallet).await?;
         let mut response = match begun.ok_or(RedirectError::NotFound)? {
             NextStep::Redirect(location) => visitor.render(Some(&view), page::State::Leaving { location: &location }),
+            NextStep::Finish(end) if end.leaves_wallet => {
+                return visitor.redirect("", Some((START_PARAMETER, StartHint::Wallet.into_str())));
+            }
             // The silent check has failed before a redirect. The page shows the next method, or the end of the
             // verification.
             NextStep::Finish(_) => return visitor.redirect_to_page(),

@@ -1,6 +1,6 @@
 //! A visit of the hosted page: which browser came, by which link, and the response to it.
 
-use std::{borrow::Cow, convert::Infallible, sync::Arc};
+use std::{borrow::Cow, convert::Infallible, net::IpAddr, sync::Arc};
 
 use axum::{
     body::Body,
@@ -48,6 +48,8 @@ use crate::{
 pub const PERMIT_PARAMETER: &str = "go";
 /// Query parameter that says why the silent check could not start: a [`StartHint`].
 pub const START_PARAMETER: &str = "start";
+/// Query parameter that says that the browser can ask the phone's wallet.
+const WALLET_PARAMETER: &str = "wallet";
 /// Query parameter that says where the browser shows the page: `popup` or `frame`.
 const DISPLAY_PARAMETER: &str = "display";
 /// Maximum length of the page's query parameters. Longer ones are ignored, because the page copies some to its links.
@@ -81,6 +83,10 @@ pub struct PageVisitor {
     question: Option<QuestionSubject>,
     /// Phone number of the simulated SIM, from the query.
     pub sim: Option<String>,
+    /// Address of the simulated device, from the query.
+    simulated_ip: Option<IpAddr>,
+    /// Whether the page's script has found out that the browser can ask the phone's wallet, from the query.
+    pub has_wallet: bool,
     requested_language: Option<String>,
     accept_language: Option<String>,
     pub platform: Platform,
@@ -97,6 +103,8 @@ pub enum StartHint {
     Tap,
     /// The browser did not keep the cookie with its key. The page asks the user to allow cookies.
     Cookies,
+    /// The redirect has failed, and the phone's wallet is left.
+    Wallet,
 }
 
 /// How a browser came to a URL, derived from its `Sec-Fetch` headers.
@@ -146,6 +154,7 @@ impl FromRequestParts<HandlerState> for PageVisitor {
         let language = parameter(LANGUAGE_PARAMETER);
         // `sim` is the phone number of a simulated SIM. An unescaped `+` in it has been decoded to a space.
         let sim = parameter("sim").map(|sim| sim.replace(' ', "+"));
+        let (simulated_ip, wallet) = (parameter("ip"), parameter(WALLET_PARAMETER));
         let context = Arc::clone(&state.context);
         let visitor = PageVisitor::new(&state.app, context, token, language.clone(), &parts.headers);
         let display = requested_display(parameter(DISPLAY_PARAMETER).as_deref(), &parts.headers);
@@ -155,10 +164,14 @@ impl FromRequestParts<HandlerState> for PageVisitor {
             query: carried_query(&[
                 (LANGUAGE_PARAMETER, language.as_deref()),
                 ("sim", sim.as_deref()),
+                ("ip", simulated_ip.as_deref()),
+                (WALLET_PARAMETER, wallet.as_deref()),
                 (DISPLAY_PARAMETER, display_value),
             ]),
             display,
             sim,
+            simulated_ip: simulated_ip.and_then(|ip| ip.parse().ok()),
+            has_wallet: wallet.is_some(),
             permit: parameter(PERMIT_PARAMETER),
             start_hint: parameter(START_PARAMETER).and_then(|hint| hint.parse().ok()),
             question: parameter("ask").and_then(|subject| subject.parse().ok()),
@@ -189,6 +202,8 @@ impl PageVisitor {
             permit: None,
             question: None,
             sim: None,
+            simulated_ip: None,
+            has_wallet: false,
             requested_language,
             accept_language: text(header::ACCEPT_LANGUAGE).map(str::to_owned),
             platform: detect_platform(text(header::USER_AGENT).unwrap_or_default()),
@@ -283,6 +298,11 @@ impl PageVisitor {
         }
     }
 
+    /// Returns the path and query of the page.
+    pub fn page_url(&self) -> String {
+        format!("{}{}", self.path, self.query)
+    }
+
     pub fn redirect_to_page(&self) -> Result<Response, Problem> {
         self.redirect("", None)
     }
@@ -301,9 +321,39 @@ impl PageVisitor {
         Ok(response)
     }
 
+    /// Returns the device's address: in a sandbox project, the simulated one if the query names one.
+    pub fn device_address(&self, view: &PageView) -> IpAddr {
+        self.simulated_ip.filter(|_| view.mode == Mode::Sandbox).unwrap_or(self.context.client_ip)
+    }
+
+    /// Returns when the page asks the phone's wallet. `None`: never. A computer's browser would ask the wallet of another
+    /// phone, and a frame in another site may not ask.
+    fn wallet(&self, app: &App, view: &PageView) -> Option<page::Wallet> {
+        let PageState::Silent { takes_wallet: true, waits_until: None, has_begun, .. } = view.state else {
+            return None;
+        };
+        let is_phone = match self.display {
+            DisplayMode::Handset => true,
+            DisplayMode::Tab | DisplayMode::Popup => self.platform != Platform::Unknown,
+            DisplayMode::Frame => false,
+        };
+        if !is_phone || self.question.is_some() {
+            return None;
+        }
+        let has_failed = has_begun || self.start_hint == Some(StartHint::Wallet);
+        let may_use_mobile_data = app.engine.verifications.may_use_mobile_data(view, self.device_address(view));
+        let starts = starts_by_itself(view) && self.start_hint.is_none() && self.navigation != Navigation::Unknown;
+        Some(if has_failed || !may_use_mobile_data { page::Wallet::Offered { starts } } else { page::Wallet::Fallback })
+    }
+
     pub fn render_view(&self, app: &App, view: &PageView) -> Response {
         let own_url = format!("{}{}{}", app.engine.base_url(), self.path, self.query);
+        let wallet = self.wallet(app, view);
         let state = match page_state(view, self.platform) {
+            // The page waits for a tap on its button for the wallet.
+            page::State::Silent if matches!(wallet, Some(page::Wallet::Offered { .. })) => {
+                page::State::Start { own_url: None }
+            }
             // The page shows a button instead of starting the check by itself where `leave` would refuse to start it:
             // without `Sec-Fetch` headers, after an earlier refusal (`start_hint`), and in a frame.
             page::State::Silent
@@ -319,7 +369,7 @@ impl PageVisitor {
             }
             state => state,
         };
-        self.render(Some(view), self.ask_in(state, view))
+        self.render_with(Some(view), self.ask_in(state, view), wallet)
     }
 
     /// Replaces the state with the confirmation question that the query names, if the question fits the state.
@@ -360,6 +410,10 @@ impl PageVisitor {
     }
 
     pub fn render(&self, view: Option<&PageView>, state: page::State<'_>) -> Response {
+        self.render_with(view, state, None)
+    }
+
+    fn render_with(&self, view: Option<&PageView>, state: page::State<'_>, wallet: Option<page::Wallet>) -> Response {
         let frame_origins = view.map_or(&[][..], |view| &view.frame_origins);
         let frame_origins: Vec<_> = frame_origins.iter().map(WebOrigin::as_str).collect();
         let end = view.and_then(EndResult::of);
@@ -376,9 +430,10 @@ impl PageVisitor {
             end_message: end.as_ref().map(EndResult::message),
             has_redirect_url: view.is_some_and(|view| view.has_redirect_url),
             has_other_method: view.is_some_and(|view| view.has_other_method),
+            wallet,
             notice: match self.start_hint {
                 Some(StartHint::Cookies) => Some(Notice::AllowCookies),
-                Some(StartHint::Tap) | None => None,
+                Some(StartHint::Tap | StartHint::Wallet) | None => None,
             },
             state,
         }

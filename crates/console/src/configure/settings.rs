@@ -95,6 +95,7 @@ impl Part {
                 "reverse_sms.prefix",
                 "reverse_sms.auto_reply",
                 "secure_sna.redirect_url",
+                "secure_sna.app_origins",
                 "discovery.redirect_url",
             ],
             Part::HostedPage => &[

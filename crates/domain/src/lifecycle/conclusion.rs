@@ -9,7 +9,7 @@ use crate::{
     network::NetworkId,
     product::Product,
     reverse_sms::SenderMatch,
-    silent::OperatorVerdict,
+    silent::{OperatorVerdict, WalletFailure, Way},
     sim_swap::SimSwapVerdict,
     tenancy::ProjectId,
     verification::{Method, VerificationVerdict},
@@ -117,8 +117,30 @@ pub struct CheckConclusion {
     pub verification: Option<VerificationVerdict>,
     pub error_code: Option<ErrorCode>,
     pub at: Timestamp,
+    pub provenance: Provenance,
+}
+
+/// What led to the conclusion of a check, for its history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Provenance {
     /// Name of the connector whose SMS concluded the check. `None`: it was not concluded by an SMS.
     pub connector: Option<Arc<str>>,
+    /// The way that a silent check took last. `None`: no device has begun it, or the check is of another product.
+    pub way: Option<Way>,
+    /// Why the phone's wallet led to no verdict. `None`: it led to one, or was not asked.
+    pub wallet_failure: Option<WalletFailure>,
+}
+
+impl From<Way> for Provenance {
+    fn from(way: Way) -> Self {
+        Provenance { way: Some(way), ..Provenance::default() }
+    }
+}
+
+impl From<WalletFailure> for Provenance {
+    fn from(failure: WalletFailure) -> Self {
+        Provenance { wallet_failure: Some(failure), ..Way::OperatorToken.into() }
+    }
 }
 
 impl<V: Verdict + Clone> From<&Concluded<V>> for CheckConclusion {
@@ -136,16 +158,15 @@ impl<V: Verdict + Clone> From<&Concluded<V>> for CheckConclusion {
             verification: check.verdict().and_then(Verdict::verification),
             error_code: check.error_code(),
             at: check.updated_at().unwrap_or(check.expires_at),
-            connector: None,
+            provenance: Provenance::default(),
         }
     }
 }
 
 impl CheckConclusion {
-    /// Sets the connector whose SMS concluded the check.
     #[must_use]
-    pub fn via_connector(self, connector: Option<Arc<str>>) -> Self {
-        CheckConclusion { connector, ..self }
+    pub fn with_provenance(self, provenance: Provenance) -> Self {
+        CheckConclusion { provenance, ..self }
     }
 
     /// The method that gave the verdict of a verification. `None` for other products, or without a verdict.

@@ -20,7 +20,7 @@ use crate::{
 };
 
 pub use check_values::{ClaimedNumber, DiscoveredNumber, InvalidReference, NumberHash, Reference, Sealed};
-pub use conclusion::{AnyCheck, AnyVerdict, CheckConclusion, Verdict, WrongProduct};
+pub use conclusion::{AnyCheck, AnyVerdict, CheckConclusion, Provenance, Verdict, WrongProduct};
 pub use error_code::{ErrorCode, InvalidErrorCode};
 
 identifier!(

@@ -2,6 +2,11 @@
 //!
 //! The operator's verdict stays encrypted until the client redeems the code with which the device returns. The code
 //! proves that the identified device is the one that the client's end-user holds.
+//!
+//! [`Way`]s of a check differ in how the device reaches the operator. Only the operator's answer is a verdict.
+
+mod app_origin;
+mod way;
 
 use std::net::IpAddr;
 
@@ -11,6 +16,9 @@ use crate::{
     lifecycle::{AlreadyConcluded, Check, CheckOutcome, Concluded, DiscoveredNumber, ErrorCode, Verdict},
     network::{IpLocation, NetworkId},
 };
+
+pub use app_origin::{AppOrigin, InvalidAppOrigin};
+pub use way::{WalletFailure, Way};
 
 /// Time from the creation of a check within which its code must be redeemed.
 pub const CHECK_TTL_SECONDS: u16 = 120;

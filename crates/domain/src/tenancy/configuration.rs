@@ -7,6 +7,7 @@ use crate::{
     camara::CamaraSettings,
     product::Product,
     sign_in::SignInSettings,
+    silent::AppOrigin,
     verification::VerificationSettings,
     web_url::{CallbackUrl, RedirectUrl},
 };
@@ -62,6 +63,8 @@ pub struct SilentSettings {
     /// Overrides [`CallbackSettings::url`]. Read it through [`Configuration::callback_url`].
     pub callback_url: Option<CallbackUrl>,
     pub redirect_url: Option<RedirectUrl>,
+    /// Secure SNA only: origins at which the project's own apps and sites ask wallets. Empty: none do.
+    pub app_origins: Vec<AppOrigin>,
 }
 
 /// Lifetime of a Reverse SMS check, in seconds.
@@ -159,7 +162,7 @@ mod tests {
         let url = |text| CallbackUrl::parse(text, &UrlPolicy::default()).ok();
         let (all, own) = (url("https://shop.example/all"), url("https://shop.example/own"));
         let shared = CallbackSettings { url: all.clone(), retry_for: None };
-        let silent = SilentSettings { callback_url: own.clone(), redirect_url: None };
+        let silent = SilentSettings { callback_url: own.clone(), ..SilentSettings::default() };
         for (configuration, expected) in [
             (Configuration::default(), [None, None, None, None]),
             (

@@ -12,6 +12,7 @@ use crate::{
         ClientAuthentication, ClientKeys, IdTokenAlgorithm, InvalidSessionLifetime, RedirectUri, SessionLifetime,
         SignInSettings,
     },
+    silent::AppOrigin,
     sim_swap::{InvalidSimSwapPeriod, SimSwapPeriod},
     verification::{BrandName, BrandUrl, Colour, InvalidVerificationTtl, LogoUrl, Method, VerificationTtl},
     web_url::{CallbackUrl, MAX_ORIGINS, RedirectUrl, UrlError, UrlPolicy, WebOrigin},
@@ -25,6 +26,7 @@ pub static SETTINGS: &[Setting] = settings![
     reverse_sms.auto_reply,
     secure_sna.callback_url,
     secure_sna.redirect_url,
+    secure_sna.app_origins,
     discovery.callback_url,
     discovery.redirect_url,
     verification.methods,
@@ -348,6 +350,33 @@ impl SettingType for Vec<WebOrigin> {
             return Err(SettingError::Other(problem.to_owned()).into());
         }
         Ok(origins)
+    }
+
+    fn to_value(&self) -> Option<SettingValue> {
+        let origins = self.iter().map(|origin| origin.as_str().to_owned());
+        (!self.is_empty()).then(|| SettingValue::List(origins.collect()))
+    }
+}
+
+impl SettingType for Vec<AppOrigin> {
+    const KIND: SettingKind = SettingKind::List;
+
+    /// Rejects an empty list, for the same reason as a list of origins.
+    fn from_value(value: &SettingValue, rules: SettingRules<'_>) -> Result<Self, ElementError> {
+        let parse = |text: &str| {
+            let parsed = match rules {
+                SettingRules::Given(policy) => AppOrigin::parse(text, policy),
+                SettingRules::Stored => AppOrigin::from_stored(text),
+            };
+            parsed.map_err(|error| SettingError::Other(error.to_string()))
+        };
+        let origins = parse_list(value, parse)?;
+        let problem = match origins.len() {
+            0 => "at least one origin is required; `null` removes the list".to_owned(),
+            1..=AppOrigin::MAX_ORIGINS => return Ok(origins),
+            _ => format!("more than {} origins", AppOrigin::MAX_ORIGINS),
+        };
+        Err(SettingError::Other(problem).into())
     }
 
     fn to_value(&self) -> Option<SettingValue> {

@@ -13,9 +13,10 @@ use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use ringtrue_domain::{
     activity::{ActivityCounts, LATENCY_BOUNDS_MILLIS},
-    lifecycle::{Check, CheckStatus, Verdict},
+    lifecycle::{Check, CheckStatus, Provenance, Verdict},
     network::NetworkId,
     product::Product,
+    silent::{WalletFailure, Way},
     tenancy::ProjectId,
     verification::funnel::FunnelEvent,
 };
@@ -99,6 +100,7 @@ pub struct ActivityRecorder {
     counters: Mutex<Counters>,
     funnel: Mutex<FunnelCounters>,
     totals: CheckTotals,
+    way_totals: WayTotals,
     /// Held during a flush. A second caller waits, and then finds all counts in the store.
     pub(super) flushing: tokio::sync::Mutex<()>,
 }
@@ -174,6 +176,18 @@ impl ActivityRecorder {
             counts.created += 1;
             counts.seen += 1;
         });
+    }
+
+    /// Counts the way that a concluded silent check took, and what it led to.
+    pub fn record_way<V: Verdict + Clone>(&self, check: &Check<V>, provenance: &Provenance) {
+        if let Some(way) = provenance.way {
+            self.way_totals.add(way, WayResult::of(check, provenance.wallet_failure));
+        }
+    }
+
+    /// Returns how many silent checks each way has ended on this node since its start, by result.
+    pub fn way_totals(&self) -> Vec<(Way, &'static str, u64)> {
+        self.way_totals.snapshot()
     }
 
     pub fn record_concluded<V: Verdict + Clone>(&self, check: &Check<V>) {
@@ -314,13 +328,7 @@ impl CheckTotals {
     }
 
     fn add_concluded<V: Verdict + Clone>(&self, check: &Check<V>) {
-        let outcome = match check.status() {
-            CheckStatus::Accepted | CheckStatus::Pending => return,
-            CheckStatus::Completed if check.verdict().and_then(Verdict::matched) == Some(false) => 1,
-            CheckStatus::Completed => 0,
-            CheckStatus::Expired => 2,
-            CheckStatus::Error => 3,
-        };
+        let Some(outcome) = outcome_of(check) else { return };
         let Some(counters) = self.product_counters(check.product) else { return };
         counters.concluded[outcome].fetch_add(1, Ordering::Relaxed);
         if check.status() == CheckStatus::Completed {
@@ -344,6 +352,68 @@ impl CheckTotals {
 
     fn product_counters(&self, product: Product) -> Option<&ProductCounters> {
         Product::VARIANTS.iter().zip(&self.0).find_map(|(&other, counters)| (other == product).then_some(counters))
+    }
+}
+
+/// What a way of a silent check led to: an outcome of the check, or a failure of the phone's wallet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WayResult {
+    Outcome(&'static str),
+    Wallet(WalletFailure),
+}
+
+impl WayResult {
+    fn of<V: Verdict + Clone>(check: &Check<V>, failure: Option<WalletFailure>) -> Self {
+        failure.map_or_else(|| WayResult::Outcome(OUTCOMES[outcome_of(check).unwrap_or_default()]), WayResult::Wallet)
+    }
+
+    fn all() -> impl Iterator<Item = WayResult> {
+        let outcomes = OUTCOMES.into_iter().map(WayResult::Outcome);
+        outcomes.chain(WalletFailure::VARIANTS.iter().copied().map(WayResult::Wallet))
+    }
+
+    fn into_str(self) -> &'static str {
+        match self {
+            WayResult::Outcome(outcome) => outcome,
+            WayResult::Wallet(failure) => failure.into_str(),
+        }
+    }
+}
+
+/// Silent checks ended on this node since its start, by way and result, for metrics.
+#[derive(Debug, Default)]
+struct WayTotals([[AtomicU64; OUTCOMES.len() + WalletFailure::VARIANTS.len()]; Way::VARIANTS.len()]);
+
+impl WayTotals {
+    fn add(&self, way: Way, result: WayResult) {
+        let counters = Way::VARIANTS.iter().zip(&self.0).find(|(other, _)| **other == way);
+        let counter =
+            counters.and_then(|(_, counters)| WayResult::all().zip(counters).find(|(other, _)| *other == result));
+        if let Some((_, counter)) = counter {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn snapshot(&self) -> Vec<(Way, &'static str, u64)> {
+        let of_way = |(&way, counters): (&Way, &[AtomicU64; _])| {
+            let counts: Vec<_> = WayResult::all()
+                .zip(counters)
+                .map(|(result, counter)| (way, result.into_str(), counter.load(Ordering::Relaxed)))
+                .collect();
+            counts
+        };
+        Way::VARIANTS.iter().zip(&self.0).flat_map(of_way).collect()
+    }
+}
+
+/// Returns the index of a concluded check's outcome in [`OUTCOMES`]. `None`: the check is open.
+fn outcome_of<V: Verdict + Clone>(check: &Check<V>) -> Option<usize> {
+    match check.status() {
+        CheckStatus::Accepted | CheckStatus::Pending => None,
+        CheckStatus::Completed if check.verdict().and_then(Verdict::matched) == Some(false) => Some(1),
+        CheckStatus::Completed => Some(0),
+        CheckStatus::Expired => Some(2),
+        CheckStatus::Error => Some(3),
     }
 }
 

@@ -1,9 +1,7 @@
 //! Trait with which verifications conclude and expire the checks that are their steps.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
-use ringtrue_domain::lifecycle::{AnyCheck, AnyVerdict, Concluded};
+use ringtrue_domain::lifecycle::{AnyCheck, AnyVerdict, Concluded, Provenance};
 
 use crate::ports::{checks::ConcludeOutcome, store::StoreError};
 
@@ -17,12 +15,11 @@ pub(crate) trait CheckEndHandler: Send + Sync {
     /// Returns whether this handler ends the check.
     fn handles(&self, check: &AnyCheck) -> bool;
 
-    /// Stores the conclusion of a check and its consequences. `connector`: the name of the connector that received the
-    /// concluding SMS. `None`: no SMS concluded the check.
+    /// Stores the conclusion of a check and its consequences.
     async fn conclude(
         &self,
         concluded: Concluded<AnyVerdict>,
-        connector: Option<Arc<str>>,
+        provenance: Provenance,
     ) -> Result<ConcludeOutcome, StoreError>;
 
     /// Expires an overdue check. Does nothing if the check has ended meanwhile, or if its verification has moved to

@@ -19,7 +19,7 @@ use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     lifecycle::{
         AnyCheck, AnyVerdict, Bucket, Check, CheckConclusion, CheckId, Concluded, DiscoveredNumber, Lifecycle,
-        NumberHash, OpenState, Verdict, WrongProduct,
+        NumberHash, OpenState, Provenance, Verdict, WrongProduct,
     },
     network::NetworkId,
     page::{Page, PageRequest},
@@ -138,24 +138,25 @@ impl Checks {
         &self,
         concluded: Concluded<V>,
     ) -> Result<ConcludeOutcome, StoreError> {
-        self.conclude_via_connector(concluded, None).await
+        self.conclude_by(concluded, Provenance::default()).await
     }
 
-    /// Like [`conclude`](Self::conclude). Also stores the name of the connector that received the concluding SMS.
-    pub(crate) async fn conclude_via_connector<V: Into<AnyVerdict>>(
+    /// Like [`conclude`](Self::conclude). Also stores what led to the conclusion.
+    pub(crate) async fn conclude_by<V: Into<AnyVerdict>>(
         &self,
         concluded: Concluded<V>,
-        connector: Option<Arc<str>>,
+        provenance: Provenance,
     ) -> Result<ConcludeOutcome, StoreError> {
         let concluded = concluded.map(Into::into);
         if let Some(handler) = self.end_handler(concluded.check()) {
-            return handler.conclude(concluded, connector).await;
+            return handler.conclude(concluded, provenance).await;
         }
         let callback = self.prepare_callback(&concluded)?;
-        let conclusion = CheckConclusion::from(&concluded).via_connector(connector);
+        let conclusion = CheckConclusion::from(&concluded).with_provenance(provenance.clone());
         let outcome = self.store.conclude(conclusion, callback.clone()).await?;
         if let ConcludeOutcome::Concluded { .. } = outcome {
             self.activity.record_concluded(concluded.check());
+            self.activity.record_way(concluded.check(), &provenance);
             if let Some(callback) = callback {
                 self.outbox.send(concluded.check(), callback);
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    lifecycle::{Check, CheckId, CheckStatus, Lifecycle, OpenState, Reference},
+    lifecycle::{Check, CheckId, CheckStatus, Lifecycle, OpenState, Provenance, Reference},
     page::{Page, PageRequest},
     phone::Msisdn,
     product::Product,
@@ -151,8 +151,8 @@ impl Checks {
         // An SMS that arrives after the deadline concludes the check as expired. Then its connector is not stored,
         // because the SMS did not decide the outcome.
         let connector = is_in_time.then(|| Arc::clone(connector));
-        let ConcludeOutcome::Concluded { was_pending } = self.conclude_via_connector(concluded, connector).await?
-        else {
+        let provenance = Provenance { connector, ..Provenance::default() };
+        let ConcludeOutcome::Concluded { was_pending } = self.conclude_by(concluded, provenance).await? else {
             return Ok(SmsOutcome::TooLate);
         };
         if is_in_time && !was_pending {

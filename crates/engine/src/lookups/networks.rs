@@ -162,6 +162,15 @@ impl Networks {
         routes.iter().filter(serves_both).map(|route| &route.connector).find(|route| route.supports(product)).cloned()
     }
 
+    /// Returns a connector that verifies numbers of this network by tokens from wallets.
+    pub fn operator_token_route(&self, network: &NetworkId) -> Option<Arc<dyn SilentConnector>> {
+        let routes = self.silent_routes.load();
+        let serves = |route: &&SilentNetworkRoute| {
+            self.is_listed(network, &route.networks) && route.connector.operator_tokens().is_some()
+        };
+        routes.iter().find(serves).map(|route| Arc::clone(&route.connector))
+    }
+
     pub fn silent_route_by_name(&self, name: &str) -> Option<Arc<dyn SilentConnector>> {
         let routes = self.silent_routes.load();
         routes.iter().map(|route| &route.connector).find(|connector| connector.name() == name).cloned()

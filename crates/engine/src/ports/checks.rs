@@ -10,6 +10,7 @@ use ringtrue_domain::{
     product::Product,
     reverse_sms::{NumberLimit, SmsOrigin},
     search::Filter,
+    silent::{WalletFailure, Way},
     tenancy::{ProjectId, WorkspaceId},
     verification::{Locale, Progress},
 };
@@ -89,6 +90,10 @@ pub struct CheckHistory {
     pub pending_at: Option<Timestamp>,
     /// The connector that received the check's last SMS.
     pub connector: Option<String>,
+    /// The way that a concluded silent check took last. `None`: no device has begun it.
+    pub way: Option<Way>,
+    /// Why the phone's wallet led to no verdict. `None`: it led to one, or was not asked.
+    pub wallet_failure: Option<WalletFailure>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

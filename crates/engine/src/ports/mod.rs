@@ -21,6 +21,7 @@ pub mod keys;
 pub mod leases;
 pub mod lookups;
 pub mod node;
+pub mod operator_tokens;
 pub mod privacy;
 pub mod request_log;
 pub mod row_mac;

@@ -20,6 +20,7 @@ use ringtrue_domain::{
 
 use super::{
     hashes::{BrowserHash, TokenHash},
+    operator_tokens::OperatorTokens,
     store::StoreError,
 };
 
@@ -171,6 +172,11 @@ pub trait SilentConnector: fmt::Debug + Send + Sync {
     /// Asks whether a device that this connector has recognised has a number. Called at most once per device, because
     /// operators' tokens are single use.
     async fn verify_device(&self, question: DeviceQuestion<'_>) -> Result<bool, ErrorCode>;
+
+    /// Returns the other way to verify a number, by a token from the phone's wallet. `None`: the operator accepts none.
+    fn operator_tokens(&self) -> Option<&dyn OperatorTokens> {
+        None
+    }
 }
 
 /// A question about a device that its operator has recognised.

@@ -91,7 +91,8 @@ impl SignIns {
         // response to the request.
         let browser = request.scopes.sign_in().is_some().then_some(browser_key);
         let key: Option<&BrowserKey> = browser.as_ref();
-        let arrival = DeviceArrival { product, check, sim: visit.sim, address: visit.address, browser: key };
+        let arrival =
+            DeviceArrival { product, check, sim: visit.sim, address: visit.address, browser: key, has_wallet: false };
         let error = match self.silent.start_redirect(arrival).await {
             Ok(NextStep::Redirect(location)) => {
                 return Ok(AuthorizeOutcome::Operator { location, browser: browser.map(|key| (id, key)) });

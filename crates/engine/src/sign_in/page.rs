@@ -293,7 +293,14 @@ impl SignIns {
             }
             created
         };
-        let arrival = DeviceArrival { product: Product::Discovery, check: id, sim, address, browser: Some(key) };
+        let arrival = DeviceArrival {
+            product: Product::Discovery,
+            check: id,
+            sim,
+            address,
+            browser: Some(key),
+            has_wallet: false,
+        };
         Ok(match self.silent.start_redirect(arrival).await? {
             NextStep::Redirect(location) => Some(location),
             NextStep::Finish(_) => None,

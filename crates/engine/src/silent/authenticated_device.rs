@@ -48,14 +48,14 @@ impl SilentFlow {
         code: &str,
     ) -> Result<Msisdn, RedeemError> {
         match self.open_verdict(project, Product::Discovery, check, code).await? {
-            (_, SilentResult::Number(number)) => Ok(number),
+            (_, SilentResult::Number(number), _) => Ok(number),
             _ => Err(corrupt_session_error(check).into()),
         }
     }
 
     /// Whether the operator has recognised the device of a check, and `code` is the one that the device got.
     pub(crate) async fn has_device(&self, project: ProjectId, check: CheckId, code: &str) -> Result<bool, RedeemError> {
-        let (_, result) = self.open_verdict(project, Product::SecureSna, check, code).await?;
+        let (_, result, _) = self.open_verdict(project, Product::SecureSna, check, code).await?;
         Ok(matches!(result, SilentResult::Device(_)))
     }
 
@@ -73,7 +73,7 @@ impl SilentFlow {
         });
         let Some(TakenVerdict { check, verdict }) = taken else { return Err(VerifyDeviceError::NotAuthenticated) };
         let check: SilentCheck = downcast(check)?;
-        let SilentResult::Device(device) = self.unseal_result(id, check.mode, &verdict)? else {
+        let (SilentResult::Device(device), way) = self.unseal_result(id, check.mode, &verdict)? else {
             return Err(corrupt_session_error(id).into());
         };
         let answer = self.ask_about_device(id, &device, number).await;
@@ -84,7 +84,7 @@ impl SilentFlow {
         };
         let Ok(concluded) = concluded else { return Err(VerifyDeviceError::NotAuthenticated) };
         let check = concluded.check().clone();
-        match (self.checks.conclude(concluded).await?, answer) {
+        match (self.checks.conclude_by(concluded, way.into()).await?, answer) {
             (ConcludeOutcome::Concluded { .. }, Ok(matched)) => Ok((check, matched)),
             (_, Err(code)) => Err(VerifyDeviceError::Failed(code)),
             (_, Ok(_)) => Err(VerifyDeviceError::NotAuthenticated),

@@ -1,7 +1,8 @@
 //! Silent checks (Secure SNA and Discovery) as API clients use them: creating, reading, listing and redeeming checks.
-//! [`redirect_session`] handles the requests of the devices.
+//! [`redirect_session`] handles the requests of the devices, and [`operator_token`] the answers of their wallets.
 
 mod authenticated_device;
+pub(crate) mod operator_token;
 mod redirect_session;
 pub(crate) mod secrets;
 mod step_sessions;
@@ -17,7 +18,7 @@ use ringtrue_domain::{
     phone::Msisdn,
     product::Product,
     search::Filter,
-    silent::{CHECK_TTL_SECONDS, MAX_WRONG_CODES, OperatorVerdict, SilentCheck},
+    silent::{CHECK_TTL_SECONDS, MAX_WRONG_CODES, OperatorVerdict, SilentCheck, Way},
     tenancy::{Project, ProjectId},
     web_url::{CallbackUrl, RedirectUrl},
 };
@@ -41,11 +42,14 @@ use crate::{
     lookups::operator_access::Operators,
     ports::{
         checks::{ConcludeOutcome, Expectation, NewCheck},
+        operator_tokens::DigitalCredential,
+        sign_in::SignInStore,
         silent::{RedirectSession, RedirectSessionRecord, RedirectSessionStore, SilentResult},
         store::StoreError,
     },
     rate_limits::RateLimiter,
 };
+use operator_token::credential_request_for_apps;
 use secrets::{SilentCheckInput, device_token, seal_input, seal_redirect_url};
 
 /// Request to create a check. Number, address and URLs are unparsed, because their validation depends on the project's
@@ -72,6 +76,10 @@ pub struct CreatedSilent {
     pub url: String,
     /// Seconds until the check expires.
     pub ttl: u16,
+    /// Request to the phone's wallet, with which an app can verify the number without mobile data. `None`: the number's
+    /// operator or the project does not support it, or it is a Discovery check.
+    #[debug(skip)]
+    pub digital_credential: Option<DigitalCredential>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -91,6 +99,11 @@ pub enum RedeemError {
     },
     #[error("the check has expired")]
     Expired,
+    /// The wallet's answer fails this test. The check stays open.
+    #[error("invalid digital credential: {0}")]
+    InvalidCredential(&'static str),
+    #[error("this digital credential was used before; ask the wallet again with a new request")]
+    UsedCredential,
     #[error(transparent)]
     Read(#[from] ReadError),
 }
@@ -113,6 +126,8 @@ pub struct SilentFlow {
     pub(crate) rate_limiter: Arc<RateLimiter>,
     pub(crate) activity: Arc<ActivityRecorder>,
     pub(crate) step_sessions: Arc<dyn StepSessions>,
+    /// Records the used nonces of requests to wallets.
+    pub(crate) assertions: Arc<dyn SignInStore>,
 }
 
 fn path_segment(product: Product) -> &'static str {
@@ -178,7 +193,11 @@ impl SilentFlow {
             state: Lifecycle::Open(OpenState::Accepted),
         };
         let url = device_url(&self.context, product, id)?;
-        let created = CreatedSilent { check, url, ttl: CHECK_TTL_SECONDS };
+        let digital_credential = match &number {
+            Some(number) => credential_request_for_apps(&self.context, &self.operators, project, &check, number)?,
+            None => None,
+        };
+        let created = CreatedSilent { check, url, ttl: CHECK_TTL_SECONDS, digital_credential };
         let new = NewCheck {
             check: created.check.clone().map(Into::into),
             expectation: Expectation::Device {
@@ -275,7 +294,7 @@ impl SilentFlow {
         id: CheckId,
         code: &str,
     ) -> Result<SilentCheck, RedeemError> {
-        let (check, result) = self.open_verdict(project, product, id, code).await?;
+        let (check, result, way) = self.open_verdict(project, product, id, code).await?;
         let proof = match result {
             SilentResult::Match(matched) => OperatorVerdict::Match(matched),
             SilentResult::Number(number) => OperatorVerdict::Number(DiscoveredNumber {
@@ -289,7 +308,7 @@ impl SilentFlow {
             return Err(self.redeem_error(project, product, id).await);
         };
         let redeemed = concluded.check().clone();
-        match (self.checks.conclude(concluded).await?, redeemed.status()) {
+        match (self.checks.conclude_by(concluded, way.into()).await?, redeemed.status()) {
             (ConcludeOutcome::Concluded { .. }, CheckStatus::Completed) => Ok(redeemed),
             // The check expired, or another request concluded it first.
             _ => Err(self.redeem_error(project, product, id).await),
@@ -303,7 +322,7 @@ impl SilentFlow {
         product: Product,
         id: CheckId,
         code: &str,
-    ) -> Result<(SilentCheck, SilentResult), RedeemError> {
+    ) -> Result<(SilentCheck, SilentResult, Way), RedeemError> {
         let record = self.store.redirect_session(id).await?.filter(|RedirectSessionRecord { check, .. }| {
             let is_own = check.project == project && check.product == product;
             is_own && !check.is_overdue(self.context.now())
@@ -329,8 +348,8 @@ impl SilentFlow {
         if verify_slices_are_equal(&given.0, &decision.code_hash.0).is_err() {
             return Err(self.count_wrong_code(check).await?);
         }
-        let result = self.unseal_result(id, check.mode, &decision.verdict)?;
-        Ok((check, result))
+        let (result, way) = self.unseal_result(id, check.mode, &decision.verdict)?;
+        Ok((check, result, way))
     }
 
     async fn count_wrong_code(&self, check: SilentCheck) -> Result<RedeemError, StoreError> {

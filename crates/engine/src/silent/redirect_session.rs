@@ -15,10 +15,10 @@ use std::{
 };
 
 use ringtrue_domain::{
-    lifecycle::{CheckId, CheckStatus, ErrorCode, Lifecycle, Reference},
+    lifecycle::{CheckId, CheckStatus, ErrorCode, Lifecycle, Provenance, Reference},
     phone::InvalidPhoneNumber,
     product::Product,
-    silent::SilentCheck,
+    silent::{SilentCheck, Way},
     tenancy::ProjectId,
     web_url::RedirectUrl,
 };
@@ -70,6 +70,8 @@ pub(crate) struct DeviceArrival<'a> {
     pub address: IpAddr,
     /// Key in the browser's cookie. `None`: the redirect did not begin at the hosted page.
     pub browser: Option<&'a BrowserKey>,
+    /// Whether the browser can ask the phone's wallet. Then a failure of the redirect leaves the check open.
+    pub has_wallet: bool,
 }
 
 /// A device's request after its operator redirected it back to us.
@@ -115,6 +117,8 @@ pub struct RedirectOutcome {
     pub may_use_reverse_sms: bool,
     /// The verification of which the check is a step. `None`: the check is not a step.
     pub verification: Option<VerificationReturn>,
+    /// Whether the redirect has failed and the check stays open, because the phone's wallet may still verify the number.
+    pub leaves_wallet: bool,
 }
 
 /// One-time code that the API client redeems for the check's result.
@@ -152,7 +156,7 @@ pub enum RedirectError {
 }
 
 /// State of a redirect session when a request arrives.
-enum SessionState {
+pub(super) enum SessionState {
     /// The operator's verdict is not known yet.
     Open(SilentCheck, SilentCheckInput),
     Finished(RedirectOutcome),
@@ -188,7 +192,7 @@ impl SilentFlow {
         if !self.is_device_token(check, token) {
             return Err(RedirectError::NotFound);
         }
-        self.start_redirect(DeviceArrival { product, check, sim, address, browser: None }).await
+        self.start_redirect(DeviceArrival { product, check, sim, address, browser: None, has_wallet: false }).await
     }
 
     /// Redirects a device to its operator.
@@ -209,16 +213,18 @@ impl SilentFlow {
             SessionState::Finished(outcome) => return Ok(NextStep::Finish(outcome)),
         };
         if self.context.has_left_sandbox(check.project, check.mode) {
-            return self.fail_check(check, ErrorCode::InternalError).await.map(NextStep::Finish);
+            return self.fail_redirect(check, ErrorCode::InternalError, false).await.map(NextStep::Finish);
         }
         match self.begin_redirect(&check, &input, has_session, arrival).await? {
             RedirectStart::Redirect(location) => Ok(NextStep::Redirect(location)),
-            RedirectStart::Failed(code) => self.fail_check(check, code).await.map(NextStep::Finish),
+            RedirectStart::Failed(code) => {
+                self.fail_redirect(check, code, arrival.has_wallet).await.map(NextStep::Finish)
+            }
             RedirectStart::Concluded => self.current_outcome(check.id).await.map(NextStep::Finish),
         }
     }
 
-    async fn resume_session(&self, record: RedirectSessionRecord) -> Result<SessionState, StoreError> {
+    pub(super) async fn resume_session(&self, record: RedirectSessionRecord) -> Result<SessionState, StoreError> {
         let RedirectSessionRecord { check, session } = record;
         if check.is_overdue(self.context.now()) {
             self.checks.expire(check.clone()).await?;
@@ -279,7 +285,8 @@ impl SilentFlow {
         if check.is_overdue(self.context.now()) {
             return Ok(RedirectStart::Concluded);
         }
-        let pending_redirect = PendingRedirect::new(connector.name(), device_ip, &redirect.connector_data);
+        let pending_redirect =
+            PendingRedirect::new(connector.name(), device_ip, &redirect.connector_data, arrival.has_wallet);
         let pending_redirect = self.seal_pending_redirect(check.id, &pending_redirect)?;
         if !has_session && !self.step_sessions.open(check, seal_input(&self.context, check.id, input)?).await? {
             return Ok(RedirectStart::Concluded);
@@ -305,8 +312,8 @@ impl SilentFlow {
         self.require_browser(state, browser_keys)?;
         let outcome = match self.consume_return(state, returned).await? {
             Returned::Answered(session) => {
-                let AnsweredSession { check, answer, .. } = *session;
-                self.finish_redirect(check, state, answer).await?
+                let AnsweredSession { check, pending, answer } = *session;
+                self.finish_redirect(check, state, answer, pending.has_wallet).await?
             }
             Returned::Finished(outcome) => outcome,
         };
@@ -325,7 +332,7 @@ impl SilentFlow {
         };
         let AnsweredSession { check, mut pending, answer } = session;
         if let (None, Err(code)) = (state.browser, &answer) {
-            drop(self.fail_check(check, *code).await?);
+            drop(self.fail_redirect(check, *code, false).await?);
             return Ok(handle);
         }
         // Only the browser that began the redirect at the hosted page may end the step, and a plain HTTP request does
@@ -361,7 +368,7 @@ impl SilentFlow {
                 match self.resume_session(consumed.record).await? {
                     SessionState::Open(check, input) => {
                         let answer = self.require_same_device(&check, &input, &pending, returned.address).and(answer);
-                        self.finish_redirect(check, state, answer).await?
+                        self.finish_redirect(check, state, answer, pending.has_wallet).await?
                     }
                     SessionState::Finished(outcome) => outcome,
                 }
@@ -469,13 +476,24 @@ impl SilentFlow {
         check: SilentCheck,
         state: RedirectState,
         answer: Result<SilentResult, ErrorCode>,
+        has_wallet: bool,
     ) -> Result<RedirectOutcome, RedirectError> {
-        let result = match answer {
-            Ok(result) => result,
-            Err(code) => return self.fail_check(check, code).await,
-        };
+        match answer {
+            Ok(result) => self.store_result(check, state, &result, Way::MobileData).await,
+            Err(code) => self.fail_redirect(check, code, has_wallet).await,
+        }
+    }
+
+    /// Stores the operator's verdict and issues the redirect code.
+    pub(super) async fn store_result(
+        &self,
+        check: SilentCheck,
+        state: RedirectState,
+        result: &SilentResult,
+        way: Way,
+    ) -> Result<RedirectOutcome, RedirectError> {
         let (code, code_hash) = self.generate_redirect_code(check.id)?;
-        let decision = SealedVerdict { code_hash, verdict: self.seal_result(state, &result, &code)? };
+        let decision = SealedVerdict { code_hash, verdict: self.seal_result(state, result, way, &code)? };
         if check.is_overdue(self.context.now()) || !self.store.store_verdict(check.id, decision).await? {
             return self.current_outcome(check.id).await;
         }
@@ -516,15 +534,36 @@ impl SilentFlow {
         }
     }
 
+    /// Concludes the check with the error of a redirect over mobile data. Leaves the check open if the browser can ask
+    /// the phone's wallet.
+    async fn fail_redirect(
+        &self,
+        check: SilentCheck,
+        code: ErrorCode,
+        has_wallet: bool,
+    ) -> Result<RedirectOutcome, RedirectError> {
+        if has_wallet && self.takes_wallet(&check.clone().map(Into::into)) {
+            tracing::info!(check = %check.id, code = %code, "redirect of a silent check failed; the wallet is left");
+            let outcome = self.build_outcome(&check, Err(failure_of(&check)));
+            return Ok(RedirectOutcome { leaves_wallet: true, ..outcome });
+        }
+        self.fail_check(check, code, Way::MobileData.into()).await
+    }
+
     /// Concludes the check with an error. If another request has already concluded the check, returns the outcome of
     /// that conclusion.
-    async fn fail_check(&self, check: SilentCheck, code: ErrorCode) -> Result<RedirectOutcome, RedirectError> {
+    pub(super) async fn fail_check(
+        &self,
+        check: SilentCheck,
+        code: ErrorCode,
+        provenance: Provenance,
+    ) -> Result<RedirectOutcome, RedirectError> {
         tracing::info!(check = %check.id, product = %check.product, code = %code, "silent check failed");
         let at = self.context.now();
         if let Ok(concluded) = check.clone().conclude_with_error(code, at) {
             let is_in_time = concluded.check().status() != CheckStatus::Expired;
             let fault = if is_in_time { RedirectFailure::Failed(code) } else { RedirectFailure::Expired };
-            if let ConcludeOutcome::Concluded { was_pending } = self.checks.conclude(concluded).await? {
+            if let ConcludeOutcome::Concluded { was_pending } = self.checks.conclude_by(concluded, provenance).await? {
                 if !was_pending {
                     self.activity.record_seen(ActivityRecorder::key_of(&check));
                 }
@@ -553,6 +592,7 @@ impl SilentFlow {
             result,
             may_use_reverse_sms,
             verification: self.step_sessions.verification_return(check),
+            leaves_wallet: false,
         }
     }
 }

@@ -10,6 +10,7 @@ use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use ringtrue_domain::{
     lifecycle::{CheckId, ErrorCode, Sealed},
     phone::Msisdn,
+    silent::Way,
     tenancy::Mode,
     web_url::RedirectUrl,
 };
@@ -75,15 +76,18 @@ pub(super) struct PendingRedirect {
     /// The operator's answer for a device that returned over plain HTTP, kept until the device returns over TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<OperatorAnswer>,
+    /// Whether the browser can ask the phone's wallet.
+    pub has_wallet: bool,
 }
 
 impl PendingRedirect {
-    pub(super) fn new(connector: &str, initial_ip: IpAddr, connector_data: &[u8]) -> Self {
+    pub(super) fn new(connector: &str, initial_ip: IpAddr, connector_data: &[u8], has_wallet: bool) -> Self {
         PendingRedirect {
             connector: connector.to_owned(),
             initial_ip,
             connector_data: BASE64_URL_SAFE_NO_PAD.encode(connector_data),
             answer: None,
+            has_wallet,
         }
     }
 
@@ -142,6 +146,8 @@ impl OperatorAnswer {
 #[derive(Serialize, Deserialize)]
 pub(super) struct SealedAnswer {
     pub answer: OperatorAnswer,
+    /// Name of the [`Way`] that led to the answer.
+    way: String,
     /// `None`: the redirect did not begin at the hosted page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_return: Option<PageReturn>,
@@ -308,11 +314,13 @@ impl SilentFlow {
         &self,
         RedirectState { check, browser }: RedirectState,
         result: &SilentResult,
+        way: Way,
         code: &str,
     ) -> Result<Sealed, StoreError> {
         let page_return = browser.map(|browser| PageReturn { code: code.to_owned(), browser });
         let answer = OperatorAnswer::new(&Ok(result.clone()));
-        seal_json(&self.context, "silent-result", check, &SealedAnswer { answer, page_return })
+        let sealed = SealedAnswer { answer, way: way.into_str().to_owned(), page_return };
+        seal_json(&self.context, "silent-result", check, &sealed)
     }
 
     pub(super) fn unseal_result(
@@ -320,9 +328,10 @@ impl SilentFlow {
         check: CheckId,
         mode: Mode,
         sealed: &Sealed,
-    ) -> Result<SilentResult, StoreError> {
-        let SealedAnswer { answer, .. } = self.unseal_json("silent-result", check, sealed)?;
-        answer.read(mode).and_then(Result::ok).ok_or_else(|| corrupt_session_error(check))
+    ) -> Result<(SilentResult, Way), StoreError> {
+        let SealedAnswer { answer, way, .. } = self.unseal_json("silent-result", check, sealed)?;
+        let result = answer.read(mode).and_then(Result::ok).ok_or_else(|| corrupt_session_error(check))?;
+        Ok((result, way.parse().map_err(|_| corrupt_session_error(check))?))
     }
 
     /// Returns the redirect code if one of `keys` belongs to the browser that began the redirect at the hosted page.

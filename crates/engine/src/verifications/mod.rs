@@ -50,10 +50,11 @@ use crate::{
     },
     ports::{
         checks::NewVerification,
+        operator_tokens::DigitalCredential,
         store::{StoreError, TenantLookup},
         verifications::{ListedProgress, NumberLimitQuery, PageOpening, VerificationRecord, VerificationStore},
     },
-    silent::{RedeemError, SilentFlow, device_url, secrets::seal_redirect_url},
+    silent::{RedeemError, SilentFlow, secrets::seal_redirect_url},
 };
 use input::{SmsInput, StepInput};
 use page::{is_completion_code, page_token};
@@ -151,12 +152,15 @@ impl Verification {
 
 /// What the end-user's device has to do. Debug output omits the contents, because anyone who knows them can complete
 /// the step.
-#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[derive(Clone, PartialEq, derive_more::Debug)]
 pub enum StepInstructions {
     #[debug("SecureSna")]
     SecureSna {
         /// URL that the device opens.
         url: String,
+        /// Request to the phone's wallet, with which the client's app can verify the number without mobile data.
+        /// `None`: the number's operator or the project does not support it.
+        digital_credential: Option<DigitalCredential>,
     },
     #[debug("ReverseSms")]
     ReverseSms { receiver: Msisdn, sms_body: String },
@@ -359,7 +363,7 @@ impl Verifications {
         let progress = progress.begin_step(first.product(), step.id);
         let progress = progress.map_err(|problem| StoreError::Refused(problem.to_string()))?;
         let verification = Verification {
-            next_step: instructions(&self.context, &step, &input)?,
+            next_step: self.steps.instructions(&step, &input)?,
             page_url: Some(page_url(&self.context, id)?),
             step_status: Some(step.status()),
             check,
@@ -608,6 +612,46 @@ impl Verifications {
         Err(changes_too_often().into())
     }
 
+    /// Ends the Secure SNA step with the operator's answer to a wallet's token, which the client's backend sends. If the
+    /// operator gives no answer, the verification continues with the next method. An answer that was used before gives
+    /// the same result again if it completed the verification.
+    pub async fn redeem_credential(
+        &self,
+        project: ProjectId,
+        id: CheckId,
+        credential: &DigitalCredential,
+    ) -> Result<Redeemed, RedeemError> {
+        let current = self.load_of_project(project, id).await?;
+        let Some(step) = current.step.as_ref().filter(|step| step.product == Product::SecureSna) else {
+            let record = &current.record;
+            return match record.check.status() {
+                CheckStatus::Completed if self.is_redeemed_credential(record, credential) => {
+                    Ok(Redeemed { verification: self.present(current)?, is_replayed: true })
+                }
+                CheckStatus::Accepted | CheckStatus::Pending => Err(RedeemError::NotReady),
+                CheckStatus::Expired => Err(RedeemError::Expired),
+                CheckStatus::Completed | CheckStatus::Error => {
+                    let error_code = record.check.error_code();
+                    Err(RedeemError::AlreadyCompleted { error_code, may_use_reverse_sms: false })
+                }
+            };
+        };
+        match self.silent.redeem_credential(project, step.id, credential).await {
+            // After an error of the operator, the verification has moved to the next method.
+            Ok(_) | Err(RedeemError::AlreadyCompleted { .. }) => {
+                let verification = self.read_after_question(project, id).await?;
+                Ok(Redeemed { verification, is_replayed: false })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the verdict of a verification was given by Secure SNA, and `credential` answers a request for that step.
+    fn is_redeemed_credential(&self, record: &VerificationRecord, credential: &DigitalCredential) -> bool {
+        let step = record.progress.redeemed_step().filter(|_| verdict_method(record) == Some(Method::SecureSna));
+        step.is_some_and(|step| self.silent.answers_request_for(&record.check, step, credential))
+    }
+
     /// Waits until the operator has answered about SIM changes, and then reads the verification, so that the response
     /// contains the answer. The request to the operator may have been sent by another node.
     async fn read_after_question(&self, project: ProjectId, id: CheckId) -> Result<Verification, ReadError> {
@@ -686,7 +730,7 @@ impl Verifications {
     fn present(&self, current: Current) -> Result<Verification, StoreError> {
         let Current { record, step } = current;
         let next_step = match &step {
-            Some(step) => instructions(&self.context, step, &StepInput::unseal(&self.context, &record)?)?,
+            Some(step) => self.steps.instructions(step, &StepInput::unseal(&self.context, &record)?)?,
             None => None,
         };
         let step_status = step.map(|step| step.status());
@@ -710,18 +754,6 @@ fn verdict_method(record: &VerificationRecord) -> Option<Method> {
 
 fn changes_too_often() -> StoreError {
     StoreError::Unavailable("a verification changes too often to be read".to_owned())
-}
-
-fn instructions(context: &Context, step: &AnyCheck, input: &StepInput) -> Result<Option<StepInstructions>, StoreError> {
-    Ok(match (Method::of_product(step.product), &input.sms) {
-        (Some(Method::SecureSna), _) => {
-            Some(StepInstructions::SecureSna { url: device_url(context, step.product, step.id)? })
-        }
-        (Some(Method::ReverseSms), Some(sms)) => {
-            Some(StepInstructions::ReverseSms { receiver: sms.receiver.clone(), sms_body: sms.sms_body.clone() })
-        }
-        (Some(Method::ReverseSms), None) | (None, _) => None,
-    })
 }
 
 /// Returns the URL of the hosted page.

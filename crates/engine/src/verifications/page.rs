@@ -14,6 +14,7 @@ use ringtrue_domain::{
     phone::Msisdn,
     product::Product,
     reverse_sms::Platform,
+    silent::WalletFailure,
     tenancy::{Mode, Name, ProjectId},
     verification::{Brand, Locale, Method, Progress, StepState, funnel::events_of_opening},
     web_url::WebOrigin,
@@ -25,6 +26,7 @@ use crate::{
     context::Context,
     ports::{
         hashes::TokenHash,
+        operator_tokens::DigitalCredential,
         silent::{BegunRedirect, RedirectSession},
         store::StoreError,
         verifications::{PageOpening, VerificationRecord},
@@ -84,6 +86,8 @@ pub enum PageState {
         /// Hash of the last redirect's `state`. Start tokens are bound to it, so that they become invalid when another
         /// redirect begins. `None`: no redirect has begun, or its `state` is consumed.
         state_hash: Option<TokenHash>,
+        /// Whether the operator accepts a token of the phone's wallet instead.
+        takes_wallet: bool,
     },
     /// The device has returned from its operator with a code, which is not redeemed yet.
     #[debug("Returned")]
@@ -288,6 +292,7 @@ impl Verifications {
                             None => None,
                         },
                         state_hash: session.and_then(|session| session.state_hash),
+                        takes_wallet: self.silent.takes_wallet(step),
                     },
                 }
             }
@@ -401,7 +406,8 @@ impl Verifications {
     }
 
     /// Begins the silent check, and returns the redirect that sends the device to its operator. Only a browser with the
-    /// key `browser` in a cookie can finish the check. `None`: the page token is wrong, or the current step is not
+    /// key `browser` in a cookie can finish the check. `has_wallet`: whether this browser can ask the phone's wallet, so
+    /// that the check stays open if the redirect fails. `None`: the page token is wrong, or the current step is not
     /// Secure SNA.
     pub async fn begin_silent(
         &self,
@@ -409,11 +415,67 @@ impl Verifications {
         browser: &BrowserKey,
         address: IpAddr,
         sim: Option<&str>,
+        has_wallet: bool,
     ) -> Result<Option<NextStep>, RedirectError> {
         let Some(current) = self.load_by_token(token).await? else { return Ok(None) };
         let Some(step) = current.step.filter(|step| step.product == Product::SecureSna) else { return Ok(None) };
         let (product, check, browser) = (step.product, step.id, Some(browser));
-        self.silent.start_redirect(DeviceArrival { product, check, sim, address, browser }).await.map(Some)
+        self.silent.start_redirect(DeviceArrival { product, check, sim, address, browser, has_wallet }).await.map(Some)
+    }
+
+    /// Whether the operator can verify a device at this address over mobile data.
+    pub fn may_use_mobile_data(&self, view: &PageView, address: IpAddr) -> bool {
+        let project = self.context.control_plane.project(view.project);
+        let operators = self.steps.operators.for_mode(view.mode);
+        project.is_some_and(|project| operators.may_verify_device(&project, address))
+    }
+
+    /// Builds a request to the phone's wallet, which only a browser with this key may answer. `None`: the page token is
+    /// wrong, the current step is not Secure SNA, or its operator accepts no tokens of wallets.
+    pub async fn wallet_request(
+        &self,
+        token: &str,
+        browser: &BrowserKey,
+    ) -> Result<Option<DigitalCredential>, RedirectError> {
+        match self.silent_step(token).await? {
+            Some(step) => self.silent.wallet_request(step, browser).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Handles the wallet's answer that the page sends. After a verdict, returns the client's redirect URL with the code
+    /// to redeem. Without a redirect URL, redeems the code, so that the page can show the result. An answer without a
+    /// verdict ends the step. `None`: the page shows the current state.
+    pub async fn finish_with_wallet(
+        &self,
+        token: &str,
+        browser_keys: &[BrowserKey],
+        credential: &DigitalCredential,
+    ) -> Result<Option<String>, RedirectError> {
+        let Some(step) = self.silent_step(token).await? else { return Ok(None) };
+        let origin = WebOrigin::from_stored(&self.context.settings.base_url);
+        let origin = origin.map_err(|error| StoreError::Refused(format!("base URL: {error}")))?;
+        let code = self.silent.finish_with_wallet(step, origin.as_str(), browser_keys, credential).await?;
+        let Some(code) = code else { return Ok(None) };
+        let return_to = self.page_return_url(token, &code).await?;
+        if return_to.is_none() {
+            self.page_redeem(token, &code).await?;
+        }
+        Ok(return_to)
+    }
+
+    /// Ends the Secure SNA step because the wallet gave no answer. Does nothing if the current step is another one.
+    pub async fn wallet_failed(&self, token: &str, failure: WalletFailure) -> Result<(), RedirectError> {
+        match self.silent_step(token).await? {
+            Some(step) => self.silent.wallet_failed(step, failure).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the check of the current step if that is Secure SNA.
+    async fn silent_step(&self, token: &str) -> Result<Option<CheckId>, StoreError> {
+        let step = self.load_by_token(token).await?.and_then(|current| current.step);
+        Ok(step.filter(|step| step.product == Product::SecureSna).map(|step| step.id))
     }
 
     /// Gives up the current step if it uses this method, so that a form submitted twice gives up only one step.

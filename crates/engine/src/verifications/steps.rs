@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     lifecycle::{
         AnyCheck, AnyVerdict, Check, CheckConclusion, CheckId, CheckOutcome, CheckStatus, Concluded, ErrorCode,
-        Lifecycle, OpenState, Sealed,
+        Lifecycle, OpenState, Provenance, Sealed,
     },
     product::Product,
     reverse_sms::{ReverseSmsCheck, SmsCode, SmsOrigin},
@@ -25,9 +25,9 @@ use ringtrue_domain::{
 };
 
 use super::{
-    Verification,
+    StepInstructions, Verification,
     input::{SmsInput, StepInput},
-    instructions, page_token, page_url,
+    page_token, page_url,
     sim_swap_questions::SimSwapQuestions,
 };
 use crate::{
@@ -47,7 +47,8 @@ use crate::{
         },
     },
     silent::{
-        StepSessions, VerificationReturn,
+        StepSessions, VerificationReturn, device_url,
+        operator_token::credential_request_for_apps,
         secrets::{SilentCheckInput, seal_redirect_url, unseal_redirect_url},
     },
 };
@@ -124,13 +125,13 @@ impl CheckEndHandler for Steps {
     async fn conclude(
         &self,
         concluded: Concluded<AnyVerdict>,
-        connector: Option<Arc<str>>,
+        provenance: Provenance,
     ) -> Result<ConcludeOutcome, StoreError> {
         let Some(verification) = concluded.check().verification else {
             return Err(StoreError::Refused("a verification is concluded with its last step only".to_owned()));
         };
         match self.store.find_verification(verification).await? {
-            Some(record) => self.conclude_step(&record, concluded, connector).await,
+            Some(record) => self.conclude_step(&record, concluded, provenance).await,
             None => Ok(ConcludeOutcome::AlreadyConcluded),
         }
     }
@@ -141,7 +142,7 @@ impl CheckEndHandler for Steps {
             return self.expire_current_step(check.id).await;
         }
         match check.expire() {
-            Ok(concluded) => self.conclude(concluded, None).await.map(drop),
+            Ok(concluded) => self.conclude(concluded, Provenance::default()).await.map(drop),
             Err(_) => Ok(()),
         }
     }
@@ -192,19 +193,20 @@ impl Steps {
         &self,
         record: &VerificationRecord,
         concluded: Concluded<AnyVerdict>,
-        connector: Option<Arc<str>>,
+        provenance: Provenance,
     ) -> Result<ConcludeOutcome, StoreError> {
         let step = concluded.check();
         let Lifecycle::Concluded { outcome, .. } = &step.state else { return Ok(ConcludeOutcome::AlreadyConcluded) };
         if record.step != step.id {
             return Ok(ConcludeOutcome::AlreadyConcluded);
         }
-        let ended = EndedStep::Concluded(CheckConclusion::from(&concluded).via_connector(connector));
+        let ended = EndedStep::Concluded(CheckConclusion::from(&concluded).with_provenance(provenance.clone()));
         let ending = self.ending(record, ended, step.expires_at);
         let Some(advanced) = self.end_step(ending, StepEnd::from(outcome)).await? else {
             return Ok(ConcludeOutcome::AlreadyConcluded);
         };
         self.activity.record_concluded(step);
+        self.activity.record_way(step, &provenance);
         Ok(ConcludeOutcome::Concluded { was_pending: advanced.step_was_pending })
     }
 
@@ -284,7 +286,7 @@ impl Steps {
             Some((Product::SimSwap, _)) | None => Ok(()),
             Some((product, step)) => match self.checks.find_check(record.check.project, product, step).await? {
                 TenantLookup::Found(step) if step.is_overdue(now) => match step.clone().expire() {
-                    Ok(concluded) => self.conclude_step(&record, concluded, None).await.map(drop),
+                    Ok(concluded) => self.conclude_step(&record, concluded, Provenance::default()).await.map(drop),
                     Err(_) => Ok(()),
                 },
                 TenantLookup::Found(_) => Ok(()),
@@ -348,7 +350,7 @@ impl Steps {
             check: verification.clone().into_pending(ending.at),
             progress: ending.progress.clone(),
             step_status: Some(check.status()),
-            next_step: instructions(&self.context, &check, &input)?,
+            next_step: self.instructions(&check, &input)?,
             page_url: Some(page_url(&self.context, verification.id)?),
         };
         ending.seal_response(&afterwards)?;
@@ -490,6 +492,31 @@ impl Steps {
         let number_limit = self.operators.for_mode(verification.mode).number_limit();
         let new = NewCheck { check, expectation, number_limit, idempotent_response: None, verification: None };
         Ok(NewStep { new, code })
+    }
+
+    /// Returns what the end-user's device has to do for an open step. `None`: nothing.
+    pub(super) fn instructions(
+        &self,
+        step: &AnyCheck,
+        input: &StepInput,
+    ) -> Result<Option<StepInstructions>, StoreError> {
+        Ok(match (Method::of_product(step.product), &input.sms) {
+            (Some(Method::SecureSna), _) => {
+                let project = self.context.control_plane.project(step.project);
+                let digital_credential = match &project {
+                    Some(project) => {
+                        credential_request_for_apps(&self.context, &self.operators, project, step, &input.number)?
+                    }
+                    None => None,
+                };
+                let url = device_url(&self.context, step.product, step.id)?;
+                Some(StepInstructions::SecureSna { url, digital_credential })
+            }
+            (Some(Method::ReverseSms), Some(sms)) => {
+                Some(StepInstructions::ReverseSms { receiver: sms.receiver.clone(), sms_body: sms.sms_body.clone() })
+            }
+            (Some(Method::ReverseSms), None) | (None, _) => None,
+        })
     }
 
     /// Returns the client's redirect URL, encrypted for the check of a Secure SNA step. The device is sent there after

@@ -13,6 +13,7 @@ use crate::{
     client::is_http_url,
     jwt::SigningKey,
     oauth::{Audience, ClientAuthentication, Endpoints},
+    operator_token::{ConsentData, CredentialVerifier, RequestSigner},
 };
 
 #[derive(Clone, Debug)]
@@ -40,6 +41,8 @@ pub struct CamaraConfig {
     pub redirect_uri: Url,
     /// `None`: SIM Swap is not supported.
     pub sim_swap: Option<SimSwapConfig>,
+    /// `None`: the operator accepts no tokens from wallets.
+    pub operator_tokens: Option<OperatorTokenConfig>,
     pub breaker: BreakerSettings,
 }
 
@@ -69,6 +72,7 @@ impl CamaraConfig {
             pkce: true,
             redirect_uri,
             sim_swap: None,
+            operator_tokens: None,
             breaker: BreakerSettings::default(),
         }
     }
@@ -99,6 +103,9 @@ impl CamaraConfig {
         if self.sim_swap.as_ref().is_some_and(|sim_swap| sim_swap.operations.is_empty()) {
             return Err(CamaraConfigError::NoOperations);
         }
+        if self.operator_tokens.is_some() && self.scopes.verify.is_none() {
+            return Err(CamaraConfigError::NoVerifyScope);
+        }
         match &self.provider {
             Provider::Issuer(issuer) if !Url::parse(issuer).is_ok_and(|url| is_plain(&url)) => {
                 Err(CamaraConfigError::Provider)
@@ -111,6 +118,12 @@ impl CamaraConfig {
 
     pub(super) fn supports_number_verification(&self) -> bool {
         self.scopes.verify.is_some() || self.scopes.device_phone_number.is_some()
+    }
+
+    fn uses_ciba(&self) -> bool {
+        let for_sim_swap = self.sim_swap.as_ref().is_some_and(|config| matches!(config.flow, SimSwapFlow::Ciba));
+        let operator_tokens = self.operator_tokens.as_ref();
+        for_sim_swap || operator_tokens.is_some_and(|config| matches!(config.flow, OperatorTokenFlow::Ciba))
     }
 
     /// Checks that the configured endpoints are valid and suffice for the configured operations.
@@ -129,8 +142,7 @@ impl CamaraConfig {
         if jwks.is_none() && self.supports_number_verification() && self.scopes.openid {
             return Err(CamaraConfigError::NoJwks);
         }
-        let flow = self.sim_swap.as_ref().map(|sim_swap| &sim_swap.flow);
-        if backchannel.is_none() && matches!(flow, Some(SimSwapFlow::Ciba)) {
+        if backchannel.is_none() && self.uses_ciba() {
             return Err(CamaraConfigError::NoBackchannel);
         }
         Ok(())
@@ -151,6 +163,8 @@ pub enum CamaraConfigError {
     RedirectUri,
     #[error("no operation is configured: set a scope or SIM Swap")]
     NoScopes,
+    #[error("operator tokens require the scope for verifying a number")]
+    NoVerifyScope,
     #[error("SIM Swap requires at least one operation")]
     NoOperations,
     #[error("Number Verification requires the operator's authorization endpoint")]
@@ -285,4 +299,37 @@ pub enum SimSwapOperation {
     RetrieveDate,
     /// Returns whether the SIM changed within a period.
     Check,
+}
+
+/// Settings of operator tokens from wallets: see [`operator_token`](crate::operator_token).
+#[derive(Clone, Debug)]
+pub struct OperatorTokenConfig {
+    pub flow: OperatorTokenFlow,
+    /// Our name in requests to wallets: a URL, as agreed with the operator.
+    pub issuer: String,
+    pub signer: RequestSigner,
+    pub consent: ConsentData,
+    pub verifier: CredentialVerifier,
+}
+
+impl OperatorTokenConfig {
+    /// Creates a configuration that accepts credentials of any issuer.
+    pub fn new(
+        flow: OperatorTokenFlow,
+        issuer: impl Into<String>,
+        signer: RequestSigner,
+        consent: ConsentData,
+    ) -> Self {
+        let verifier = CredentialVerifier::new(&consent);
+        OperatorTokenConfig { flow, issuer: issuer.into(), signer, consent, verifier }
+    }
+}
+
+/// OAuth flow that exchanges an operator token for an access token, as agreed with the operator.
+#[derive(Clone, Debug)]
+pub enum OperatorTokenFlow {
+    /// By an authentication request with the token as login hint (CIBA, poll mode).
+    Ciba,
+    /// By a signed assertion about the token (RFC 7523).
+    JwtBearer { key: SigningKey, audience: Audience },
 }

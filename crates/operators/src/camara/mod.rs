@@ -9,13 +9,17 @@
 //! follow redirects; our HTTP client does not. Tokens for a device or a number are not stored. For SIM Swap see
 //! [`sim_swap`].
 //!
-//! Deliberately absent: encrypted ID tokens, DPoP, and SIM-based tokens (TS.43), which need no redirect.
+//! Number Verification also works over Wi-Fi, by a token from the phone's wallet: see [`operator_tokens`].
+//!
+//! Deliberately absent: encrypted ID tokens, DPoP, and entitlement servers (TS.43) without CAMARA APIs.
 
 mod authorization;
 mod config;
 mod error;
 mod number_verification;
+mod operator_tokens;
 mod sim_swap;
+mod subscriber_tokens;
 mod tokens;
 
 use std::sync::Arc;
@@ -49,11 +53,12 @@ pub use crate::{
     breaker::{BreakerSettings, BreakerState, CallOutcome},
     jwt::{SigningKey, SigningKeyError},
     oauth::{Audience, ClientAuthentication, ClientSecret, Endpoints, Stage},
+    operator_token::{ConsentData, CredentialVerifier, RequestSigner, RequestSignerError},
 };
 use authorization::AuthorizationServer;
 pub use config::{
-    CamaraConfig, CamaraConfigError, LoginHint, Provider, RequestObject, ScopeStyle, Scopes, SimSwapConfig,
-    SimSwapFlow, SimSwapOperation,
+    CamaraConfig, CamaraConfigError, LoginHint, OperatorTokenConfig, OperatorTokenFlow, Provider, RequestObject,
+    ScopeStyle, Scopes, SimSwapConfig, SimSwapFlow, SimSwapOperation,
 };
 use error::CamaraError;
 pub use error::{ERROR_TABLE, ErrorCause, ErrorMapping, InvalidResponse};

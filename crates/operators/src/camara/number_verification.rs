@@ -7,9 +7,12 @@ use ringtrue_domain::{
     phone::Msisdn,
     product::Product,
 };
-use ringtrue_engine::ports::silent::{
-    AuthenticatedDevice, AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, DeviceQuestion,
-    NumberQuestion, SilentConnector, SilentOperation, SilentResult,
+use ringtrue_engine::ports::{
+    operator_tokens::OperatorTokens,
+    silent::{
+        AuthenticatedDevice, AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, DeviceQuestion,
+        NumberQuestion, SilentConnector, SilentOperation, SilentResult,
+    },
 };
 use serde::{Deserialize, Serialize};
 
@@ -82,7 +85,7 @@ impl Camara {
         self.query_number(response.operation, response.check, tokens).await
     }
 
-    fn record_success(&self) {
+    pub(super) fn record_success(&self) {
         let now = self.client.clock.now();
         self.health.record_success(now);
         self.number_verification_breaker.record_outcome(CallOutcome::Success, None, now);
@@ -112,7 +115,7 @@ impl Camara {
 
     /// Asks the operator whether the device has this number. Not retried: the token is valid for one call, and a lost
     /// response does not show whether it was used.
-    async fn verify(&self, question: &NumberQuestion, mut headers: HeaderMap) -> Result<bool, CamaraError> {
+    pub(super) async fn verify(&self, question: &NumberQuestion, mut headers: HeaderMap) -> Result<bool, CamaraError> {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let request = match question {
             NumberQuestion::Plain(number) if !self.config.sends_hashed_number => {
@@ -182,6 +185,10 @@ impl SilentConnector for Camara {
         let matched = verify.await.map_err(|error| self.record_error(&error, &self.number_verification_breaker))?;
         self.record_success();
         Ok(matched)
+    }
+
+    fn operator_tokens(&self) -> Option<&dyn OperatorTokens> {
+        self.config.operator_tokens.is_some().then_some(self)
     }
 }
 

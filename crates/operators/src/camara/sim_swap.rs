@@ -3,11 +3,9 @@
 //! No device is involved. A check needs one token (for our client or for the number) and one API call. API calls are
 //! idempotent, so they are retried once after a transient error.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, header::CONTENT_TYPE};
+use http::{HeaderValue, Method, header::CONTENT_TYPE};
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     lifecycle::ErrorCode,
@@ -16,9 +14,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::sim_swap::{SimSwapConnector, SimSwapRequest};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
-use tokio::time::{Instant, sleep};
-use url::form_urlencoded::Serializer;
+use tokio::time::Instant;
 
 use super::{
     Camara, api_headers,
@@ -29,11 +25,7 @@ use super::{
 use crate::{
     breaker::{BreakerState, CallOutcome},
     client::ClientError,
-    jwt::SigningKey,
-    oauth::{
-        ASSERTION_LIFETIME_SECS, Audience, Endpoints, Stage, TokenCache, TokenError, TokenResponse,
-        deserialize_seconds, parse_tokens,
-    },
+    oauth::{Stage, TokenCache, TokenError, TokenResponse},
 };
 
 /// Maximum of `maxAge` in the CAMARA SIM Swap API.
@@ -275,9 +267,6 @@ fn parse_check(body: &[u8], hours: u32) -> Result<SimHistory, ErrorCause<'static
     Ok(if response.swapped { SimHistory::ChangedWithin(window) } else { SimHistory::NoChangeFor(window) })
 }
 
-const JWT_BEARER_GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-const FORM_CONTENT_TYPE: &str = "application/x-www-form-urlencoded";
-
 /// Access token of a SIM Swap request, obtained with client credentials, CIBA or a signed assertion.
 struct SimSwapAccess {
     /// Value of the `Authorization` header: `Bearer …`.
@@ -334,14 +323,18 @@ impl Camara {
             SimSwapFlow::Ciba => {
                 let endpoints = self.authorization_server.endpoints(&self.client).await?;
                 let scope = self.user_scope(&[scope]);
-                let tokens = Box::pin(self.token_by_ciba(&scope, request, &endpoints)).await;
+                let hint = match self.config.login_hint {
+                    LoginHint::E164 => request.number.as_str().to_owned(),
+                    LoginHint::None | LoginHint::Tel | LoginHint::IpPort => tel_uri(request.number),
+                };
+                let tokens = Box::pin(self.token_by_ciba(&scope, &hint, request.deadline, &endpoints)).await;
                 tokens.map(SimSwapAccess::for_number)
             }
             SimSwapFlow::JwtBearer { key, audience } => {
                 let endpoints = self.authorization_server.endpoints(&self.client).await?;
                 let scope = self.user_scope(&[scope]);
-                let tokens =
-                    Box::pin(self.token_by_assertion(&scope, request.number, key, *audience, &endpoints)).await;
+                let subject = tel_uri(request.number);
+                let tokens = Box::pin(self.token_by_assertion(&scope, &subject, key, *audience, &endpoints)).await;
                 tokens.map(SimSwapAccess::for_number)
             }
         }
@@ -361,124 +354,10 @@ impl Camara {
         let scope = self.scope_with_purpose(&[scope]);
         self.request_token(&[("grant_type", "client_credentials"), ("scope", &scope)], &endpoints).await
     }
-
-    /// Requests a token with a JWT bearer assertion, which also authenticates the client.
-    async fn token_by_assertion(
-        &self,
-        scope: &str,
-        number: &Msisdn,
-        key: &SigningKey,
-        audience: Audience,
-        endpoints: &Endpoints,
-    ) -> Result<TokenResponse, CamaraError> {
-        let now = self.now();
-        let claims = json!({
-            "iss": self.config.client_id,
-            "sub": format!("tel:{}", number.as_str()),
-            "aud": match audience {
-                Audience::Endpoint => endpoints.token.as_str(),
-                Audience::Issuer => &endpoints.issuer,
-            },
-            "iat": now,
-            "exp": now + ASSERTION_LIFETIME_SECS,
-            "jti": self.random_jti(),
-            "scope": scope,
-        });
-        let assertion = key.sign("JWT", &claims).ok_or(CamaraError::new(Stage::Token, ErrorCause::Internal))?;
-        let fields = [("grant_type", JWT_BEARER_GRANT_TYPE), ("assertion", &*assertion)];
-        let form = Serializer::new(String::new()).extend_pairs(fields).finish();
-        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(FORM_CONTENT_TYPE))]);
-        let response =
-            self.client.send_once(Stage::Token, Method::POST, &endpoints.token, headers, form.into_bytes()).await?;
-        Ok(parse_tokens(&response.body)?)
-    }
 }
 
-const CIBA_GRANT_TYPE: &str = "urn:openid:params:grant-type:ciba";
-/// Polling interval if the operator sends none.
-const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// Lower bound for the polling interval that the operator sends.
-const MIN_POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Added to the polling interval after each `slow_down`.
-const SLOW_DOWN_INCREMENT: Duration = Duration::from_secs(5);
-
-#[derive(Deserialize)]
-struct BackchannelResponse {
-    auth_req_id: String,
-    #[serde(default, deserialize_with = "deserialize_seconds")]
-    interval: Option<i64>,
-}
-
-impl Camara {
-    async fn token_by_ciba(
-        &self,
-        scope: &str,
-        request: SimSwapRequest<'_>,
-        endpoints: &Endpoints,
-    ) -> Result<TokenResponse, CamaraError> {
-        let started = self.start_ciba(scope, request.number, endpoints).await?;
-        let mut poll_interval = PollInterval::new(started.interval);
-        loop {
-            let fields = [("grant_type", CIBA_GRANT_TYPE), ("auth_req_id", &*started.auth_req_id)];
-            match self.request_token(&fields, endpoints).await {
-                Ok(tokens) => return Ok(tokens),
-                Err(error) => {
-                    let remaining = request.deadline.saturating_duration_since(Instant::now());
-                    let delay = poll_interval.next_delay(error.cause(), remaining).ok_or(error)?;
-                    sleep(delay).await;
-                }
-            }
-        }
-    }
-
-    async fn start_ciba(
-        &self,
-        scope: &str,
-        number: &Msisdn,
-        endpoints: &Endpoints,
-    ) -> Result<BackchannelResponse, CamaraError> {
-        let stage = Stage::Backchannel;
-        let url = endpoints
-            .backchannel
-            .as_ref()
-            .ok_or(CamaraError::invalid_response(stage, InvalidResponse::NoBackchannel))?;
-        let hint = match self.config.login_hint {
-            LoginHint::E164 => number.as_str().to_owned(),
-            LoginHint::None | LoginHint::Tel | LoginHint::IpPort => format!("tel:{}", number.as_str()),
-        };
-        let fields = [("scope", scope), ("login_hint", &hint)];
-        let (headers, form) = self.authenticated_form(stage, url, endpoints, &fields)?;
-        let response = self.client.send_once(stage, Method::POST, url, headers, form).await?;
-        let started: BackchannelResponse = serde_json::from_slice(&response.body)
-            .map_err(|_| CamaraError::invalid_response(stage, InvalidResponse::Body))?;
-        if started.auth_req_id.is_empty() {
-            Err(CamaraError::invalid_response(stage, InvalidResponse::Body))
-        } else {
-            Ok(started)
-        }
-    }
-}
-
-/// Interval between the token requests of CIBA's poll mode.
-struct PollInterval {
-    interval: Duration,
-}
-
-impl PollInterval {
-    fn new(seconds: Option<i64>) -> Self {
-        let requested = seconds.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
-        PollInterval { interval: requested.unwrap_or(DEFAULT_POLL_INTERVAL).max(MIN_POLL_INTERVAL) }
-    }
-
-    /// Returns the delay before the next poll. `None`: the response is final, or no time is left for another poll.
-    fn next_delay(&mut self, cause: ErrorCause<'_>, remaining: Duration) -> Option<Duration> {
-        match cause {
-            ErrorCause::OAuth("authorization_pending") => {}
-            ErrorCause::OAuth("slow_down") => self.interval = self.interval.saturating_add(SLOW_DOWN_INCREMENT),
-            _ => return None,
-        }
-        (self.interval < remaining).then_some(self.interval)
-    }
+fn tel_uri(number: &Msisdn) -> String {
+    format!("tel:{}", number.as_str())
 }
 
 #[cfg(test)]
@@ -497,39 +376,5 @@ mod tests {
     #[test]
     fn earliest_sim_change_is_1991() {
         assert_eq!(EARLIEST_SIM_CHANGE.to_string(), "1991-01-01T00:00:00Z");
-    }
-
-    const PENDING: ErrorCause<'_> = ErrorCause::OAuth("authorization_pending");
-    const SLOW_DOWN: ErrorCause<'_> = ErrorCause::OAuth("slow_down");
-
-    #[test]
-    fn poll_interval_follows_the_operator() {
-        // The operator's interval, errors received, seconds left, and the expected delay after the last error in
-        // milliseconds.
-        for (interval, causes, remaining, expected) in [
-            (None, &[PENDING][..], 60, Some(5_000)),
-            (Some(2), &[PENDING], 60, Some(2_000)),
-            (Some(2), &[PENDING, PENDING], 60, Some(2_000)),
-            (Some(0), &[PENDING], 60, Some(200)),
-            (Some(-1), &[PENDING], 60, Some(5_000)),
-            (Some(2), &[SLOW_DOWN], 60, Some(7_000)),
-            (Some(2), &[SLOW_DOWN, PENDING], 60, Some(7_000)),
-            (Some(2), &[SLOW_DOWN, SLOW_DOWN], 60, Some(12_000)),
-            (None, &[SLOW_DOWN], 14, Some(10_000)),
-            (None, &[SLOW_DOWN, SLOW_DOWN], 14, None),
-            (None, &[PENDING], 5, None),
-            (Some(2), &[SLOW_DOWN], 7, None),
-            (Some(i64::MAX), &[SLOW_DOWN], 60, None),
-            (Some(1), &[ErrorCause::OAuth("expired_token")], 60, None),
-            (Some(1), &[ErrorCause::OAuth("access_denied")], 60, None),
-            (Some(1), &[ErrorCause::Status(503)], 60, None),
-        ] {
-            let mut poll_interval = PollInterval::new(interval);
-            let mut delay = None;
-            for cause in causes {
-                delay = poll_interval.next_delay(*cause, Duration::from_secs(remaining));
-            }
-            assert_eq!(delay, expected.map(Duration::from_millis), "{interval:?} {causes:?} {remaining}");
-        }
     }
 }

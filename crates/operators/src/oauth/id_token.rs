@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-const CLOCK_SKEW_SECS: i64 = 60;
+/// Tolerated difference between our clock and an issuer's.
+pub(crate) const CLOCK_SKEW_SECS: i64 = 60;
 
 pub(crate) struct ExpectedClaims<'a> {
     pub issuer: &'a str,

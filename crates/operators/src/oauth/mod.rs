@@ -19,7 +19,7 @@ pub use error::Stage;
 #[cfg(test)]
 pub(crate) use error::find_error_name;
 pub(crate) use error::{InvalidResponse, OAuthCause, OAuthError, Rejection};
-pub(crate) use id_token::ExpectedClaims;
+pub(crate) use id_token::{CLOCK_SKEW_SECS, ExpectedClaims};
 pub use metadata::Endpoints;
 pub(crate) use metadata::parse_metadata;
 pub(crate) use tokens::{TokenCache, TokenError, TokenResponse, TokenResponseBody, deserialize_seconds, parse_tokens};

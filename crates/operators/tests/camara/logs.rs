@@ -17,6 +17,7 @@ use super::{
     fake_operator::{BACKCHANNEL, DATE, DISCOVERY, NUMBER, ScriptedResponse::Json, TOKEN, VERIFY, token_response},
     fixture::{Fixture, STATE, number, query_parameters},
     sim_swap::only_sim_swap,
+    wallet::TEMPORARY_TOKEN,
 };
 
 /// Records all log events of this process. Global, because tracing caches callsite interest across threads.
@@ -113,6 +114,27 @@ async fn logs_contain_no_secrets_or_numbers() {
         let log = recorder.0.lock().clone();
         assert!(log.contains(expected), "{expected} in {log}");
     }
+    secrets.push(TEMPORARY_TOKEN.to_owned());
+    for (path, response, expected) in [
+        (TOKEN, refusal(403, external), r#"stage="token" cause=Status(403)"#),
+        (VERIFY, refusal(503, external), r#"stage="api" cause=Status(503)"#),
+        (VERIFY, Json(200, json!({})), r#"stage="api" cause=InvalidResponse(Body)"#),
+    ] {
+        let fixture = Fixture::with_tokens().await;
+        fixture.operator.respond(path, response);
+        assert!(fixture.answer(fixture.draft()).await.is_err());
+        let requests = fixture.operator.requests_to(TOKEN);
+        secrets.extend(requests.iter().map(|request| request.form()["assertion"].clone()));
+        let log = recorder.0.lock().clone();
+        assert!(log.contains(expected), "{expected} in {log}");
+    }
+    let fixture = Fixture::with_tokens().await;
+    let mut draft = fixture.draft();
+    draft.binding_claims["aud"] = json!(external);
+    assert!(fixture.answer(draft).await.is_err());
+    let log = recorder.0.lock().clone();
+    assert!(log.contains("invalid digital credential"), "{log}");
+
     let fixture = Fixture::start().await;
     let redirect = fixture.begin(SilentOperation::DiscoverNumber).await.unwrap();
     let query = [("error", external), ("error_description", external)];

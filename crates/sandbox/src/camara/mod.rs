@@ -9,6 +9,8 @@
 //! The CAMARA security profile applies where it is stricter than OpenID: exactly one purpose in the scope, client
 //! assertions that live up to five minutes and are used once, and no parameters outside of a request object.
 //!
+//! The operator also issues operator tokens of SIMs (GSMA TS.43) to simulated wallets: see [`wallet`](crate::wallet).
+//!
 //! Connections, bodies and stored entries are bounded. Codes and tokens contain their data in encrypted form, so that
 //! only used ones are stored.
 //!
@@ -39,6 +41,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub(crate) use self::sim::WalletSupport;
 pub use self::{
     client::{OAuthClient, Scope},
     endpoint::{Endpoint, EndpointFault, RecordedRequest},
@@ -48,7 +51,7 @@ pub use self::{
 use self::{
     endpoint::{FaultTable, RequestObserver},
     jose::SigningKey,
-    store::{OperatorStore, Sealer},
+    store::{OperatorStore, OperatorToken, SealedKind, Sealer},
 };
 
 #[derive(Clone, derive_more::Debug)]
@@ -152,6 +155,18 @@ impl Operator {
         self.state.store().sim_swaps.insert(now, number.as_str(), until, now);
     }
 
+    /// Issues a single-use operator token for the SIM of a number, as an entitlement server does after it has
+    /// authenticated the SIM.
+    pub fn issue_operator_token(&self, number: &PhoneNumber) -> Result<String, Unspecified> {
+        let content = OperatorToken { number: number.clone(), until: self.state.now() + OPERATOR_TOKEN_LIFETIME };
+        self.state.sealer.seal(SealedKind::OperatorToken, &content)
+    }
+
+    /// Returns the Unix time in seconds, by the operator's clock.
+    pub(crate) fn now(&self) -> i64 {
+        self.state.now()
+    }
+
     /// Simulates a fault in all responses of an endpoint, until it is replaced or cleared.
     pub fn set_fault(&self, endpoint: Endpoint, fault: EndpointFault) {
         self.state.faults.set(endpoint, fault, None);
@@ -194,6 +209,9 @@ impl Drop for Operator {
         self.state.stop.cancel();
     }
 }
+
+/// Lifetime of operator tokens, in seconds.
+const OPERATOR_TOKEN_LIFETIME: i64 = 300;
 
 /// Age of every first SIM when the operator starts, in seconds: more than two years, which is longer than any period
 /// that clients can ask for.
@@ -243,7 +261,7 @@ impl OperatorState {
     }
 }
 
-fn random_token() -> Result<String, Unspecified> {
+pub(crate) fn random_token() -> Result<String, Unspecified> {
     let mut octets = [0; 32];
     rand::fill(&mut octets)?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode(octets))

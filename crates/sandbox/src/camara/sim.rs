@@ -40,6 +40,16 @@ pub(super) enum Recognition {
     Failure,
 }
 
+/// Whether a phone's wallet hands out operator tokens of a SIM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WalletSupport {
+    Supported,
+    /// The operator does not offer the service for the subscription, so the wallet does not offer the SIM.
+    NotEligible,
+    /// The wallet never answers.
+    NoAnswer,
+}
+
 /// SIM history of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SimHistory {
@@ -62,7 +72,7 @@ impl SimHistory {
 }
 
 impl PhoneNumber {
-    pub(crate) fn as_str(&self) -> &str {
+    pub fn as_str(&self) -> &str {
         &self.0
     }
 
@@ -74,6 +84,14 @@ impl PhoneNumber {
             95 => Recognition::Timeout,
             even if even % 2 == 0 => Recognition::Recognised,
             _ => Recognition::OtherDevice,
+        }
+    }
+
+    pub(crate) fn wallet_support(&self) -> WalletSupport {
+        match self.last_two_digits() {
+            98 => WalletSupport::NoAnswer,
+            97 | 96 | 94 => WalletSupport::NotEligible,
+            _ => WalletSupport::Supported,
         }
     }
 

@@ -57,6 +57,14 @@ pub(super) struct AccessToken {
     pub until: i64,
 }
 
+/// Content of an operator token.
+#[derive(Deserialize, Serialize)]
+pub(super) struct OperatorToken {
+    /// Number of the SIM.
+    pub number: PhoneNumber,
+    pub until: i64,
+}
+
 /// A pending CIBA request.
 pub(super) struct BackchannelRequest {
     pub grant: Grant,
@@ -72,7 +80,7 @@ pub(super) struct BackchannelRequest {
 pub(super) struct OperatorStore {
     /// Redeemed codes with their access tokens.
     pub used_codes: ExpiringMap<Fingerprint>,
-    /// Used single-use tokens and revoked tokens.
+    /// Used single-use tokens, used operator tokens and revoked tokens.
     pub used_tokens: ExpiringMap<()>,
     pub backchannel_requests: ExpiringMap<BackchannelRequest>,
     /// `jti` values of used client assertions, by client, to reject replays.
@@ -143,6 +151,7 @@ impl<V> ExpiringMap<V> {
 pub(super) enum SealedKind {
     Code,
     AccessToken,
+    OperatorToken,
 }
 
 impl SealedKind {
@@ -150,6 +159,7 @@ impl SealedKind {
         Aad::from(match self {
             SealedKind::Code => b"authorization code",
             SealedKind::AccessToken => b"access token".as_slice(),
+            SealedKind::OperatorToken => b"operator token".as_slice(),
         })
     }
 }

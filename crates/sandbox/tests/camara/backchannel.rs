@@ -76,7 +76,8 @@ async fn request_belongs_to_its_client() {
 #[tokio::test]
 async fn invalid_requests_are_rejected() {
     let fixture = Fixture::start().await;
-    for hint in ["tel:+990123456794", "tel:12", "ipport:203.0.113.1:80", "operatortoken:nonsense", "unknown"] {
+    let number_as_token = format!("operatortoken:{EVEN}");
+    for hint in ["tel:+990123456794", "tel:12", "ipport:203.0.113.1:80", &number_as_token, "unknown"] {
         assert_eq!(fixture.start_request(hint, SIM_SWAP).await.error(), error("unknown_user_id"), "{hint}");
     }
     let hint = ("login_hint", EVEN);
@@ -100,7 +101,7 @@ async fn invalid_requests_are_rejected() {
 #[tokio::test]
 async fn operator_token_authenticates_and_phone_number_does_not() {
     let fixture = Fixture::start().await;
-    for (hint, expected) in [(format!("operatortoken:{EVEN}"), 200), (format!("tel:{EVEN}"), 403)] {
+    for (hint, expected) in [(fixture.operator_token_hint(EVEN), 200), (format!("tel:{EVEN}"), 403)] {
         let id = fixture.request_id(&hint, VERIFY).await;
         fixture.poll(&id).await;
         fixture.advance(5);
@@ -110,4 +111,12 @@ async fn operator_token_authenticates_and_phone_number_does_not() {
         let body = format!(r#"{{"phoneNumber":"{EVEN}"}}"#);
         assert_eq!(fixture.call_with_token(Endpoint::VerifyNumber, token, &body).await.status, expected, "{hint}");
     }
+}
+
+#[tokio::test]
+async fn operator_token_is_single_use() {
+    let fixture = Fixture::start().await;
+    let hint = fixture.operator_token_hint(EVEN);
+    assert_eq!(fixture.start_request(&hint, VERIFY).await.status, 200);
+    assert_eq!(fixture.start_request(&hint, VERIFY).await.error(), error("unknown_user_id"));
 }

@@ -159,13 +159,24 @@ async fn invalid_jwks_are_rejected() {
 #[tokio::test]
 async fn assertion_is_exchanged_for_a_token() {
     let fixture = Fixture::start().await;
-    for subject in [format!("tel:{EVEN}"), format!("operatortoken:{EVEN}")] {
+    for subject in [format!("tel:{EVEN}"), fixture.operator_token_hint(EVEN)] {
         let issued = fixture.jwt_bearer(&json!({ "sub": subject, "scope": SIM_SWAP })).await;
         assert_eq!(issued.status, 200, "{subject}");
         let token = issued.json()["access_token"].as_str().unwrap().to_owned();
         let response = fixture.call_with_token(Endpoint::CheckSimSwap, Some(&token), "{}").await;
         assert_eq!(response.json(), json!({ "swapped": false }));
     }
+}
+
+#[tokio::test]
+async fn operator_token_is_single_use_and_expires() {
+    let fixture = Fixture::start().await;
+    let [used, expired] = [EVEN, EVEN].map(|number| fixture.operator_token_hint(number));
+    let request_token = async |hint: &str| fixture.jwt_bearer(&json!({ "sub": hint, "scope": SIM_SWAP })).await;
+    assert_eq!(request_token(&used).await.status, 200);
+    assert_eq!(request_token(&used).await.error(), (400, "invalid_grant".into()));
+    fixture.advance(300);
+    assert_eq!(request_token(&expired).await.error(), (400, "invalid_grant".into()));
 }
 
 #[tokio::test]
@@ -177,6 +188,7 @@ async fn invalid_bearer_assertions_are_rejected() {
         (json!({ "scope": SIM_SWAP }), "invalid_grant"),
         (json!({ "sub": "tel:+990123456794", "scope": SIM_SWAP }), "invalid_grant"),
         (json!({ "sub": CLIENT, "scope": SIM_SWAP }), "invalid_grant"),
+        (json!({ "sub": format!("operatortoken:{EVEN}"), "scope": SIM_SWAP }), "invalid_grant"),
         (json!({ "sub": sub, "scope": SIM_SWAP, "iss": "unknown" }), "invalid_grant"),
         (json!({ "sub": sub, "scope": SIM_SWAP, "aud": "https://elsewhere.example" }), "invalid_grant"),
         (json!({ "sub": sub, "scope": SIM_SWAP, "exp": now + 301 }), "invalid_grant"),

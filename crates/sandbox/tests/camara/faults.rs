@@ -3,7 +3,7 @@ use std::time::Duration;
 use http::StatusCode;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, jwk::Jwk};
 use ringtrue_sandbox::camara::{Endpoint, EndpointFault, OperatorConfig};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::{io::AsyncReadExt, net::TcpStream};
 
 use crate::{Bearer, CORRELATOR, EVEN, Fixture, SIM_SWAP, VERIFY, authorization_parameters, client};
@@ -197,6 +197,9 @@ async fn operators_with_the_same_key_share_codes_and_tokens() {
     let token = one.access_token(Bearer::Network(EVEN, SIM_SWAP)).await.unwrap();
     assert_eq!(other_key.call_with_token(Endpoint::CheckSimSwap, Some(&token), "{}").await.status, 401);
     assert_eq!(two.call_with_token(Endpoint::CheckSimSwap, Some(&token), "{}").await.status, 200);
+    let claims = json!({ "sub": one.operator_token_hint(EVEN), "scope": SIM_SWAP });
+    assert_eq!(other_key.jwt_bearer(&claims).await.error(), (400, "invalid_grant".into()));
+    assert_eq!(two.jwt_bearer(&claims).await.status, 200);
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! Tests of the simulated CAMARA operator over loopback sockets, with test clients that sign with `jsonwebtoken`.
+//! Tests of the simulated CAMARA operator over loopback sockets, with test clients that sign with `jsonwebtoken`, and of
+//! the simulated wallet, whose operator tokens it accepts.
 //!
 //! Each test has its own operator and advances its clock.
 
@@ -15,6 +16,7 @@ mod number_verification;
 mod protocol;
 mod request_objects;
 mod retrieve_sim_swap_date;
+mod wallet;
 
 use std::{
     collections::HashMap,
@@ -62,7 +64,7 @@ enum Bearer {
 }
 
 struct Fixture {
-    operator: Operator,
+    operator: Arc<Operator>,
     clock: Arc<AtomicI64>,
     signer: Signer,
 }
@@ -80,7 +82,12 @@ impl Fixture {
         config.clock = Clock::new(move || Timestamp::from_second(test_clock.load(Ordering::Relaxed)).unwrap());
         let client = OAuthClient::new(CLIENT).with_secret(SECRET).with_keys(&signer.jwk).unwrap();
         config.clients.push(client.with_redirect_uri(REDIRECT_URI));
-        Self { operator: Operator::start(config).await.unwrap(), clock, signer }
+        Self { operator: Arc::new(Operator::start(config).await.unwrap()), clock, signer }
+    }
+
+    /// Returns a `login_hint` or `sub` with an operator token for the SIM of a number.
+    fn operator_token_hint(&self, number: &str) -> String {
+        format!("operatortoken:{}", self.operator.issue_operator_token(&number.parse().unwrap()).unwrap())
     }
 
     fn now(&self) -> i64 {

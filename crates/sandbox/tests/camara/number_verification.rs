@@ -10,7 +10,7 @@ use crate::{
 const BOTH: &str = "dpv:A number-verification:verify number-verification:device-phone-number:read";
 
 impl Fixture {
-    async fn verify(&self, token: &str, number: &str) -> TestResponse {
+    pub async fn verify(&self, token: &str, number: &str) -> TestResponse {
         self.call_with_token(Endpoint::VerifyNumber, Some(token), &json!({ "phoneNumber": number }).to_string()).await
     }
 }
@@ -47,9 +47,19 @@ async fn unrecognised_sims_fail_with_operator_tokens() {
         ("+990123456793", (500, "INTERNAL")),
     ] {
         let issued =
-            fixture.jwt_bearer(&json!({ "sub": format!("operatortoken:{sim}"), "scope": VERIFY })).await.json();
+            fixture.jwt_bearer(&json!({ "sub": fixture.operator_token_hint(sim), "scope": VERIFY })).await.json();
         let response = fixture.verify(issued["access_token"].as_str().unwrap(), sim).await;
         assert_eq!(response.error(), (expected.0, expected.1.to_owned()), "{sim}");
+    }
+}
+
+#[tokio::test]
+async fn operator_token_verifies_the_number_of_its_sim() {
+    let fixture = Fixture::start().await;
+    for (sim, claimed, verified) in [(EVEN, EVEN, true), (EVEN, ODD, false), (ODD, ODD, false)] {
+        let issued = fixture.jwt_bearer(&json!({ "sub": fixture.operator_token_hint(sim), "scope": VERIFY })).await;
+        let response = fixture.verify(issued.json()["access_token"].as_str().unwrap(), claimed).await;
+        assert_eq!(response.json(), json!({ "devicePhoneNumberVerified": verified }), "{sim} {claimed}");
     }
 }
 

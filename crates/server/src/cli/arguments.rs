@@ -74,6 +74,9 @@ pub(super) enum Command {
     /// Manage console accounts
     #[command(subcommand)]
     Console(ConsoleAction),
+    /// Prepare connectors to operators
+    #[command(subcommand)]
+    Connectors(ConnectorsAction),
     /// Diagnose this deployment and suggest fixes
     Doctor(DataDirArguments),
     /// Make a restored database safe, before servers start: revokes all access tokens and sessions,
@@ -192,6 +195,30 @@ pub(super) struct InitArguments {
     /// Directory for `ringtrue.toml` and `master.key`; the owner of the directory will own both files
     #[arg(value_name = "DIR", default_value = DEFAULT_CONFIG_DIR)]
     pub dir: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ConnectorsAction {
+    /// Prepare operator tokens: Secure SNA over Wi-Fi, with phones' wallets
+    #[command(subcommand)]
+    OperatorToken(OperatorTokenAction),
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum OperatorTokenAction {
+    /// Write the keys and certificates that sign requests to phones, and print what operators register. Replaces no
+    /// file
+    Init(OperatorTokenInitArguments),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct OperatorTokenInitArguments {
+    /// Directory for the files; the owner of the directory will own them
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_CONFIG_DIR)]
+    pub dir: PathBuf,
+    /// Your organisation's name in the certificates, 1 to 64 characters
+    #[arg(long, value_name = "NAME", default_value = "Ringtrue", value_parser = parse_organisation)]
+    pub organisation: String,
 }
 
 #[derive(Debug, Subcommand)]
@@ -379,6 +406,16 @@ fn role_parser() -> impl TypedValueParser<Value = Role> {
 
 fn shell_parser() -> impl TypedValueParser<Value = Shell> {
     PossibleValuesParser::new(["bash", "zsh", "fish"]).try_map(|name| name.parse::<Shell>())
+}
+
+/// Parses an `organizationName` (X.520).
+fn parse_organisation(text: &str) -> Result<String, String> {
+    let is_valid = (1..=64).contains(&text.chars().count()) && !text.contains(char::is_control);
+    if is_valid {
+        Ok(text.to_owned())
+    } else {
+        Err("expected 1 to 64 characters without control characters".to_owned())
+    }
 }
 
 fn parse_loopback_address(text: &str) -> Result<SocketAddr, String> {

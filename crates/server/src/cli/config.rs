@@ -1,11 +1,6 @@
 //! `ringtrue config`: creates, checks and prints the configuration.
 
-use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Write},
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown},
-    path::Path,
-};
+use std::path::Path;
 
 use ringtrue_client::printer::{self, Output, Record};
 use ringtrue_engine::{keys::MasterKey, ports::entropy::SystemEntropy};
@@ -16,6 +11,7 @@ use super::{
     arguments::{ConfigAction, DEFAULT_CONFIG_DIR, InitArguments},
     context::CommandContext,
     error::CliError,
+    new_files,
 };
 use crate::{
     config::{ChangedSetting, DEFAULTS, LoadedConfig, MasterKeyError},
@@ -40,22 +36,13 @@ pub(super) fn run(context: &CommandContext, action: &ConfigAction) -> Result<(),
 
 /// Writes the configuration and the master key of a new deployment.
 fn init(context: &CommandContext, InitArguments { dir }: &InitArguments) -> Result<(), CliError> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| io_error("create", dir, &error))?;
     // The configuration refers to the key by its absolute path, because servers run in another directory.
-    let dir = dir.canonicalize().map_err(|error| io_error("open", dir, &error))?;
-    let (config_path, key_path) = (dir.join(CONFIG_FILE), dir.join(MASTER_KEY_FILE));
-    for path in [&config_path, &key_path] {
-        if path.try_exists().map_err(|error| io_error("read", path, &error))? {
-            return Err(CliError::with_hint(
-                format!("{} already exists", path.display()),
-                "Nothing was changed. Edit the file, or use another directory.",
-            ));
-        }
-    }
+    let dir = new_files::create_dir(dir)?;
+    let [config_path, key_path] = new_files::new_paths(&dir, [CONFIG_FILE, MASTER_KEY_FILE])?;
     let key = MasterKey::generate(&SystemEntropy::default());
-    write_new_file(&key_path, format_args!("{}\n", key.as_str()))?;
+    new_files::write(&key_path, format_args!("{}\n", key.as_str()))?;
     let text = INITIAL_CONFIG.replace(DEFAULT_CONFIG_DIR, &dir.display().to_string());
-    write_new_file(&config_path, format_args!("{text}"))?;
+    new_files::write(&config_path, format_args!("{text}"))?;
     if context.printer.output != Output::Table {
         let record = vec![("config_file", json!(config_path)), ("master_key_file", json!(key_path))];
         return Ok(context.printer.print_record(record)?);
@@ -79,37 +66,6 @@ fn render_next_steps(dir: &Path, config_path: &Path, key_path: &Path) -> String 
            ringtrue serve{option}     # starts the server\n",
         config_path.display(),
         key_path.display()
-    )
-}
-
-/// Creates a file with mode 0600 and gives it to the owner of its directory. Root can thus prepare the files of a
-/// service that runs as another user.
-fn write_new_file(path: &Path, content: std::fmt::Arguments<'_>) -> Result<(), CliError> {
-    let write = || {
-        let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)?;
-        inherit_owner(&file, path.parent().unwrap_or(Path::new(".")))?;
-        file.write_fmt(content)?;
-        file.sync_all()
-    };
-    write().map_err(|error: io::Error| io_error("write", path, &error))
-}
-
-fn inherit_owner(file: &File, dir: &Path) -> io::Result<()> {
-    let (dir, own) = (fs::metadata(dir)?, file.metadata()?);
-    if (dir.uid(), dir.gid()) == (own.uid(), own.gid()) {
-        return Ok(());
-    }
-    match fchown(file, Some(dir.uid()), Some(dir.gid())) {
-        // Only root may change the owner of a file. If another user runs `config init`, the file stays theirs.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-        result => result,
-    }
-}
-
-fn io_error(action: &str, path: &Path, error: &io::Error) -> CliError {
-    CliError::with_hint(
-        format!("cannot {action} {}: {error}", path.display()),
-        "Use a directory that you can write to: ringtrue config init DIR.",
     )
 }
 

@@ -24,7 +24,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "selftest",
         ],
     ),
-    ("Administration", &["workspaces", "console", "keys", "erase"]),
+    ("Administration", &["workspaces", "console", "connectors", "keys", "erase"]),
     (
         "API client",
         &[

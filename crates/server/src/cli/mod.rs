@@ -10,6 +10,7 @@
 mod arguments;
 mod completion;
 mod config;
+mod connectors;
 mod console;
 mod context;
 mod database;
@@ -18,6 +19,7 @@ mod doctor;
 mod eligibility;
 mod error;
 mod help;
+mod new_files;
 mod package_files;
 mod serve;
 mod transfer;
@@ -29,7 +31,7 @@ use clap::FromArgMatches;
 use ringtrue_client::printer::{self, Output, Printer};
 
 use self::{
-    arguments::{Arguments, Command},
+    arguments::{Arguments, Command, ConnectorsAction, OperatorTokenAction},
     context::{CommandContext, client_context},
     error::CliError,
 };
@@ -99,6 +101,9 @@ async fn run_command(context: &CommandContext, command: Command) -> Result<(), C
         Command::Keys(action) => database::keys(context, action).await,
         Command::Erase(arguments) => database::erase_number(context, &arguments).await,
         Command::Eligibility(action) => eligibility::run(context, action).await,
+        Command::Connectors(ConnectorsAction::OperatorToken(OperatorTokenAction::Init(arguments))) => {
+            connectors::init_operator_token(context, &arguments)
+        }
         Command::Console(action) => console::run(context, action).await,
         Command::Doctor(arguments) => doctor::doctor(context, &arguments).await,
         Command::Restored(arguments) => database::restored(context, &arguments).await,

@@ -35,6 +35,9 @@ impl Collector for EngineCollector {
             total.concluded.iter().map(move |(outcome, count)| (labels(*outcome), *count))
         });
         encode_counters(&mut encoder, "checks_ended", "Checks concluded on this node, by outcome", ended)?;
+        let ways = self.engine.activity.recorder().way_totals();
+        let ways = ways.iter().map(|(way, result, count)| (vec![("via", way.into_str()), ("result", *result)], *count));
+        encode_counters(&mut encoder, "silent_checks_ended", "Silent checks concluded on this node, by way", ways)?;
         let durations = totals.iter().map(|total| {
             let buckets = total
                 .duration_buckets

@@ -5,6 +5,7 @@
 mod client;
 mod commands;
 mod config;
+mod connectors;
 mod database;
 mod dev;
 mod doctor;

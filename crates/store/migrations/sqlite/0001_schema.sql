@@ -289,6 +289,9 @@ create table checks (
     receiver         text,
     code_hash        blob check (length(code_hash) = 32),
     connector        text,
+    -- Silent checks: the way by which the device was verified, and why its wallet gave no verdict.
+    way              text,
+    wallet_failure   text,
     -- SIM Swap: the minutes that the verdict covers, and those within which the SIM was changed.
     swap_covered     integer,
     swap_within      integer,

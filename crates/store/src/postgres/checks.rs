@@ -154,11 +154,11 @@ fn update_checks<'a>(operations: &[&'a ConcludeCheck]) -> BatchStatement<'a> {
             set concluded_at = new.concluded_at, status = new.status, matched = new.matched,
                 error_code = new.error_code, number_hash = coalesce(new.number_hash, checks.number_hash),
                 number_tail = coalesce(new.number_tail, checks.number_tail), number_sealed = new.number_sealed,
-                connector = coalesce(new.connector, checks.connector)
+                connector = coalesce(new.connector, checks.connector), way = new.way, wallet_failure = new.wallet_failure
            from unnest($1::uuid[], $2::smallint[], $3::bigint[], $4::text[], $5::boolean[], $6::text[], $7::bytea[],
-                       $8::text[], $9::bytea[], $10::text[])
+                       $8::text[], $9::bytea[], $10::text[], $11::text[], $12::text[])
                 as new (id, bucket, concluded_at, status, matched, error_code, number_hash, number_tail, number_sealed,
-                        connector)
+                        connector, way, wallet_failure)
           where checks.id = new.id and checks.bucket = new.bucket and checks.bucket = any($2)
             and checks.status in ('ACCEPTED', 'PENDING')
          returning ",
@@ -179,7 +179,9 @@ fn update_checks<'a>(operations: &[&'a ConcludeCheck]) -> BatchStatement<'a> {
             .and_then(|discovered| discovered.sealed.as_ref())
             .map(|sealed| &sealed.0[..])
     })
-    .column(operations, |operation| operation.conclusion.connector.as_deref())
+    .column(operations, |operation| operation.conclusion.provenance.connector.as_deref())
+    .column(operations, |operation| operation.conclusion.provenance.way.map(|way| way.into_str()))
+    .column(operations, |operation| operation.conclusion.provenance.wallet_failure.map(|failure| failure.into_str()))
 }
 
 fn discovered_number(operation: &ConcludeCheck) -> Option<ClaimedNumber> {

@@ -51,7 +51,7 @@ use crate::{
     driver::{Database, TransactionEnd, Work, work},
     list_turns::ListTurn,
     migration::{self, Migration},
-    operation::{ConcludeCheck, FindCheck, InsertCheck, RedirectOperation, Run},
+    operation::{ConcludeCheck, FindCheck, InsertCheck, RedirectOperation, Run, SignInOperation},
     row::{Row, Value},
     url::PostgresAddress,
 };

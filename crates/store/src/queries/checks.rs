@@ -122,7 +122,8 @@ impl<D: Database> CheckStore for SqlStore<D> {
         id: CheckId,
     ) -> Result<Option<CheckHistory>, StoreError> {
         let select = format!(
-            "select id, pending_at, connector from checks where id = $1 and project_id = $2 and product = $3 {}",
+            "select id, pending_at, connector, way, wallet_failure
+               from checks where id = $1 and project_id = $2 and product = $3 {}",
             in_bucket::<D>("", id)
         );
         let row = self.read_at(id.bucket(), select, values![id, project, product.into_str()]).await?.pop();
@@ -130,7 +131,9 @@ impl<D: Database> CheckStore for SqlStore<D> {
             let mut row = row.reader("checks");
             row.uuid("id")?;
             let pending_at = row.instant_or_null("pending_at")?;
-            Ok(CheckHistory { pending_at, connector: row.text_or_null("connector")? })
+            let connector = row.text_or_null("connector")?;
+            let (way, wallet_failure) = (row.parsed_or_null("way")?, row.parsed_or_null("wallet_failure")?);
+            Ok(CheckHistory { pending_at, connector, way, wallet_failure })
         })
         .transpose()
     }

@@ -304,8 +304,8 @@ async fn conclude<D: Database>(
     let update = format!(
         "update checks
             set concluded_at = $1, status = $2, matched = $3, error_code = $4, connector = coalesce($5, connector),
-                method = $6, no_sim_change = $7
-          where id = $8 and status in ('ACCEPTED', 'PENDING') {in_bucket}
+                method = $6, no_sim_change = $7, way = $8, wallet_failure = $9
+          where id = $10 and status in ('ACCEPTED', 'PENDING') {in_bucket}
          returning id, expires_at, pending_at, network_id"
     );
     let values = values![
@@ -313,9 +313,11 @@ async fn conclude<D: Database>(
         conclusion.status.into_str(),
         conclusion.matched,
         conclusion.error_code.map(|code| code.into_str()),
-        conclusion.connector.as_deref(),
+        conclusion.provenance.connector.as_deref(),
         conclusion.method().map(|method| method.into_str()),
         conclusion.no_sim_change(),
+        conclusion.provenance.way.map(|way| way.into_str()),
+        conclusion.provenance.wallet_failure.map(|failure| failure.into_str()),
         id,
     ];
     let Some(row) = tx.query(update.into(), values).await?.pop() else { return Ok(None) };

@@ -177,8 +177,8 @@ fn update_concluded(tx: &mut BatchTransaction<'_>, conclusion: &CheckConclusion)
         "update checks
             set concluded_at = $1, status = $2, matched = $3, error_code = $4,
                 number_hash = coalesce($5, number_hash), number_tail = coalesce($6, number_tail), number_sealed = $7,
-                connector = coalesce($8, connector)
-          where id = $9",
+                connector = coalesce($8, connector), way = $9, wallet_failure = $10
+          where id = $11",
         values![
             conclusion.at,
             conclusion.status.into_str(),
@@ -187,7 +187,9 @@ fn update_concluded(tx: &mut BatchTransaction<'_>, conclusion: &CheckConclusion)
             number.map(|number| number.hash),
             number.map(|number| number.tail.to_string()),
             discovered.and_then(|discovered| discovered.sealed.as_ref()),
-            conclusion.connector.as_deref(),
+            conclusion.provenance.connector.as_deref(),
+            conclusion.provenance.way.map(|way| way.into_str()),
+            conclusion.provenance.wallet_failure.map(|failure| failure.into_str()),
             conclusion.check,
         ],
     )?;

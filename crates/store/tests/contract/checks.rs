@@ -1,7 +1,7 @@
 use futures_util::future::join_all;
 use jiff::SignedDuration;
 use ringtrue_domain::{
-    lifecycle::{AnyVerdict, Check, CheckStatus, Lifecycle, OpenState},
+    lifecycle::{AnyVerdict, Check, CheckStatus, Lifecycle, OpenState, Provenance},
     phone::Msisdn,
     product::Product,
     reverse_sms::{HashedSender, ReverseSmsCheck, SmsOrigin},
@@ -256,7 +256,8 @@ pub async fn check_history_is_stored(fixture: &StoreFixture) {
 
     // The checks are concluded concurrently, so that they are in the same batch.
     let by = |check: &ReverseSmsCheck, connector: &str| {
-        check_sample::conclusion(check_sample::received(check, true)).0.via_connector(Some(connector.into()))
+        let provenance = Provenance { connector: Some(connector.into()), ..Provenance::default() };
+        check_sample::conclusion(check_sample::received(check, true)).0.with_provenance(provenance)
     };
     let (one, two, three) = tokio::join!(
         store.conclude(by(answered, "globex"), None),

@@ -7,7 +7,7 @@ that may grow within a version of the API are strings with their known values.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, List, Literal, TypedDict, Union
+from typing import TYPE_CHECKING, Dict, List, Literal, TypedDict, Union
 
 if sys.version_info >= (3, 11):
     from typing import NotRequired
@@ -2111,6 +2111,33 @@ class SandboxSmsFaults(TypedDict):
     """
 
 
+class SandboxCredentialRequest(TypedDict):
+    """Sandbox credential request."""
+
+    request: DigitalCredential
+    """The `digital_credential` of a step."""
+    sim: PhoneNumber
+    """Number of the simulated SIM that the user chooses."""
+    origin: str
+    """Origin of the page or app that asks the wallet: `https://shop.example`, or `android:apk-key-hash:` and the
+    hash of the app's signing key.
+    """
+    forgery: NotRequired[Literal["issuer_signature", "binding_signature", "audience", "nonce", "operator_token"]]
+    """Forges a part of the response. `issuer_signature` and `binding_signature`: the JWT is signed by another key.
+    `audience` and `nonce`: the response is for another origin or request. `operator_token`: the operator did not
+    issue the token. By default, the response is genuine.
+    """
+
+
+class DigitalCredential(TypedDict):
+    """A member of `digital.requests` in the options of `navigator.credentials.get`, or the result of that call."""
+
+    protocol: str
+    """`openid4vp-v1-unsigned`."""
+    data: Dict[str, object]
+    """The request or response in that protocol."""
+
+
 class Liveness(TypedDict):
     """Liveness."""
 
@@ -2175,6 +2202,7 @@ __all__ = [
     "DeploymentNetwork",
     "DeploymentNetworkPage",
     "DeviceProblem",
+    "DigitalCredential",
     "DiscoveryCallback",
     "DiscoveryCheck",
     "DiscoveryCheckInput",
@@ -2236,6 +2264,7 @@ __all__ = [
     "ReverseSmsConfiguration",
     "ReverseSmsConfigurationPatch",
     "ReverseSmsNextStep",
+    "SandboxCredentialRequest",
     "SandboxSender",
     "SandboxSms",
     "SandboxSmsFaults",

@@ -1,4 +1,5 @@
-//! Shows the hosted page of a verification on the simulated phone, and sends the SMS that the page asks for.
+//! Shows the hosted page of a verification on the simulated phone, over mobile data or Wi-Fi, and sends the SMS that the
+//! page asks for.
 
 use axum::{extract::State, response::Response};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -7,6 +8,7 @@ use ringtrue_engine::verifications::{StepInstructions, Verification};
 use ringtrue_sandbox::handsets::SmsFaults;
 use ringtrue_web::{app::App, parameters::PathParameters};
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use crate::{
     developers::handset::{
@@ -14,29 +16,71 @@ use crate::{
         redirect_to_check, render_handset,
     },
     page::error::{ConsoleError, to_sentence},
-    session::forms::SessionForm,
+    session::forms::{FormFields, SessionForm},
 };
 
 /// The hosted page of an open verification, as the phone shows it.
 #[derive(Serialize, Deserialize)]
 pub struct HostedPage {
     pub verification: String,
-    /// Path and query of the page. The query contains the number of the simulated SIM.
+    /// Path and query of the page. The query contains the number of the simulated SIM, and the address of the phone if
+    /// it is not mobile.
     pub path: String,
     pub sim: String,
+    pub connection: Connection,
     /// Reason why the SMS was not sent.
     #[serde(skip)]
     pub error: Option<String>,
 }
 
+/// How the simulated phone is connected to the internet.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr, VariantArray,
+)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum Connection {
+    #[default]
+    MobileData,
+    Wifi,
+}
+
+impl Connection {
+    pub fn parse(fields: &FormFields) -> Self {
+        fields.get("connection").and_then(|name| name.parse().ok()).unwrap_or_default()
+    }
+
+    pub fn title(self) -> &'static str {
+        match self {
+            Connection::MobileData => "Mobile data",
+            Connection::Wifi => "Wi-Fi",
+        }
+    }
+
+    /// Returns the options of a selection: value, title, and whether it is selected.
+    pub fn options(self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
+        Connection::VARIANTS.iter().map(move |option| (option.into_str(), option.title(), *option == self))
+    }
+
+    /// Returns the query parameter that tells the hosted page the phone's address.
+    fn address_parameter(self) -> &'static str {
+        match self {
+            Connection::MobileData => "",
+            // A test address that is not mobile.
+            Connection::Wifi => "&ip=198.51.100.1",
+        }
+    }
+}
+
 impl HostedPage {
     /// Returns `None` if the verification has concluded.
-    pub fn new(verification: &Verification, sim: &str) -> Option<Self> {
+    pub fn new(verification: &Verification, sim: &str, connection: Connection) -> Option<Self> {
         let url = url::Url::parse(verification.page_url.as_deref()?).ok()?;
+        let encoded_sim = utf8_percent_encode(sim, NON_ALPHANUMERIC);
         Some(HostedPage {
             verification: verification.check.id.to_string(),
-            path: format!("{}?sim={}", url.path(), utf8_percent_encode(sim, NON_ALPHANUMERIC)),
+            path: format!("{}?sim={encoded_sim}{}", url.path(), connection.address_parameter()),
             sim: sim.to_owned(),
+            connection,
             error: None,
         })
     }
@@ -62,10 +106,11 @@ pub async fn send_sms(
         (_, Ok(_)) => Err("The page does not ask for an SMS.".to_owned()),
     };
     let verification = app.engine.verifications.read(access.project.id, id).await?;
-    let Some(page) = HostedPage::new(&verification, sim) else {
+    let connection = Connection::parse(&fields);
+    let Some(page) = HostedPage::new(&verification, sim, connection) else {
         return Ok(redirect_to_check(&app, &access, Product::Verification, id));
     };
-    let check_form = CheckForm { product: Product::Verification, ..CheckForm::with_number(sim.to_owned()) };
+    let check_form = check_form(sim, connection);
     match sent {
         Ok(()) => PhoneState::new(&access, check_form, PhoneScreen::HostedPage(page)).redirect(&app, &access),
         Err(error) => {
@@ -73,4 +118,23 @@ pub async fn send_sms(
             render_handset(&app, &access, check_form, PhoneScreen::HostedPage(page)).await
         }
     }
+}
+
+/// `POST …/handset/page-connection`: opens the hosted page again, over another connection.
+pub async fn connect(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+    let (access, fields) = authorize(&app, &ids, form).await?;
+    let id = parse_check_id(&fields)?;
+    let (sim, connection) = (fields.get("sim").unwrap_or_default(), Connection::parse(&fields));
+    let verification = app.engine.verifications.read(access.project.id, id).await?;
+    match HostedPage::new(&verification, sim, connection) {
+        Some(page) => {
+            let check_form = check_form(sim, connection);
+            PhoneState::new(&access, check_form, PhoneScreen::HostedPage(page)).redirect(&app, &access)
+        }
+        None => Ok(redirect_to_check(&app, &access, Product::Verification, id)),
+    }
+}
+
+fn check_form(sim: &str, connection: Connection) -> CheckForm {
+    CheckForm { product: Product::Verification, connection, ..CheckForm::with_number(sim.to_owned()) }
 }

@@ -1,4 +1,5 @@
-//! The simulated handset of a sandbox project: creates checks, sends SMS, opens check URLs and swaps SIMs.
+//! The simulated handset of a sandbox project: creates checks, sends SMS, opens check URLs, plays the wallet and swaps
+//! SIMs.
 //!
 //! The server does not store the phone's state. Only the browser holds the SMS instructions and codes, just as only API
 //! callers hold them otherwise.
@@ -7,6 +8,7 @@ mod hosted_page;
 mod phone_state;
 mod silent_check;
 mod sms;
+mod wallet;
 
 use askama::Template;
 use axum::{
@@ -40,7 +42,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     developers::handset::{
-        hosted_page::HostedPage,
+        hosted_page::{Connection, HostedPage},
         phone_state::{PhoneState, product_name},
         silent_check::{RedirectResult, SimulatedBrowser},
         sms::SmsDraft,
@@ -125,6 +127,9 @@ pub fn routes() -> Routes {
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/open", silent_check::open)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/code", silent_check::redeem)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/page-sms", hosted_page::send_sms)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/page-connection", hosted_page::connect)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/wallet/request", wallet::show)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/wallet/confirm", wallet::confirm)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/swap", swap)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/swap-back", restore)
 }
@@ -146,6 +151,8 @@ struct CheckForm {
     #[serde(with = "product_name")]
     product: Product,
     number: String,
+    /// Connection of the phone that shows a hosted page.
+    connection: Connection,
     reference: String,
     callback_url: String,
     #[serde(skip)]
@@ -228,6 +235,7 @@ impl CheckForm {
         CheckForm {
             product: Product::ReverseSms,
             number,
+            connection: Connection::default(),
             reference: String::new(),
             callback_url: String::new(),
             error: None,
@@ -240,6 +248,7 @@ impl CheckForm {
         CheckForm {
             product: named.filter(|product| product.facts().has_checks).unwrap_or(Product::ReverseSms),
             number: text("number"),
+            connection: Connection::parse(fields),
             reference: text("reference"),
             callback_url: text("callback_url"),
             error: None,
@@ -321,7 +330,8 @@ async fn create_check(app: &App, access: &ProjectAccess, check_form: &CheckForm)
         Product::Verification => {
             let new = CreateVerification { phone_number, reference, callback_url, ..CreateVerification::default() };
             let created = app.engine.verifications.create(&access.project, new, None).await?;
-            Ok(HostedPage::new(&created, &check_form.number).map_or(PhoneScreen::Idle, PhoneScreen::HostedPage))
+            let page = HostedPage::new(&created, &check_form.number, check_form.connection);
+            Ok(page.map_or(PhoneScreen::Idle, PhoneScreen::HostedPage))
         }
         // Does not happen: `CheckForm::parse` accepts only products with checks.
         product @ (Product::Eligibility | Product::SignIn) => {

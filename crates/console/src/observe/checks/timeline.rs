@@ -6,6 +6,7 @@ use ringtrue_domain::{
     lifecycle::{AnyCheck, CheckOutcome, ErrorCode, Lifecycle, Verdict},
     product::Product,
     reverse_sms::Platform,
+    silent::{WalletFailure, Way},
     verification::{Step, StepState},
 };
 use ringtrue_engine::{
@@ -106,6 +107,7 @@ pub fn build_timeline(
             if is_concluded_by_sms(check) {
                 events.push(TimelineEvent::new(*at, "SMS received", describe_connector(history)));
             }
+            events.extend(wallet_event(history, *at));
             events.push(conclusion_event(check, outcome, *at, history.pending_at.is_some()));
         }
     }
@@ -185,10 +187,29 @@ fn step_events(step: &AnyCheck, history: &CheckHistory) -> Vec<TimelineEvent> {
             CheckOutcome::Expired => "Not completed in time.".to_owned(),
             CheckOutcome::Error(code) => code.into_str().to_owned(),
         };
+        events.extend(wallet_event(history, *at));
         let event = TimelineEvent::new(*at, title, text);
         events.push(if has_matched { event } else { event.failure() });
     }
     events
+}
+
+/// Returns what the phone's wallet did at the end of a silent check. `None`: it was not asked.
+fn wallet_event(history: &CheckHistory, at: Timestamp) -> Option<TimelineEvent> {
+    let event = |title| TimelineEvent::new(at, title, "via operator_token");
+    if history.way != Some(Way::OperatorToken) {
+        return None;
+    }
+    let Some(failure) = history.wallet_failure else { return Some(event("Wallet confirmed")) };
+    let title = match failure {
+        WalletFailure::Declined => "Wallet declined by the user",
+        WalletFailure::NoSim => "Wallet has no suitable SIM",
+        WalletFailure::TimedOut => "Wallet did not answer in time",
+        WalletFailure::Invalid => "Wallet answer invalid",
+        WalletFailure::Refused => "Wallet token refused by the operator",
+        WalletFailure::Unavailable => "Wallet could not be asked",
+    };
+    Some(event(title).failure())
 }
 
 /// Returns the events that explain why the check became pending: an SMS or a device's request.

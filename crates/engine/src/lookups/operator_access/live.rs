@@ -103,6 +103,10 @@ impl OperatorAccess for LiveAccess {
         self.networks.silent_route_by_name(name)
     }
 
+    fn operator_token_connector(&self, network: &NetworkId) -> Option<Arc<dyn SilentConnector>> {
+        self.networks.operator_token_route(network)
+    }
+
     /// If the API client has not sent the device's address (`announced`), accepts any address of the same mobile
     /// network, because mobile networks may change a device's address with each request.
     fn may_be_same_device(&self, before: IpAddr, after: IpAddr, announced: Option<IpAddr>) -> bool {

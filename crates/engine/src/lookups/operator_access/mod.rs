@@ -138,6 +138,9 @@ pub trait OperatorAccess: fmt::Debug + Send + Sync {
 
     fn silent_connector(&self, name: &str) -> Option<Arc<dyn SilentConnector>>;
 
+    /// Returns a connector that verifies numbers of a network by tokens from wallets. `None`: its operator accepts none.
+    fn operator_token_connector(&self, network: &NetworkId) -> Option<Arc<dyn SilentConnector>>;
+
     /// Compares the addresses of the device before and after the redirect to the operator. `false`: another device has
     /// returned, so someone may have passed the operator's URL on to it.
     fn may_be_same_device(&self, before: IpAddr, after: IpAddr, announced: Option<IpAddr>) -> bool;

@@ -16,8 +16,10 @@ use crate::camara::{
     jose::{Jws, SigningKey},
     message::{HttpResponse, OAuthError, OAuthErrorCode, OAuthParameters, Request, json_response},
     random_token,
-    sim::SimHistory,
-    store::{AccessToken, AuthenticationMethod, Authorization, BackchannelRequest, Grant, SealedKind, Subject},
+    sim::{PhoneNumber, SimHistory},
+    store::{
+        AccessToken, AuthenticationMethod, Authorization, BackchannelRequest, Grant, OperatorToken, SealedKind, Subject,
+    },
 };
 
 #[derive(Serialize)]
@@ -170,7 +172,7 @@ fn jwt_bearer_grant(state: &OperatorState, request: &Request, form: &OAuthParame
     }
     let scopes = Scopes::parse(claim_str(&claims, "scope"), &client.scopes)?;
     let subject = claim_str(&claims, "sub").ok_or(invalid("sub is missing"))?;
-    let subject = resolve_subject(subject).map_err(|unknown| invalid(unknown.description))?;
+    let subject = resolve_subject(state, subject).map_err(|unknown| invalid(unknown.description))?;
     consume_jti(state, client, &claims).map_err(invalid)?;
     Ok(Grant { client_id: client.id.clone(), scopes, subject: Some(subject) })
 }
@@ -254,7 +256,7 @@ fn start_backchannel_request(state: &OperatorState, request: &Request) -> Result
         return Err(invalid("unsupported parameter; use login_hint without a request object"));
     }
     let scopes = Scopes::parse(form.get("scope"), &client.scopes)?;
-    let subject = resolve_subject(form.get("login_hint").ok_or(invalid("login_hint is missing"))?)?;
+    let subject = resolve_subject(state, form.get("login_hint").ok_or(invalid("login_hint is missing"))?)?;
 
     let now = state.now();
     let interval =
@@ -304,15 +306,26 @@ fn poll_backchannel(state: &OperatorState, client: &OAuthClient, form: &OAuthPar
     }
 }
 
-/// Resolves the user that a backchannel request or a JWT bearer assertion names.
-///
-/// The hint is a phone number, or `operatortoken:+…`, which simulates an operator token of a SIM.
-fn resolve_subject(hint: &str) -> Result<Subject, OAuthError> {
+/// Resolves the user that a backchannel request or a JWT bearer assertion names: by a phone number, or by an operator
+/// token (`operatortoken:…`), which is consumed.
+fn resolve_subject(state: &OperatorState, hint: &str) -> Result<Subject, OAuthError> {
     let (number, authentication) = match hint.strip_prefix("operatortoken:") {
-        Some(token) => (token.parse().ok(), AuthenticationMethod::Sim),
+        Some(token) => (consume_operator_token(state, token), AuthenticationMethod::Sim),
         None => (parse_phone_hint(hint), AuthenticationMethod::Named),
     };
     let number = number.filter(|number| number.sim_history() != SimHistory::UnknownNumber);
     let number = number.ok_or(OAuthErrorCode::UnknownUserId.with_description("no user matches the hint"))?;
     Ok(Subject { number, authentication })
+}
+
+/// Returns the SIM's number of an operator token. `None`: the token is invalid, has expired or was already used.
+fn consume_operator_token(state: &OperatorState, token: &str) -> Option<PhoneNumber> {
+    let now = state.now();
+    let OperatorToken { number, until } = state.sealer.open(SealedKind::OperatorToken, token)?;
+    let mut store = state.store();
+    if until <= now || store.used_tokens.contains(now, token) {
+        return None;
+    }
+    store.used_tokens.insert(now, token, until, ());
+    Some(number)
 }

@@ -12,6 +12,7 @@ use std::{
 use jiff::Timestamp;
 use ringtrue_client::is_ringtrue;
 use ringtrue_domain::timestamp;
+use ringtrue_operators::camara::RequestSigner;
 use rustls::{
     ClientConfig, DigitallySignedStruct, SignatureScheme,
     client::{
@@ -30,10 +31,10 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 use url::Url;
 
-use super::{Finding, failed, passed, skipped};
+use super::{Finding, failed, passed, skipped, warning};
 use crate::{
     certificates::{read_leaf, validity},
-    config::{Config, TlsFiles},
+    config::{Config, Connector, TlsFiles},
     listener::Tls,
 };
 
@@ -58,7 +59,39 @@ pub(super) fn check_certificates(config: &Config, now: Timestamp) -> Vec<Finding
     };
     let ingress = config.ingress.as_ref().and_then(|ingress| ingress.tls.as_ref());
     let ingress = ingress.map(|files| check_certificate("ingress TLS", files, None, now));
-    [public].into_iter().chain(ingress).collect()
+    let operator_tokens = config.connectors.iter().filter_map(|section| match &section.connector {
+        Connector::Camara(camara) => Some((section.name(), camara.config.operator_tokens.as_ref()?)),
+        _ => None,
+    });
+    let operator_tokens = operator_tokens.map(|(name, tokens)| check_request_signer(name, &tokens.signer, now));
+    [public].into_iter().chain(ingress).chain(operator_tokens).collect()
+}
+
+/// Checks the validity of the certificates that sign a connector's requests to phones. Loading the configuration has
+/// compared them with their keys.
+fn check_request_signer(connector: &str, signer: &RequestSigner, now: Timestamp) -> Finding {
+    const HINT: &str = "Replace it: phones may reject our requests. A new root must be registered by the operator.";
+    let check = format!("operator tokens of {connector}");
+    let validities = signer.certificates().iter().filter_map(validity);
+    let Some((from, until)) = validities.reduce(|one, other| (one.0.max(other.0), one.1.min(other.1))) else {
+        return failed(check, "a certificate is malformed", HINT);
+    };
+    let key = format!("connectors.{connector}.operator_tokens_certificate_file");
+    match describe_validity(&key, (from, until), now) {
+        Ok(days) => passed(check, format!("{key} is valid for {days} days")),
+        Err(detail) => warning(check, detail, HINT),
+    }
+}
+
+/// Returns the number of days for which a certificate is still valid, or why it is not valid.
+fn describe_validity(certificate: &str, (from, until): (Timestamp, Timestamp), now: Timestamp) -> Result<i64, String> {
+    if now >= until {
+        return Err(format!("{certificate} expired at {}", timestamp::format(until)));
+    }
+    if now < from {
+        return Err(format!("{certificate} is not valid before {}", timestamp::format(from)));
+    }
+    Ok((until.as_second() - now.as_second()) / 86_400)
 }
 
 /// Checks a certificate and its key. `name` is the host name for which the certificate must be valid.
@@ -76,13 +109,11 @@ fn check_certificate(check: &'static str, files: &TlsFiles, name: Option<&Server
     }) else {
         return failed(check, format!("{path} contains a malformed certificate"), FILES_HINT);
     };
-    if now >= until {
-        return failed(check, format!("{path} expired at {}", timestamp::format(until)), RENEW_HINT);
-    }
-    if now < from {
-        let hint = "Check this machine's clock, or wait.";
-        return failed(check, format!("{path} is not valid before {}", timestamp::format(from)), hint);
-    }
+    let days = match describe_validity(&path.to_string(), (from, until), now) {
+        Ok(days) => days,
+        Err(detail) if now < from => return failed(check, detail, "Check this machine's clock, or wait."),
+        Err(detail) => return failed(check, detail, RENEW_HINT),
+    };
     let is_valid_for = |name: &&ServerName<'_>| {
         ParsedCertificate::try_from(&leaf).and_then(|leaf| verify_server_name(&leaf, name)).is_ok()
     };
@@ -97,7 +128,6 @@ fn check_certificate(check: &'static str, files: &TlsFiles, name: Option<&Server
         let detail = format!("every user of this machine can open {key} (mode {mode:04o})");
         return failed(check, detail, format!("Run `chmod o= {key}`, and consider replacing the key."));
     }
-    let days = (until.as_second() - now.as_second()) / 86_400;
     passed(check, format!("{path} matches its private key, and is valid for {days} days"))
 }
 
@@ -276,5 +306,31 @@ mod tests {
         fs::set_permissions(&files.key, fs::Permissions::from_mode(0o644)).unwrap();
         let exposed = run(&name, "2026-01-15T00:00:00Z");
         assert!(matches!(exposed, super::super::Verdict::Failed { detail, .. } if detail.contains("mode 0644")));
+    }
+
+    #[test]
+    fn expired_certificates_of_requests_are_warnings() {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = |years: [i32; 2], is_ca| {
+            let mut params = rcgen::CertificateParams::default();
+            [params.not_before, params.not_after] = years.map(|year| rcgen::date_time_ymd(year, 1, 1));
+            params.is_ca = is_ca;
+            params
+        };
+        let root = certificate([2020, 2030], rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained));
+        let leaf = certificate([2026, 2040], rcgen::IsCa::NoCa);
+        let leaf = leaf.signed_by(&key, &rcgen::Issuer::from_params(&root, &key)).unwrap();
+        let pem = leaf.pem() + &root.self_signed(&key).unwrap().pem();
+        let signer = RequestSigner::from_pem(pem.as_bytes(), key.serialize_pem().as_bytes()).unwrap();
+        let run = |at: &str| check_request_signer("three", &signer, at.parse().unwrap()).verdict;
+        let setting = "connectors.three.operator_tokens_certificate_file";
+        for (at, expected) in [
+            ("2025-12-31T23:59:59Z", format!("{setting} is not valid before 2026-01-01T00:00:00.000Z")),
+            ("2030-01-01T00:00:00Z", format!("{setting} expired at 2030-01-01T00:00:00.000Z")),
+        ] {
+            assert!(matches!(run(at), super::super::Verdict::Warning { detail, .. } if detail == expected), "{at}");
+        }
+        let valid = format!("{setting} is valid for 1 days");
+        assert_eq!(run("2029-12-31T00:00:00Z"), super::super::Verdict::Passed(valid));
     }
 }

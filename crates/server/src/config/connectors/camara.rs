@@ -3,7 +3,8 @@
 use jiff::SignedDuration;
 use ringtrue_operators::{
     camara::{
-        CamaraConfig, Endpoints, LoginHint, Provider, RequestObject, ScopeStyle, Scopes, SigningKey, SimSwapConfig,
+        CamaraConfig, ConsentData, CredentialVerifier, Endpoints, LoginHint, OperatorTokenConfig, OperatorTokenFlow,
+        Provider, RequestObject, RequestSigner, RequestSignerError, ScopeStyle, Scopes, SigningKey, SimSwapConfig,
         SimSwapFlow, SimSwapOperation,
     },
     client::ClientSettings,
@@ -16,13 +17,13 @@ use super::{
         document::Section,
         listeners::Listeners,
         value_parser::{
-            ValueParser, boolean, integer, keyword, list, network_id, optional, string, token, variant, web_url,
+            ValueParser, boolean, integer, keyword, list, network_id, optional, path, string, token, variant, web_url,
         },
     },
     Connector,
     client::{
-        AUTHENTICATION_MEMBERS, CLIENT_MEMBERS, SIGNING_KEY_MEMBERS, audience, read_authentication, read_breaker,
-        read_client, read_signing_key,
+        AUTHENTICATION_MEMBERS, CLIENT_MEMBERS, PRIVATE_KEY, SIGNING_KEY_MEMBERS, audience, read_authentication,
+        read_breaker, read_client, read_signing_key,
     },
 };
 
@@ -38,6 +39,12 @@ const SIM_SWAP_MEMBERS: [&str; 6] = [
     "sim_swap", "sim_swap_path", "sim_swap_operations", "sim_swap_retrieve_date_scope", "sim_swap_check_scope",
     "sim_swap_assumed_days",
 ];
+#[rustfmt::skip]
+const OPERATOR_TOKEN_MEMBERS: [&str; 9] = [
+    "operator_tokens", "operator_tokens_issuer", "operator_tokens_certificate_file", "operator_tokens_key_file",
+    "operator_tokens_key_env", "operator_tokens_consent_text", "operator_tokens_policy_link",
+    "operator_tokens_policy_text", "operator_tokens_issuer_certificates_file",
+];
 
 #[derive(Clone, Debug)]
 pub struct CamaraSection {
@@ -52,6 +59,7 @@ pub(super) fn read(section: &Section<'_>, _: &Listeners) -> Result<Connector, Co
     section.reject_unknown(&[
         &MEMBERS,
         &SIM_SWAP_MEMBERS,
+        &OPERATOR_TOKEN_MEMBERS,
         &AUTHENTICATION_MEMBERS,
         &SIGNING_KEY_MEMBERS,
         &CLIENT_MEMBERS,
@@ -63,11 +71,12 @@ pub(super) fn read(section: &Section<'_>, _: &Listeners) -> Result<Connector, Co
     let key = read_signing_key(section)?;
     let scopes = read_scopes(section)?;
     let sim_swap = read_sim_swap(section, key.as_ref())?;
+    let operator_tokens = read_operator_tokens(section, key.as_ref(), &scopes)?;
     let redirect_uri = section.get_opt("redirect_uri", web_url())?;
     let api_root = section.get("api_root", web_url())?;
     let mut config = CamaraConfig::new(
         section.name(),
-        read_provider(section, &scopes, sim_swap.as_ref())?,
+        read_provider(section, &scopes, sim_swap.as_ref(), operator_tokens.as_ref())?,
         api_root.clone(),
         section.get("client_id", token())?,
         read_authentication(section, key.clone())?,
@@ -78,6 +87,7 @@ pub(super) fn read(section: &Section<'_>, _: &Listeners) -> Result<Connector, Co
     config.request_object = read_request_object(section, key)?;
     config.scopes = scopes;
     config.sim_swap = sim_swap;
+    config.operator_tokens = operator_tokens;
     config.breaker = read_breaker(section)?;
     section.update("number_verification_path", base_path(), &mut config.number_verification_path)?;
     section.update("login_hint", keyword(LOGIN_HINTS), &mut config.login_hint)?;
@@ -91,6 +101,7 @@ fn read_provider(
     section: &Section<'_>,
     scopes: &Scopes,
     sim_swap: Option<&SimSwapConfig>,
+    operator_tokens: Option<&OperatorTokenConfig>,
 ) -> Result<Provider, ConfigError> {
     const AUTHORIZATION: &str = "authorization_endpoint";
     const BACKCHANNEL: &str = "backchannel_authentication_endpoint";
@@ -109,7 +120,8 @@ fn read_provider(
         if is_required { section.get(member, web_url()).map(Some) } else { section.get_opt(member, web_url()) }
     };
     let supports_number_verification = scopes.verify.is_some() || scopes.device_phone_number.is_some();
-    let uses_ciba = sim_swap.is_some_and(|sim_swap| matches!(sim_swap.flow, SimSwapFlow::Ciba));
+    let uses_ciba = sim_swap.is_some_and(|sim_swap| matches!(sim_swap.flow, SimSwapFlow::Ciba))
+        || operator_tokens.is_some_and(|tokens| matches!(tokens.flow, OperatorTokenFlow::Ciba));
     Ok(Provider::Endpoints(Box::new(Endpoints {
         issuer,
         authorization: endpoint(AUTHORIZATION, supports_number_verification)?,
@@ -152,11 +164,7 @@ enum Flow {
 fn read_sim_swap(section: &Section<'_>, key: Option<&SigningKey>) -> Result<Option<SimSwapConfig>, ConfigError> {
     const OPERATIONS: &str = "sim_swap_operations";
     let flow = match section.get_or("sim_swap", variant(), Flow::Off)? {
-        Flow::Off => {
-            let set = SIM_SWAP_MEMBERS[1..].iter().find(|member| section.has(member));
-            let allowed = format!("nothing, because `{}` is \"off\"", section.key("sim_swap"));
-            return set.map_or(Ok(None), |member| Err(section.invalid(member, section.render_value(member), allowed)));
-        }
+        Flow::Off => return reject_unused(section, &SIM_SWAP_MEMBERS).map(|()| None),
         Flow::ClientCredentials => SimSwapFlow::ClientCredentials,
         Flow::Ciba => SimSwapFlow::Ciba,
         Flow::JwtBearer => {
@@ -183,6 +191,84 @@ fn read_sim_swap(section: &Section<'_>, key: Option<&SigningKey>) -> Result<Opti
     Ok(Some(config))
 }
 
+/// Rejects settings of a feature that is off: all but the first, which is its switch.
+fn reject_unused(section: &Section<'_>, members: &[&str]) -> Result<(), ConfigError> {
+    let [switch, members @ ..] = members else { return Ok(()) };
+    let Some(member) = members.iter().find(|member| section.has(member)) else { return Ok(()) };
+    let allowed = format!("nothing, because `{}` is \"off\"", section.key(switch));
+    Err(section.invalid(member, section.render_value(member), allowed))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum TokenExchange {
+    Off,
+    Ciba,
+    JwtBearer,
+}
+
+/// Reads the settings of operator tokens. `None`: they are off.
+fn read_operator_tokens(
+    section: &Section<'_>,
+    key: Option<&SigningKey>,
+    scopes: &Scopes,
+) -> Result<Option<OperatorTokenConfig>, ConfigError> {
+    const SWITCH: &str = "operator_tokens";
+    let flow = match section.get_or(SWITCH, variant(), TokenExchange::Off)? {
+        TokenExchange::Off => return reject_unused(section, &OPERATOR_TOKEN_MEMBERS).map(|()| None),
+        TokenExchange::Ciba => OperatorTokenFlow::Ciba,
+        TokenExchange::JwtBearer => {
+            let allowed = "another flow, because no signing key is set";
+            OperatorTokenFlow::JwtBearer {
+                key: key.cloned().ok_or_else(|| section.invalid(SWITCH, "\"jwt_bearer\"", allowed))?,
+                audience: section.get_or("assertion_audience", audience(), <_>::default())?,
+            }
+        }
+    };
+    if scopes.verify.is_none() {
+        let allowed = format!("\"off\", because `{}` is empty", section.key("verify_scope"));
+        return Err(section.invalid(SWITCH, section.render_value(SWITCH), allowed));
+    }
+    let text = |member| section.get(member, display_text());
+    let consent = ConsentData::new(
+        &text("operator_tokens_consent_text")?,
+        &section.get("operator_tokens_policy_link", web_url())?,
+        &text("operator_tokens_policy_text")?,
+    );
+    let issuer = section.get("operator_tokens_issuer", token())?;
+    let mut config = OperatorTokenConfig::new(flow, issuer, read_request_signer(section)?, consent);
+    config.verifier = read_issuer_certificates(section, config.verifier)?;
+    Ok(Some(config))
+}
+
+fn read_request_signer(section: &Section<'_>) -> Result<RequestSigner, ConfigError> {
+    const CERTIFICATES: &str = "operator_tokens_certificate_file";
+    const KEY_VARIABLE: &str = "operator_tokens_key_env";
+    let path = section.get(CERTIFICATES, path())?;
+    let certificates = section.read_file(CERTIFICATES, &path)?;
+    let key = section.get_secret("operator_tokens_key", &PRIVATE_KEY)?;
+    RequestSigner::from_pem(&certificates, key.as_bytes()).map_err(|error| {
+        let (member, allowed) = match error {
+            RequestSignerError::InvalidKey if section.has(KEY_VARIABLE) => (KEY_VARIABLE, "our private key"),
+            RequestSignerError::InvalidKey => ("operator_tokens_key_file", "our private key"),
+            _ => (CERTIFICATES, "our certificate and its root"),
+        };
+        section.invalid(member, format!("{}: {error}", section.render_value(member)), allowed)
+    })
+}
+
+fn read_issuer_certificates(
+    section: &Section<'_>,
+    verifier: CredentialVerifier,
+) -> Result<CredentialVerifier, ConfigError> {
+    const MEMBER: &str = "operator_tokens_issuer_certificates_file";
+    let Some(path) = section.get_opt(MEMBER, path())? else { return Ok(verifier) };
+    let certificates = section.read_file(MEMBER, &path)?;
+    verifier.with_issuer_certificates(&certificates).map_err(|error| {
+        section.invalid(MEMBER, format!("{}: {error}", section.render_value(MEMBER)), "root certificates (PEM)")
+    })
+}
+
 const SCOPE_STYLES: &[(&str, ScopeStyle)] = &[("space", ScopeStyle::Space), ("hash", ScopeStyle::Hash)];
 const LOGIN_HINTS: &[(&str, LoginHint)] =
     &[("none", LoginHint::None), ("tel", LoginHint::Tel), ("e164", LoginHint::E164), ("ipport", LoginHint::IpPort)];
@@ -192,5 +278,12 @@ const SIM_SWAP_OPERATIONS: &[(&str, SimSwapOperation)] =
 fn base_path() -> ValueParser<String> {
     string("a path that begins with `/`, such as \"/number-verification/v2\"", |text| {
         text.starts_with('/') && !text.contains(['?', '#'])
+    })
+}
+
+/// Parses a text that phones show to their users.
+fn display_text() -> ValueParser<String> {
+    string("1 to 500 characters without control characters", |text| {
+        (1..=500).contains(&text.chars().count()) && !text.chars().any(char::is_control)
     })
 }

@@ -71,11 +71,11 @@ pub(in crate::config) fn read_breaker(section: &Section<'_>) -> Result<BreakerSe
     })
 }
 
+pub(in crate::config) const PRIVATE_KEY: SecretParser<Zeroizing<String>> =
+    ("a private key in PKCS#8 PEM form", |text| text.contains("PRIVATE KEY").then(|| Zeroizing::new(text.to_owned())));
+
 pub(in crate::config) fn read_signing_key(section: &Section<'_>) -> Result<Option<SigningKey>, ConfigError> {
-    const PEM: SecretParser<Zeroizing<String>> = ("a private key in PKCS#8 PEM form", |text| {
-        text.contains("PRIVATE KEY").then(|| Zeroizing::new(text.to_owned()))
-    });
-    let Some(pem) = section.get_opt_secret("signing_key", &PEM)? else { return Ok(None) };
+    let Some(pem) = section.get_opt_secret("signing_key", &PRIVATE_KEY)? else { return Ok(None) };
     let algorithms = keyword(&[
         ("ES256", Algorithm::ES256),
         ("RS256", Algorithm::RS256),

@@ -1,15 +1,23 @@
 //! Tests the settings of connectors of every kind.
 
-use std::time::Duration;
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    time::Duration,
+};
 
 use jiff::SignedDuration;
 use ringtrue_operators::{
-    camara::{Audience, CamaraConfig, Provider, SimSwapConfig, SimSwapFlow, SimSwapOperation},
+    camara::{
+        Audience, CamaraConfig, ConsentData, OperatorTokenFlow, Provider, SimSwapConfig, SimSwapFlow, SimSwapOperation,
+    },
     smpp::{AddressRange, BindDirection, DefaultAlphabet, InterfaceVersion, SmppConfig},
     sms_http::{PlivoSignature, SigMethod, TagEncoding, VonageCredential, WebhookConfig, WebhookDriver},
 };
+use rustls::pki_types::{CertificateDer, pem::PemObject};
 
-use super::{CAMARA, SMPP, SMS_HTTP, load, load_valid};
+use super::{CAMARA, SMPP, SMS_HTTP, certificate_chain, load, load_valid};
 use crate::config::Connector;
 
 const SECRETS: [(&str, &str); 2] = [("SECRET", "hunter2"), ("PATH_SECRET", "0123456789abcdef")];
@@ -261,6 +269,88 @@ fn every_member_of_sim_swap_is_read() {
     let written = (&*sim_swap.path, &*sim_swap.retrieve_date_scope, &*sim_swap.check_scope);
     assert_eq!(written, ("/sim-swap/v1", "sim-swap", "sim-swap:c"));
     assert_eq!(sim_swap.assumed_window, Some(SignedDuration::from_hours(24 * 30)));
+}
+
+/// Settings of operator tokens, whose files are in the folder.
+fn operator_tokens(folder: &Path, more: &str) -> String {
+    let folder = folder.display();
+    format!(
+        "operator_tokens = \"jwt_bearer\"
+        operator_tokens_issuer = \"https://us.example\"
+        operator_tokens_certificate_file = \"{folder}/chain.crt\"
+        operator_tokens_key_file = \"{folder}/chain.key\"
+        operator_tokens_consent_text = \"May we?\"
+        operator_tokens_policy_link = \"https://us.example/privacy\"
+        operator_tokens_policy_text = \"Privacy\"
+        signing_key_env = \"KEY\"
+        signing_key_id = \"2026-11\"
+        {more}"
+    )
+}
+
+fn write_chain(folder: &Path) {
+    let (chain, key) = certificate_chain();
+    for (name, content) in [("chain.crt", chain), ("chain.key", key)] {
+        fs::write(folder.join(name), content).unwrap();
+        fs::set_permissions(folder.join(name), Permissions::from_mode(0o600)).unwrap();
+    }
+}
+
+#[test]
+fn every_member_of_operator_tokens_is_read() {
+    assert!(camara("operator_tokens = \"off\"").operator_tokens.is_none());
+    let folder = tempfile::tempdir().unwrap();
+    write_chain(folder.path());
+    let roots = format!("operator_tokens_issuer_certificates_file = \"{}/chain.crt\"", folder.path().display());
+    let config = camara(&operator_tokens(folder.path(), &format!("assertion_audience = \"issuer\"\n{roots}")));
+    let tokens = config.operator_tokens.unwrap();
+    assert!(matches!(tokens.flow, OperatorTokenFlow::JwtBearer { audience: Audience::Issuer, .. }));
+    assert_eq!(tokens.issuer, "https://us.example");
+    let policy = "https://us.example/privacy".parse().unwrap();
+    assert_eq!(tokens.consent, ConsentData::new("May we?", &policy, "Privacy"));
+    assert!(format!("{:?}", tokens.verifier).contains("IssuerRoots(2)"), "{:?}", tokens.verifier);
+    let chain = fs::read(folder.path().join("chain.crt")).unwrap();
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(&chain).map(Result::unwrap).collect();
+    assert_eq!(tokens.signer.certificates().to_vec(), chain);
+}
+
+#[test]
+fn files_of_operator_tokens_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = |more: &str| {
+        let file = format!("{CAMARA}{}", operator_tokens(folder.path(), more));
+        let key = rcgen::KeyPair::generate().unwrap().serialize_pem();
+        load(&file, [("SECRET", "hunter2"), ("KEY", &key)]).unwrap_err().to_string()
+    };
+    write_chain(folder.path());
+    let (other_chain, other_key) = certificate_chain();
+    let replace = |name: &str, content: &str| fs::write(folder.path().join(name), content).unwrap();
+    replace("chain.key", &other_key);
+    let shown = error("");
+    assert!(shown.contains("three.operator_tokens_certificate_file") && shown.contains("does not belong"), "{shown}");
+    replace("chain.key", "PRIVATE KEY");
+    let shown = error("");
+    assert!(shown.contains("three.operator_tokens_key_file") && shown.contains("EC key on P-256"), "{shown}");
+    replace("chain.key", &other_key);
+    replace("chain.crt", other_chain.split_inclusive("-----END CERTIFICATE-----").next().unwrap());
+    let shown = error("");
+    assert!(shown.contains("must contain two certificates"), "{shown}");
+    replace("chain.crt", &other_chain);
+    let shown = error(&format!("operator_tokens_issuer_certificates_file = \"{}/chain.key\"", folder.path().display()));
+    assert!(shown.contains("three.operator_tokens_issuer_certificates_file"), "{shown}");
+}
+
+/// A replaced certificate restarts the connector.
+#[test]
+fn certificates_of_operator_tokens_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = rcgen::KeyPair::generate().unwrap().serialize_pem();
+    let section = || {
+        write_chain(folder.path());
+        let file = format!("{CAMARA}{}", operator_tokens(folder.path(), ""));
+        load_valid(&file, [("SECRET", "hunter2"), ("KEY", &key)]).connectors.remove(0)
+    };
+    assert_ne!(section(), section());
 }
 
 #[test]

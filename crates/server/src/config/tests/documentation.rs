@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use super::{
     super::document::{NAMED_GROUPS, parse_toml, variable_name},
-    load, load_valid,
+    certificate_chain, load, load_valid,
 };
 use crate::config::{
     CallbacksSection, ConnectorSection, DEFAULTS, HttpSection, KeysSection, LogFormat, LoggedRequests, MetricsSection,
@@ -146,9 +146,12 @@ fn example(page: &str) -> String {
 /// Creates the secret files of an example. SMPP passwords are limited to 8 characters.
 fn with_secrets(example: &str) -> (TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
+    let (chain, chain_key) = certificate_chain();
     for name in example.split("\"/etc/ringtrue/").skip(1).filter_map(|rest| rest.split('"').next()) {
         let path = folder.path().join(name);
         let secret = match name.rsplit_once('.') {
+            Some(("operator-token", "crt")) => chain.clone(),
+            Some(("operator-token", "key")) => chain_key.clone(),
             Some((_, "password")) => "hunter2".to_owned(),
             Some((_, "key")) => "0123456789abcdef".repeat(4),
             Some((_, "pem")) => rcgen::KeyPair::generate().unwrap().serialize_pem(),
@@ -179,7 +182,8 @@ fn connector_examples_are_valid() {
     let (_folder, file) = with_secrets(&example(CONNECTORS));
     let config = load_valid(&file, []);
     let names: Vec<_> = config.connectors.iter().map(ConnectorSection::name).collect();
-    let shown = "bird infobip jasmin kannel legacy messagebird o2 other plivo sinch swaps telnyx three twilio vonage";
+    let shown =
+        "bird infobip jasmin kannel legacy messagebird o2 other plivo sinch swaps telnyx three tokens twilio vonage";
     assert_eq!(names.join(" "), shown);
     assert_eq!(config.networks.receivers().count(), 4);
     assert_eq!(config.number_lookup.sources.len(), 2);

@@ -8,6 +8,8 @@ mod values;
 
 use std::{path::Path, time::Instant};
 
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+
 use super::{Config, ConfigErrors, Environment, LoadedConfig, load_layers};
 
 const FILE: &str = "/etc/ringtrue/ringtrue.toml";
@@ -61,6 +63,15 @@ fn load<const N: usize>(file: &str, environment: [(&str, &str); N]) -> Result<Lo
 #[track_caller]
 fn load_valid<const N: usize>(file: &str, environment: [(&str, &str); N]) -> Config {
     load(file, environment).unwrap_or_else(|error| panic!("{error}")).config
+}
+
+/// Returns a certificate with its root, and the certificate's key (PEM).
+fn certificate_chain() -> (String, String) {
+    let (root_key, key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+    let mut root = CertificateParams::default();
+    root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let certificate = CertificateParams::default().signed_by(&key, &Issuer::from_params(&root, &root_key)).unwrap();
+    (certificate.pem() + &root.self_signed(&root_key).unwrap().pem(), key.serialize_pem())
 }
 
 #[test]

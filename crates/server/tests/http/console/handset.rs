@@ -11,6 +11,7 @@ use crate::{
     client::{HttpResponse, Request},
     on_both_stores,
     products::reverse_sms::EVEN,
+    silent::wallet::Verifier,
     world::{TestProject, World, is_token_accepted, send_to},
 };
 
@@ -42,6 +43,10 @@ impl<'a> Phone<'a> {
             assert_well_formed(&self.page, &response);
         }
         response
+    }
+
+    async fn submit_wallet_form(&mut self, action: &str, fields: &[(&str, &str)]) -> HttpResponse {
+        self.browser.submit(&self.page, &format!("{}/wallet/{action}", self.page), fields).await
     }
 
     async fn create(&mut self, product: &str, number: &str) -> String {
@@ -216,6 +221,69 @@ async fn failed_redirects_show_the_reason() {
     let others = phone.page.replace(&phone.project.project_id, &other.project_id);
     let open = [("check", &*check), ("product", "secure_sna"), ("t", "x"), ("sim", EVEN)];
     phone.browser.submit(&others, &format!("{others}/open"), &open).await.assert(403);
+}
+
+#[tokio::test]
+async fn wallet_confirms_a_request_of_the_hosted_page() {
+    let world = World::sqlite().await;
+    let mut phone = Phone::of(&world).await;
+    let verifier = Verifier::of(&world.node);
+    let request = verifier.request(ODD).to_string();
+    let sheet = phone.submit_wallet_form("request", &[("request", &request)]).await.assert(200).json();
+    assert_eq!(sheet["consent_text"], "Ringtrue asks the simulated operator whether this phone has your number.");
+    let offered: Vec<_> = sheet["sims"].as_array().unwrap().iter().map(|sim| sim["number"].as_str().unwrap()).collect();
+    let expected = [ODD, EVEN, "+990123456799", "+990123456798", "+990123456795", "+990123456793"];
+    assert_eq!(offered, expected, "the number to verify is first");
+    // A number that the handset does not list is offered, unless its operator supports no wallet.
+    for (number, first) in [("+990123456788", "+990123456788"), ("+990123456797", EVEN)] {
+        let request = verifier.request(number).to_string();
+        let sheet = phone.submit_wallet_form("request", &[("request", &request)]).await.assert(200).json();
+        assert_eq!(sheet["sims"][0]["number"], first);
+    }
+
+    let origin = &world.node.base_url;
+    let fields = [("request", &*request), ("sim", EVEN)];
+    let confirmed = phone.submit_wallet_form("confirm", &fields).await.assert(200).json();
+    assert_eq!(verifier.verify_at(origin, EVEN, &confirmed["credential"]).await, Ok(true));
+    let forged = [&fields[..], &[("forgery", "nonce")]].concat();
+    let forged = phone.submit_wallet_form("confirm", &forged).await.assert(200).json();
+    assert!(verifier.verify_at(origin, EVEN, &forged["credential"]).await.is_err());
+}
+
+#[tokio::test]
+async fn wallet_says_why_it_does_not_answer() {
+    let world = World::sqlite().await;
+    let mut phone = Phone::of(&world).await;
+    let request = Verifier::of(&world.node).request(EVEN).to_string();
+    for (action, request, sim, error, text) in [
+        ("confirm", &*request, "+990123456798", "no_answer", "never answers"),
+        ("confirm", &request, "+990123456797", "no_sim", "does not offer this SIM"),
+        ("confirm", &request.replace("dc_api", "query"), EVEN, "unavailable", "response_mode"),
+        ("request", "no request", EVEN, "unavailable", "protocol"),
+    ] {
+        let response = phone.submit_wallet_form(action, &[("request", request), ("sim", sim)]).await;
+        let problem = response.assert(400).json();
+        assert_eq!(problem["error"], error, "{problem}");
+        assert!(problem["text"].as_str().unwrap().contains(text), "{problem}");
+    }
+    phone.submit_wallet_form("confirm", &[("request", &request), ("sim", "12")]).await.assert(400);
+    phone.submit_wallet_form("confirm", &[("request", &request), ("sim", EVEN), ("forgery", "x")]).await.assert(400);
+}
+
+#[tokio::test]
+async fn phone_on_wifi_tells_the_page_its_address() {
+    let world = World::sqlite().await;
+    let mut phone = Phone::of(&world).await;
+    let wifi = [("product", "verification"), ("number", EVEN), ("connection", "wifi")];
+    let page = phone.submit_form("", &wifi).await.assert(200).text();
+    let source = "?sim=%2B990123456700&#38;ip=198.51.100.1\" title=";
+    assert!(page.contains(source) && page.contains("<dialog class=\"wallet\""), "{page}");
+    let verification = value(&page, "check");
+    for (connection, is_wifi) in [("mobile_data", false), ("wifi", true)] {
+        let fields = [("check", &*verification), ("sim", EVEN), ("connection", connection)];
+        let page = phone.submit_form("/page-connection", &fields).await.assert(200).text();
+        assert_eq!(page.contains(source), is_wifi, "{page}");
+    }
 }
 
 #[tokio::test]

@@ -7,3 +7,4 @@ pub mod header_enrichment;
 pub mod requests;
 pub mod scripted_operator;
 pub mod silent_client;
+pub mod wallet;

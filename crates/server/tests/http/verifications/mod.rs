@@ -3,3 +3,4 @@
 pub mod api;
 pub mod control;
 pub mod page;
+pub mod wallet;

@@ -361,7 +361,9 @@ impl BatchWorker {
     /// Whether this server has all rows of an operation, in shards.
     fn has_all_rows<O: BatchedOperation>(&self, placement: &Placement, operation: &O) -> bool {
         let is_here = |bucket| placement.server(bucket) == &self.server.key;
-        !placement.is_whole() && operation.bucket().is_some_and(is_here) && operation.other_buckets().into_iter().all(is_here)
+        !placement.is_whole()
+            && operation.bucket().is_some_and(is_here)
+            && operation.other_buckets().into_iter().all(is_here)
     }
 
     /// Runs a part of a batch, and repeats it if its transaction conflicts with another one.
@@ -415,9 +417,8 @@ impl BatchWorker {
             Layout::Whole if is_detour => (Vec::new(), None),
             Layout::Whole => (Vec::new(), self.server.placement.get().counter_bucket(&self.server.key)),
             Layout::Shards(placement) => {
-                let buckets = batch
-                    .iter()
-                    .flat_map(|operation| operation.bucket().into_iter().chain(operation.other_buckets()));
+                let buckets =
+                    batch.iter().flat_map(|operation| operation.bucket().into_iter().chain(operation.other_buckets()));
                 let shards = buckets.filter_map(|bucket| placement.shard_index(bucket)).collect();
                 (shards, placement.counter_bucket(&self.server.key))
             }

@@ -3,6 +3,8 @@
 //!
 //! Devices cannot reach a loopback socket, so the public API forwards their requests: see [`AuthorizationForwarder`].
 
+mod operator_token_keys;
+
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context;
@@ -26,15 +28,17 @@ use ringtrue_operators::{
     smpp::{ProjectScope, SmppConfig, SmppConnector, SmppCounters, SmppDependencies, TlvTag},
 };
 use ringtrue_sandbox::{
-    access::{DEFAULT_SIM, RECEIVERS, SandboxAccess},
+    access::{DEFAULT_SIM, NETWORK_ID, RECEIVERS, SandboxAccess},
     camara::{self, Clock, Endpoint, Operator, OperatorConfig},
     handsets::Handsets,
     smsc::{Smsc, SmscConfig, SmscObserver},
+    wallet::Wallet,
 };
 use ringtrue_web::authorization_forwarder::{AUTHORIZE_PATH, AuthorizationForwarder};
 use tokio::time::{Instant, sleep};
 use url::Url;
 
+use self::operator_token_keys::OperatorTokenKeys;
 use crate::connectors::camara_redirect_uri;
 
 const CONNECTOR_NAME: &str = "sandbox";
@@ -52,6 +56,7 @@ pub struct SandboxOperator {
     /// Connector to the operator's CAMARA APIs.
     camara: Arc<Camara>,
     operator: Arc<Operator>,
+    wallet: Arc<Wallet>,
     authorization_forwarder: AuthorizationForwarder,
 }
 
@@ -96,9 +101,10 @@ impl SandboxOperator {
         let sims = ProjectSimSwaps { operator: Arc::clone(&camara), sims: Arc::clone(&engine.simulated_sims) };
         access.set_sim_swap_connector(Arc::new(sims));
         let operator = Arc::new(operator);
+        let wallet = Arc::new(Wallet::new(Arc::clone(&operator))?);
         let endpoint = Url::parse(&format!("http://{}{}", operator.address(), Endpoint::Authorize.path()))?;
         let authorization_forwarder = AuthorizationForwarder::new(endpoint, client, Arc::clone(&operator));
-        Ok(SandboxOperator { smsc, connector, camara, operator, authorization_forwarder })
+        Ok(SandboxOperator { smsc, connector, camara, operator, wallet, authorization_forwarder })
     }
 
     pub fn authorization_forwarder(&self) -> AuthorizationForwarder {
@@ -106,7 +112,7 @@ impl SandboxOperator {
     }
 
     pub fn handsets(&self) -> Handsets {
-        Handsets::new(Arc::clone(&self.smsc))
+        Handsets::new(Arc::clone(&self.smsc), Arc::clone(&self.wallet))
     }
 
     pub fn smsc_observer(&self) -> SmscObserver {
@@ -128,6 +134,11 @@ impl SandboxOperator {
 async fn start_camara(engine: &Engine, client: &Arc<Client>) -> anyhow::Result<(Operator, Arc<Camara>)> {
     let redirect_uri = camara_redirect_uri(engine.base_url(), CONNECTOR_NAME)?;
     let secret = BASE64_URL_SAFE_NO_PAD.encode(engine.entropy().bytes::<24>());
+    let keys = OperatorTokenKeys::generate().context("failed to generate keys for the sandbox operator")?;
+    let oauth_client = camara::OAuthClient::new(CONNECTOR_NAME)
+        .with_secret(&secret)
+        .with_keys(&keys.client_jwk()?)?
+        .with_redirect_uri(redirect_uri.as_str());
     let clock = engine.shared_clock();
     // The issuer is the same on every node, because a device may return to another node.
     let issuer = format!("{}/v1/sandbox/operator", engine.base_url());
@@ -135,9 +146,7 @@ async fn start_camara(engine: &Engine, client: &Arc<Client>) -> anyhow::Result<(
         issuer: Some(issuer.clone()),
         seal_key: Some(engine.node.derive_key("sandbox operator")?),
         authorization_endpoint: Some(format!("{}{AUTHORIZE_PATH}", engine.base_url())),
-        clients: vec![
-            camara::OAuthClient::new(CONNECTOR_NAME).with_secret(&secret).with_redirect_uri(redirect_uri.as_str()),
-        ],
+        clients: vec![oauth_client],
         default_sim: Some(DEFAULT_SIM.parse()?),
         clock: Clock::new(move || clock.now()),
         max_connections: MAX_OPERATOR_CONNECTIONS,
@@ -147,9 +156,11 @@ async fn start_camara(engine: &Engine, client: &Arc<Client>) -> anyhow::Result<(
     let local = |endpoint: Endpoint| Url::parse(&format!("http://{}{}", operator.address(), endpoint.path()));
     let config = CamaraConfig {
         mode: Mode::Sandbox,
+        networks: vec![NETWORK_ID.parse()?],
         // The simulated operator identifies devices by the login hint.
         login_hint: LoginHint::Tel,
         sim_swap: Some(SimSwapConfig::new(SimSwapFlow::ClientCredentials)),
+        operator_tokens: Some(keys.config(engine.base_url())?),
         // Never opens the circuit breaker: failures that one project simulates must not affect other projects.
         breaker: BreakerSettings { failures: u32::MAX, ..BreakerSettings::default() },
         ..CamaraConfig::new(

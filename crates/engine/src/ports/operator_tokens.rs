@@ -1,0 +1,78 @@
+//! Port for operator tokens (GSMA TS.43), which a phone's wallet hands out through the Digital Credentials API. They
+//! prove the phone's SIM to its operator over any connection, such as Wi-Fi.
+//!
+//! A wallet's answer is no verdict: it carries a temporary token, and only the operator says whose it is.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use ringtrue_domain::{
+    lifecycle::{CheckId, ErrorCode},
+    phone::Msisdn,
+};
+use serde_json::Value;
+use zeroize::Zeroizing;
+
+/// Private key (P-256 scalar, big-endian) for one request. The wallet encrypts the operator token for it.
+pub type CredentialKey = Zeroizing<[u8; 32]>;
+
+/// What a request to a wallet contains beside the connector's own settings.
+#[derive(Clone, Copy, derive_more::Debug)]
+// Hides the fields: they contain a number and a key.
+#[debug("CredentialRequest({check})")]
+pub struct CredentialRequest<'a> {
+    pub check: CheckId,
+    /// The number to verify. Wallets offer its SIM first. The answer proves nothing about it.
+    pub number: &'a Msisdn,
+    /// Unguessable, single use, of the characters `A-Z a-z 0-9 _ -`.
+    pub nonce: &'a str,
+    pub key: &'a CredentialKey,
+    pub now: Timestamp,
+}
+
+/// A member of `digital.requests` in the options of `navigator.credentials.get`, or the result of that call.
+#[derive(Clone, PartialEq, derive_more::Debug)]
+#[debug("DigitalCredential({protocol})")]
+pub struct DigitalCredential {
+    pub protocol: String,
+    pub data: Value,
+}
+
+/// A wallet's answer. Its nonce is parsed, belongs to the check, and was not used before.
+#[derive(Clone, Copy, derive_more::Debug)]
+#[debug("CredentialResponse({check})")]
+pub struct CredentialResponse<'a> {
+    pub check: CheckId,
+    pub number: &'a Msisdn,
+    pub nonce: &'a str,
+    pub key: &'a CredentialKey,
+    /// Origins at which the wallet may have been asked: of web pages, or `android:apk-key-hash:…` of apps.
+    pub origins: &'a [&'a str],
+    pub credential: &'a DigitalCredential,
+    pub now: Timestamp,
+}
+
+/// Why a wallet's answer led to no verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OperatorTokenError {
+    /// The answer fails a test, which the text names without quoting the answer.
+    #[error("invalid digital credential: {0}")]
+    Invalid(&'static str),
+    /// The operator did not accept the token, or could not be asked.
+    #[error("the operator did not answer: {0}")]
+    Operator(ErrorCode),
+}
+
+/// A connector to an operator that accepts tokens from wallets.
+#[async_trait]
+pub trait OperatorTokens: Send + Sync {
+    /// Builds a signed request for the wallet. Does not send anything.
+    fn credential_request(&self, request: CredentialRequest<'_>) -> Result<DigitalCredential, ErrorCode>;
+
+    /// Returns the nonce that an answer states, before anything of the answer is verified. `None`: the answer is
+    /// malformed.
+    fn stated_nonce(&self, credential: &DigitalCredential) -> Option<String>;
+
+    /// Verifies the wallet's answer, exchanges its token, and asks the operator whether the phone has the number.
+    /// Called at most once per nonce, because operators' tokens are single use.
+    async fn verify_number(&self, response: CredentialResponse<'_>) -> Result<bool, OperatorTokenError>;
+}

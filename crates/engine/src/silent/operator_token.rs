@@ -1,0 +1,348 @@
+//! The second way of a Secure SNA check: a token from the phone's wallet (GSMA TS.43), which works over any connection.
+//!
+//! We sign a request, the wallet answers with a token that only we can decrypt, and the operator says whether the phone
+//! with this token has the number. The answer itself proves nothing about the number.
+//!
+//! Nothing is stored for a request. Its nonce names the check, and the browser if the request was made for the hosted
+//! page, and contains a MAC. The private key that decrypts the answer is derived from the nonce. The store records that
+//! a nonce was used, so an answer counts once, on any node.
+
+use std::time::Duration;
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
+use jiff::{SignedDuration, Timestamp};
+use ringtrue_domain::{
+    lifecycle::{AnyCheck, Check, CheckId, ErrorCode},
+    phone::Msisdn,
+    product::Product,
+    silent::{OperatorVerdict, SilentCheck, WalletFailure, Way},
+    tenancy::{Project, ProjectId},
+};
+use tokio::time::timeout;
+use uuid::Uuid;
+use zeroize::Zeroizing;
+
+use super::{
+    RedeemError, RedirectError, SilentFlow,
+    redirect_session::SessionState,
+    secrets::{BrowserKey, RedirectState, SilentCheckInput, seal_input},
+};
+use crate::{
+    context::Context,
+    lookups::operator_access::Operators,
+    ports::{
+        checks::ConcludeOutcome,
+        hashes::{BrowserHash, TokenHash},
+        operator_tokens::{
+            CredentialKey, CredentialRequest, CredentialResponse, DigitalCredential, OperatorTokenError,
+        },
+        silent::{RedirectSessionRecord, SilentResult},
+        store::StoreError,
+    },
+};
+
+/// Maximum time for the operator's answer to a token. The browser or API client waits during that time.
+const OPERATOR_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How long after a check's end its used nonces are kept.
+const USE_MARGIN: SignedDuration = SignedDuration::from_mins(1);
+/// Purposes of what is derived from a nonce with the link key. They must not change while requests are open.
+const NONCE_PURPOSE: &[u8] = b"credential-nonce";
+const KEY_PURPOSE: &[u8] = b"credential-key";
+const RANDOM_BYTES: usize = 16;
+const MAC_BYTES: usize = 16;
+const NONCE_BYTES: usize = 16 + RANDOM_BYTES + MAC_BYTES;
+const PAGE_NONCE_BYTES: usize = NONCE_BYTES + BrowserHash::BYTES;
+
+/// Why a wallet's answer led to no verdict.
+enum CredentialError {
+    /// The answer fails this test.
+    Invalid(&'static str),
+    /// Another browser asked the wallet.
+    OtherBrowser,
+    /// The answer was used before.
+    Used,
+    Operator(ErrorCode),
+    Store(StoreError),
+}
+
+impl From<StoreError> for CredentialError {
+    fn from(error: StoreError) -> Self {
+        CredentialError::Store(error)
+    }
+}
+
+/// An answer of a wallet, and what it must fit.
+struct WalletAnswer<'a> {
+    check: &'a SilentCheck,
+    input: &'a SilentCheckInput,
+    origins: &'a [&'a str],
+    /// Keys in the cookies of the browser that sends the answer. `None`: an API client sends it.
+    browser_keys: Option<&'a [BrowserKey]>,
+    credential: &'a DigitalCredential,
+}
+
+/// Builds a request to the wallet about the number of a Secure SNA check. `browser`: the only browser that may answer,
+/// or `None` if the API client answers. Returns `None` if the number's operator accepts no tokens of wallets.
+pub(crate) fn credential_request<V: Clone>(
+    context: &Context,
+    operators: &Operators,
+    check: &Check<V>,
+    number: &Msisdn,
+    browser: Option<BrowserHash>,
+) -> Result<Option<DigitalCredential>, StoreError> {
+    let network = check.network.as_ref().filter(|_| check.product == Product::SecureSna);
+    let connector = network.and_then(|network| operators.for_mode(check.mode).operator_token_connector(network));
+    let Some(tokens) = connector.as_ref().and_then(|connector| connector.operator_tokens()) else { return Ok(None) };
+    let (nonce, key) = generate_nonce(context, RedirectState { check: check.id, browser })?;
+    let request = CredentialRequest { check: check.id, number, nonce: &nonce, key: &key, now: context.now() };
+    Ok(tokens
+        .credential_request(request)
+        .inspect_err(|code| tracing::error!(check = %check.id, %code, "request to a wallet cannot be built"))
+        .ok())
+}
+
+/// Like [`credential_request`], for answers that the project's API clients send. Returns `None` also if the project
+/// names no origin at which its apps ask wallets, because an answer for another origin may come from a fraudulent site.
+pub(crate) fn credential_request_for_apps<V: Clone>(
+    context: &Context,
+    operators: &Operators,
+    project: &Project,
+    check: &Check<V>,
+    number: &Msisdn,
+) -> Result<Option<DigitalCredential>, StoreError> {
+    if project.configuration.secure_sna.app_origins.is_empty() {
+        return Ok(None);
+    }
+    credential_request(context, operators, check, number, None)
+}
+
+impl SilentFlow {
+    /// Whether the operator of a check's number accepts tokens of wallets.
+    pub(crate) fn takes_wallet(&self, check: &AnyCheck) -> bool {
+        let network = check.network.as_ref().filter(|_| check.product == Product::SecureSna);
+        network.is_some_and(|network| self.operators.for_mode(check.mode).operator_token_connector(network).is_some())
+    }
+
+    /// Builds a request to the wallet that only one browser may answer. `None`: the check is concluded, or its operator
+    /// accepts no tokens of wallets.
+    pub(crate) async fn wallet_request(
+        &self,
+        step: CheckId,
+        browser: &BrowserKey,
+    ) -> Result<Option<DigitalCredential>, RedirectError> {
+        let record = self.store.redirect_session(step).await?.ok_or(RedirectError::NotFound)?;
+        let SessionState::Open(check, input) = self.resume_session(record).await? else { return Ok(None) };
+        let Some(number) = &input.number else { return Ok(None) };
+        let browser = self.browser_hash(check.id, browser)?;
+        Ok(credential_request(&self.context, &self.operators, &check, number, Some(browser))?)
+    }
+
+    /// Handles a wallet's answer that a browser sends from the hosted page. A verdict is stored with a redirect code for
+    /// this browser, as after a redirect to the operator. Returns this code. `None`: there is no verdict, the check is
+    /// concluded, or the answer was used before.
+    pub(crate) async fn finish_with_wallet(
+        &self,
+        step: CheckId,
+        origin: &str,
+        browser_keys: &[BrowserKey],
+        credential: &DigitalCredential,
+    ) -> Result<Option<String>, RedirectError> {
+        let record = self.store.redirect_session(step).await?.ok_or(RedirectError::NotFound)?;
+        let has_session = record.session.is_some();
+        let SessionState::Open(check, input) = self.resume_session(record).await? else { return Ok(None) };
+        let origins = [origin];
+        let answer = WalletAnswer {
+            check: &check,
+            input: &input,
+            origins: &origins,
+            browser_keys: Some(browser_keys),
+            credential,
+        };
+        let (state, matched) = match self.verify_answer(answer).await {
+            Ok(verified) => verified,
+            Err(CredentialError::OtherBrowser) => return Err(RedirectError::OtherBrowser),
+            Err(CredentialError::Store(error)) => return Err(error.into()),
+            Err(CredentialError::Used) => return Ok(None),
+            Err(CredentialError::Invalid(reason)) => {
+                tracing::info!(check = %check.id, reason, "invalid answer of a wallet");
+                return self.fail_with_wallet(check, WalletFailure::Invalid, None).await.map(|()| None);
+            }
+            Err(CredentialError::Operator(code)) => {
+                return self.fail_with_wallet(check, WalletFailure::Refused, Some(code)).await.map(|()| None);
+            }
+        };
+        if !has_session && !self.step_sessions.open(&check, seal_input(&self.context, check.id, &input)?).await? {
+            return Ok(None);
+        }
+        let outcome = self.store_result(check, state, &SilentResult::Match(matched), Way::OperatorToken).await?;
+        Ok(outcome.result.ok().map(|code| code.0))
+    }
+
+    /// Ends an open check because the wallet of the browser at the hosted page gave no answer.
+    pub(crate) async fn wallet_failed(&self, step: CheckId, failure: WalletFailure) -> Result<(), RedirectError> {
+        let record = self.store.redirect_session(step).await?.ok_or(RedirectError::NotFound)?;
+        match self.resume_session(record).await? {
+            SessionState::Open(check, _) => self.fail_with_wallet(check, failure, None).await,
+            SessionState::Finished(_) => Ok(()),
+        }
+    }
+
+    async fn fail_with_wallet(
+        &self,
+        check: SilentCheck,
+        failure: WalletFailure,
+        operator_error: Option<ErrorCode>,
+    ) -> Result<(), RedirectError> {
+        let code = operator_error.or(failure.error_code()).unwrap_or(ErrorCode::MnoResponseError);
+        self.fail_check(check, code, failure.into()).await.map(drop)
+    }
+
+    /// Concludes a check with the operator's answer to a wallet's token, which an API client sends. If the operator gives
+    /// no answer, concludes the check with its error.
+    pub async fn redeem_credential(
+        &self,
+        project: ProjectId,
+        id: CheckId,
+        credential: &DigitalCredential,
+    ) -> Result<SilentCheck, RedeemError> {
+        let product = Product::SecureSna;
+        let record = self.store.redirect_session(id).await?.filter(|RedirectSessionRecord { check, .. }| {
+            let is_own = check.project == project && check.product == product;
+            is_own && !check.is_overdue(self.context.now())
+        });
+        let Some(record) = record else { return Err(self.redeem_error(project, product, id).await) };
+        let (check, input) = match self.resume_session(record).await? {
+            SessionState::Open(check, input) => (check, input),
+            // The operator has answered over mobile data already. Its code is to be redeemed.
+            SessionState::Finished(_) => return Err(self.redeem_error(project, product, id).await),
+        };
+        if self.context.has_left_sandbox(project, check.mode) {
+            self.conclude_with_error(check, ErrorCode::InternalError).await?;
+            return Err(self.redeem_error(project, product, id).await);
+        }
+        let owner = self.context.control_plane.project(project);
+        let settings = owner.as_ref().map(|project| &project.configuration.secure_sna);
+        let origins: Vec<&str> =
+            settings.into_iter().flat_map(|settings| &settings.app_origins).map(|origin| origin.as_str()).collect();
+        let answer = WalletAnswer { check: &check, input: &input, origins: &origins, browser_keys: None, credential };
+        let concluded = match self.verify_answer(answer).await {
+            Ok((_, matched)) => {
+                let verdict = OperatorVerdict::Match(matched);
+                (check.conclude_with_verdict(verdict, self.context.now()), Way::OperatorToken.into())
+            }
+            Err(CredentialError::Operator(code)) => {
+                (check.conclude_with_error(code, self.context.now()), WalletFailure::Refused.into())
+            }
+            Err(CredentialError::Invalid(reason)) => return Err(RedeemError::InvalidCredential(reason)),
+            Err(CredentialError::Used) => return Err(RedeemError::UsedCredential),
+            Err(CredentialError::OtherBrowser) => {
+                return Err(RedeemError::InvalidCredential("it belongs to the hosted page"));
+            }
+            Err(CredentialError::Store(error)) => return Err(error.into()),
+        };
+        let (Ok(concluded), provenance) = concluded else { return Err(self.redeem_error(project, product, id).await) };
+        let redeemed = concluded.check().clone();
+        match self.checks.conclude_by(concluded, provenance).await? {
+            ConcludeOutcome::Concluded { .. } if redeemed.error_code().is_none() => Ok(redeemed),
+            // The operator did not answer, or the check expired, or another request concluded it first.
+            _ => Err(self.redeem_error(project, product, id).await),
+        }
+    }
+
+    /// Whether a wallet's answer states the nonce of a request to an API client's app about a step of this verification.
+    pub(crate) fn answers_request_for(
+        &self,
+        verification: &AnyCheck,
+        step: CheckId,
+        credential: &DigitalCredential,
+    ) -> bool {
+        let network = verification.network.as_ref();
+        let connector =
+            network.and_then(|network| self.operators.for_mode(verification.mode).operator_token_connector(network));
+        let tokens = connector.as_ref().and_then(|connector| connector.operator_tokens());
+        let nonce = tokens.and_then(|tokens| tokens.stated_nonce(credential));
+        let state = nonce.and_then(|nonce| parse_nonce(&self.context, &nonce)).map(|(state, _)| state);
+        state.is_some_and(|state| state.check == step && state.browser.is_none())
+    }
+
+    /// Verifies a wallet's answer and asks the operator whose token it contains. Returns the `state` in the nonce, and
+    /// whether the phone has the number.
+    async fn verify_answer(&self, answer: WalletAnswer<'_>) -> Result<(RedirectState, bool), CredentialError> {
+        let WalletAnswer { check, input, origins, browser_keys, credential } = answer;
+        let network = check.network.as_ref();
+        let connector = network
+            .and_then(|network| self.operators.for_mode(check.mode).operator_token_connector(network))
+            .ok_or(CredentialError::Invalid("the operator accepts no tokens of wallets"))?;
+        let tokens =
+            connector.operator_tokens().ok_or(CredentialError::Invalid("the operator accepts no tokens of wallets"))?;
+        let number = input.number.as_ref().ok_or(CredentialError::Invalid("the check has no number"))?;
+        let nonce = tokens.stated_nonce(credential).ok_or(CredentialError::Invalid("malformed"))?;
+        let (state, key) = parse_nonce(&self.context, &nonce)
+            .filter(|(state, _)| state.check == check.id)
+            .ok_or(CredentialError::Invalid("the nonce is not of a request for this check"))?;
+        match (state.browser, browser_keys) {
+            (Some(browser), Some(keys)) if self.is_browser(check.id, browser, keys)? => {}
+            (None, None) => {}
+            _ => return Err(CredentialError::OtherBrowser),
+        }
+        self.use_nonce(check, &nonce).await?;
+        let response = CredentialResponse {
+            check: check.id,
+            number,
+            nonce: &nonce,
+            key: &key,
+            origins,
+            credential,
+            now: self.context.now(),
+        };
+        match timeout(OPERATOR_TIMEOUT, tokens.verify_number(response)).await {
+            Ok(Ok(matched)) => Ok((state, matched)),
+            Ok(Err(OperatorTokenError::Invalid(reason))) => Err(CredentialError::Invalid(reason)),
+            Ok(Err(OperatorTokenError::Operator(code))) => Err(CredentialError::Operator(code)),
+            Err(_) => Err(CredentialError::Operator(ErrorCode::MnoTimeout)),
+        }
+    }
+
+    /// Records that an answer to this nonce was used. It is kept until the check has ended, when no answer counts.
+    async fn use_nonce(&self, check: &SilentCheck, nonce: &str) -> Result<(), CredentialError> {
+        let hash = self.context.keyed_hash(&[b"credential-nonce-use", nonce.as_bytes()])?;
+        // Clocks of nodes differ slightly.
+        let kept_until = check.expires_at.saturating_add(USE_MARGIN).unwrap_or(Timestamp::MAX);
+        let is_first_use = self.assertions.record_assertion(TokenHash(hash), kept_until).await?;
+        if is_first_use { Ok(()) } else { Err(CredentialError::Used) }
+    }
+}
+
+/// Generates a nonce and the private key that belongs to it.
+fn generate_nonce(context: &Context, state: RedirectState) -> Result<(String, CredentialKey), StoreError> {
+    let (keys, now) = (context.keys(), context.now());
+    let no_key = || StoreError::Refused("no active link key".to_owned());
+    loop {
+        let random: [u8; RANDOM_BYTES] = context.entropy.bytes();
+        let browser = state.browser.as_ref().map_or(&[][..], |BrowserHash(hash)| hash);
+        let body = [state.check.0.as_bytes().as_slice(), &random, browser].concat();
+        let key = Zeroizing::new(keys.derive_token(&[KEY_PURPOSE, &body], now).ok_or_else(no_key)?);
+        // Numbers with other first bytes are smaller than the order of P-256. One nonce in four billion is rejected.
+        if key[..4] == [0xff; 4] {
+            continue;
+        }
+        let mac = keys.derive_token(&[NONCE_PURPOSE, &body], now).ok_or_else(no_key)?;
+        return Ok((BASE64_URL_SAFE_NO_PAD.encode([&body, &mac[..MAC_BYTES]].concat()), key));
+    }
+}
+
+/// Verifies the MAC of a nonce, and derives the private key that belongs to it. `None`: we did not make this nonce.
+fn parse_nonce(context: &Context, nonce: &str) -> Option<(RedirectState, CredentialKey)> {
+    let is_length_of_nonce = |bytes: &Vec<u8>| [NONCE_BYTES, PAGE_NONCE_BYTES].contains(&bytes.len());
+    let bytes = BASE64_URL_SAFE_NO_PAD.decode(nonce).ok().filter(is_length_of_nonce)?;
+    let (body, mac) = bytes.split_at(bytes.len() - MAC_BYTES);
+    let (keys, now) = (context.keys(), context.now());
+    // The same link key gave the MAC and the private key.
+    let (of_nonce, of_key) = ([NONCE_PURPOSE, body], [KEY_PURPOSE, body]);
+    let mut derived = keys.valid_tokens(&of_nonce, now).zip(keys.valid_tokens(&of_key, now));
+    let (_, key) = derived.find(|(right, _)| verify_slices_are_equal(&right[..MAC_BYTES], mac).is_ok())?;
+    let browser = <[u8; BrowserHash::BYTES]>::try_from(&body[16 + RANDOM_BYTES..]).ok().map(BrowserHash);
+    Some((RedirectState { check: CheckId(Uuid::from_slice(&body[..16]).ok()?), browser }, Zeroizing::new(key)))
+}

@@ -1,0 +1,114 @@
+//! Number Verification by an operator token from the phone's wallet (GSMA TS.43), which works over any connection.
+//!
+//! The wallet's answer is verified first. The connector then exchanges its temporary token for an access token, by a JWT
+//! bearer assertion or by CIBA, and asks the operator about the number. Nothing is retried: temporary tokens are single
+//! use.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ringtrue_domain::lifecycle::ErrorCode;
+use ringtrue_engine::ports::{
+    operator_tokens::{CredentialRequest, CredentialResponse, DigitalCredential, OperatorTokenError, OperatorTokens},
+    silent::NumberQuestion,
+};
+use tokio::time::Instant;
+use zeroize::Zeroizing;
+
+use super::{
+    Camara, api_headers,
+    config::{OperatorTokenConfig, OperatorTokenFlow},
+    correlator_header,
+    error::{CamaraError, ErrorCause},
+};
+use crate::{
+    breaker::BreakerState,
+    number_lookup::KnownNetworks,
+    oauth::{Stage, TokenResponse},
+    operator_token::{CredentialVerifier, OperatorToken, build_request},
+};
+
+/// Maximum time that the operator gets to decide by CIBA. The SIM is already authenticated, so nobody has to approve.
+const CIBA_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Camara {
+    fn operator_token_config(&self) -> Result<&OperatorTokenConfig, ErrorCode> {
+        self.config.operator_tokens.as_ref().ok_or(ErrorCode::MnoNotSupported)
+    }
+
+    /// Whether a SIM's network, given as MCC and MNC, is one of this connector's.
+    fn serves_carrier(&self, carrier: &str) -> bool {
+        let known: KnownNetworks = self.config.networks.iter().cloned().collect();
+        known.resolve_plmn_code(carrier).is_some_and(|network| known.contains(&network))
+    }
+
+    /// Verifies the wallet's answer, up to the network of its SIM.
+    fn verify_credential(&self, response: &CredentialResponse<'_>) -> Result<OperatorToken, OperatorTokenError> {
+        let config = self.operator_token_config().map_err(OperatorTokenError::Operator)?;
+        let token = config.verifier.verify(response).and_then(|token| {
+            let is_served = token.carrier.as_deref().is_none_or(|carrier| self.serves_carrier(carrier));
+            if is_served { Ok(token) } else { Err("the SIM belongs to a network of another connector") }
+        });
+        token.map_err(|reason| {
+            tracing::debug!(connector = %self.config.name, reason, "invalid digital credential");
+            OperatorTokenError::Invalid(reason)
+        })
+    }
+
+    async fn query_with_operator_token(
+        &self,
+        token: &OperatorToken,
+        response: &CredentialResponse<'_>,
+    ) -> Result<bool, CamaraError> {
+        // Boxed to keep the future small: it contains the flows of both token requests.
+        let tokens = Box::pin(self.exchange_operator_token(token)).await?;
+        let headers = api_headers(correlator_header(response.check)?, tokens.bearer);
+        self.verify(&NumberQuestion::Plain(response.number.clone()), headers).await
+    }
+
+    async fn exchange_operator_token(&self, token: &OperatorToken) -> Result<TokenResponse, CamaraError> {
+        let internal_error = || CamaraError::new(Stage::Token, ErrorCause::Internal);
+        let config = self.config.operator_tokens.as_ref().ok_or_else(internal_error)?;
+        let scope = self.config.scopes.verify.as_deref().ok_or_else(internal_error)?;
+        let scope = self.user_scope(&[scope]);
+        let subscriber = Zeroizing::new(format!("operatortoken:{}", &*token.temporary_token));
+        let endpoints = self.authorization_server.endpoints(&self.client).await?;
+        match &config.flow {
+            OperatorTokenFlow::Ciba => {
+                let deadline = Instant::now() + CIBA_TIMEOUT;
+                self.token_by_ciba(&scope, &subscriber, deadline, &endpoints).await
+            }
+            OperatorTokenFlow::JwtBearer { key, audience } => {
+                self.token_by_assertion(&scope, &subscriber, key, *audience, &endpoints).await
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl OperatorTokens for Camara {
+    fn credential_request(&self, request: CredentialRequest<'_>) -> Result<DigitalCredential, ErrorCode> {
+        let OperatorTokenConfig { issuer, signer, consent, .. } = self.operator_token_config()?;
+        // Nothing is sent to the operator, so this is no probe. But users should not confirm in vain.
+        if let BreakerState::Open { code, .. } = self.number_verification_breaker.state(self.client.clock.now()) {
+            return Err(code);
+        }
+        build_request(issuer, signer, consent, &request).ok_or(ErrorCode::InternalError)
+    }
+
+    fn stated_nonce(&self, credential: &DigitalCredential) -> Option<String> {
+        CredentialVerifier::stated_nonce(credential)
+    }
+
+    async fn verify_number(&self, response: CredentialResponse<'_>) -> Result<bool, OperatorTokenError> {
+        let token = self.verify_credential(&response)?;
+        let breaker = &self.number_verification_breaker;
+        breaker.allow_call(self.client.clock.now()).map_err(OperatorTokenError::Operator)?;
+        let matched = self.query_with_operator_token(&token, &response).await;
+        // A forged credential can contain any token, but not change our signed or authenticated requests.
+        let record = |error: CamaraError| self.record_error(&error.excluding_device_errors(true), breaker);
+        let matched = matched.map_err(|error| OperatorTokenError::Operator(record(error)))?;
+        self.record_success();
+        Ok(matched)
+    }
+}

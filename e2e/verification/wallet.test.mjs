@@ -1,0 +1,180 @@
+// The phone's wallet on the hosted page, over Wi-Fi: Chromium's virtual wallet gives the answers that the sandbox makes.
+import assert from 'node:assert/strict';
+import { DEVICES, MOBILE_DATA, WIFI, inspect, nextNumber, open, pageTest, sendShownSms } from './browser.mjs';
+
+const { android, computer } = DEVICES;
+const PROTOCOL = 'openid4vp-v1-unsigned';
+const BUTTON = 'Confirm with this phone';
+
+/** Opens the page of a new verification on a phone that is on Wi-Fi, and waits for its button. */
+async function openOnWifi(user, body = {}) {
+  const opened = await open(user, { device_ip: undefined, ...body }, { ip: WIFI });
+  await button(user).waitFor();
+  return opened;
+}
+
+const button = ({ page }) => page.getByRole('button', { name: BUTTON });
+const heading = ({ page }, name) => page.getByRole('heading', { name }).waitFor();
+const isTexting = (user) => heading(user, 'Send us a text message');
+
+/** Makes the browser's wallet behave in a way. */
+async function setWallet({ context, page }, behavior) {
+  const devtools = await context.newCDPSession(page);
+  await devtools.send('DigitalCredentials.setVirtualWalletBehavior', behavior);
+}
+
+/** Makes the wallet confirm each request, with the answer of the sandbox after a change. */
+async function confirmRequests(user, sim, { origin = new URL(user.base).origin, change = (data) => data } = {}) {
+  await user.page.route('**/wallet-request*', async (route) => {
+    const response = await route.fetch();
+    const { data } = await user.shop.confirmCredential(await response.json(), sim, origin);
+    await setWallet(user, { action: 'respond', protocol: PROTOCOL, response: await change(data) });
+    await route.fulfill({ response });
+  });
+}
+
+/** Returns the name of the step's end in the timeline of the console: the way and what the wallet did. */
+async function firstStep(user, id) {
+  const { steps } = await user.shop.read(id);
+  return steps[0];
+}
+
+pageTest('Wi-Fi: verified with one tap', { ...android, address: WIFI }, async (user) => {
+  const { phone_number, verification_id } = await openOnWifi(user);
+  await inspect(user.page);
+  await confirmRequests(user, phone_number);
+  await button(user).click();
+  await heading(user, 'Welcome');
+  const result = user.shop.results.at(-1);
+  assert.deepEqual(
+    [result.verification_id, result.status, result.match, result.method],
+    [verification_id, 'COMPLETED', true, 'secure_sna'],
+  );
+});
+
+pageTest('Wi-Fi, without a redirect URL: the page shows the result', { ...android, address: WIFI }, async (user) => {
+  const { phone_number } = await openOnWifi(user, { redirect_url: undefined });
+  await confirmRequests(user, phone_number);
+  await button(user).click();
+  await heading(user, 'Number confirmed');
+});
+
+pageTest('Wi-Fi, SIM with another number: not verified', { ...android, address: WIFI }, async (user) => {
+  await openOnWifi(user);
+  await confirmRequests(user, '+990123456702');
+  await button(user).click();
+  await heading(user, 'Not your number');
+});
+
+pageTest('the user declines: the text message follows', { ...android, address: WIFI }, async (user) => {
+  const { phone_number, verification_id } = await openOnWifi(user);
+  await setWallet(user, { action: 'decline' });
+  await button(user).click();
+  await isTexting(user);
+  assert.equal((await firstStep(user, verification_id)).error_code, 'given_up');
+  await sendShownSms(user, phone_number);
+  await heading(user, 'Welcome');
+});
+
+pageTest('the wallet does not answer in time: the text message follows', { ...android, address: WIFI }, async (user) => {
+  await user.context.addInitScript(() => {
+    const { timeout } = AbortSignal;
+    // The page waits for the wallet longer than a test should take.
+    AbortSignal.timeout = (milliseconds) => timeout.call(AbortSignal, Math.min(milliseconds, 500));
+  });
+  await openOnWifi(user);
+  await setWallet(user, { action: 'wait' });
+  await button(user).click();
+  await isTexting(user);
+});
+
+pageTest('the user chooses another way while the wallet waits', { ...android, address: WIFI }, async (user) => {
+  await openOnWifi(user);
+  await setWallet(user, { action: 'wait' });
+  await button(user).click();
+  await user.page.getByText('Your mobile operator is confirming your number').first().waitFor();
+  await user.page.getByRole('button', { name: 'Try another way' }).click();
+  await isTexting(user);
+});
+
+/** Changes a character in the middle of a text. */
+const tamper = (text, at = Math.floor(text.length / 2)) =>
+  `${text.slice(0, at)}${text[at] === 'A' ? 'B' : 'A'}${text.slice(at + 1)}`;
+
+for (const [what, options] of [
+  ['forged', {
+    change: ({ vp_token }) => ({
+      vp_token: Object.fromEntries(Object.entries(vp_token).map(([id, [token]]) => [id, [tamper(token)]])),
+    }),
+  }],
+  ['of another site', { origin: 'https://elsewhere.example' }],
+  ['malformed', { change: () => ({ vp_token: {} }) }],
+]) {
+  pageTest(`an answer that is ${what}: the text message follows`, { ...android, address: WIFI }, async (user) => {
+    const { phone_number, verification_id } = await openOnWifi(user);
+    await confirmRequests(user, phone_number, options);
+    await button(user).click();
+    await isTexting(user);
+    assert.equal((await firstStep(user, verification_id)).error_code, 'mno_response_error');
+  });
+}
+
+pageTest('the answer of another verification: the text message follows', { ...android, address: WIFI }, async (user) => {
+  const { phone_number } = await openOnWifi(user);
+  let other;
+  await confirmRequests(user, phone_number, { change: (data) => (other ??= data) });
+  await setWallet(user, { action: 'wait' });
+  await user.page.evaluate((url) => fetch(url, { method: 'POST' }), await user.page.locator('body').getAttribute('data-wallet-request'));
+  assert.ok(other);
+  const second = await openOnWifi(user);
+  await button(user).click();
+  await isTexting(user);
+  assert.equal((await firstStep(user, second.verification_id)).error_code, 'mno_response_error');
+});
+
+for (const [ending, code] of [['99', 'mno_server_error'], ['95', 'mno_timeout']]) {
+  pageTest(`number ending in ${ending}: the operator refuses the token, then the text message`, {
+    ...android, address: WIFI,
+  }, async (user) => {
+    const { phone_number, verification_id } = await openOnWifi(user, { phone_number: nextNumber(ending) });
+    await confirmRequests(user, phone_number);
+    await button(user).click();
+    await isTexting(user);
+    assert.equal((await firstStep(user, verification_id)).error_code, code);
+  });
+}
+
+pageTest('mobile data fails: the page offers the wallet', { ...android, address: MOBILE_DATA }, async (user) => {
+  const { phone_number } = await open(user, { phone_number: nextNumber('99'), device_ip: undefined }, { ip: MOBILE_DATA });
+  await button(user).waitFor();
+  await inspect(user.page);
+  // The simulated operator answers for the other SIM, so there is a verdict.
+  await confirmRequests(user, '+990123456702');
+  await button(user).click();
+  await heading(user, 'Not your number');
+  assert.ok(phone_number.endsWith('99'));
+});
+
+pageTest('mobile data works: the wallet is not asked', { ...android, address: MOBILE_DATA }, async (user) => {
+  await setWallet(user, { action: 'decline' });
+  await open(user, { device_ip: undefined }, { ip: MOBILE_DATA });
+  await heading(user, 'Welcome');
+});
+
+pageTest('a browser without wallets: the text message follows without a tap', { ...android, address: WIFI }, async (user) => {
+  await user.context.addInitScript(() => delete window.DigitalCredential);
+  await open(user, { device_ip: undefined }, { ip: WIFI });
+  await isTexting(user);
+});
+
+pageTest('a browser without JavaScript: the text message follows without a tap', {
+  ...android, javaScriptEnabled: false, address: WIFI,
+}, async (user) => {
+  await open(user, { device_ip: undefined }, { ip: WIFI });
+  await isTexting(user);
+});
+
+pageTest('a computer: no button for the wallet of another phone', { ...computer, address: WIFI }, async (user) => {
+  await open(user, { device_ip: undefined }, { ip: WIFI });
+  await isTexting(user);
+});
