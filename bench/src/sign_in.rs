@@ -44,7 +44,7 @@ pub async fn compare() -> anyhow::Result<bool> {
     let rate =
         async |address: SocketAddr| load::workload_rate(address, load::CONNECTIONS, load::ROUND_DURATION, flow).await;
     let baseline = "bare axum handlers, one of which signs";
-    let signs_in = chain.compare(&deployment, rate, baseline, "sign-ins/s", 0.4).await?;
+    let signs_in = chain.compare(&deployment, rate, baseline, "sign-ins/s", 0.35).await?;
     Ok(redeems && signs_in)
 }
 
