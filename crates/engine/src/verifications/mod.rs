@@ -621,28 +621,42 @@ impl Verifications {
         id: CheckId,
         credential: &DigitalCredential,
     ) -> Result<Redeemed, RedeemError> {
-        let current = self.load_of_project(project, id).await?;
-        let Some(step) = current.step.as_ref().filter(|step| step.product == Product::SecureSna) else {
-            let record = &current.record;
-            return match record.check.status() {
-                CheckStatus::Completed if self.is_redeemed_credential(record, credential) => {
-                    Ok(Redeemed { verification: self.present(current)?, is_replayed: true })
-                }
-                CheckStatus::Accepted | CheckStatus::Pending => Err(RedeemError::NotReady),
-                CheckStatus::Expired => Err(RedeemError::Expired),
-                CheckStatus::Completed | CheckStatus::Error => {
-                    let error_code = record.check.error_code();
-                    Err(RedeemError::AlreadyCompleted { error_code, may_use_reverse_sms: false })
-                }
+        for _ in 0..MAX_READS {
+            let current = self.load_of_project(project, id).await?;
+            let Some(step) = current.step.as_ref().filter(|step| step.product == Product::SecureSna) else {
+                return self.redeem_credential_again(current, credential);
             };
-        };
-        match self.silent.redeem_credential(project, step.id, credential).await {
-            // After an error of the operator, the verification has moved to the next method.
-            Ok(_) | Err(RedeemError::AlreadyCompleted { .. }) => {
-                let verification = self.read_after_question(project, id).await?;
-                Ok(Redeemed { verification, is_replayed: false })
+            match self.silent.redeem_credential(project, step.id, credential).await {
+                // After an error of the operator, the verification has moved to the next method.
+                Ok(_) | Err(RedeemError::AlreadyCompleted { error_code: Some(_), .. }) => {
+                    let verification = self.read_after_question(project, id).await?;
+                    return Ok(Redeemed { verification, is_replayed: false });
+                }
+                // Another request has ended the step. The next iteration reads the outcome.
+                Err(RedeemError::AlreadyCompleted { error_code: None, .. } | RedeemError::Expired) => {}
+                Err(error) => return Err(error),
             }
-            Err(error) => Err(error),
+        }
+        Err(changes_too_often().into())
+    }
+
+    /// Returns the result of a wallet's answer to a step that has ended.
+    fn redeem_credential_again(
+        &self,
+        current: Current,
+        credential: &DigitalCredential,
+    ) -> Result<Redeemed, RedeemError> {
+        let record = &current.record;
+        match record.check.status() {
+            CheckStatus::Completed if self.is_redeemed_credential(record, credential) => {
+                Ok(Redeemed { verification: self.present(current)?, is_replayed: true })
+            }
+            CheckStatus::Accepted | CheckStatus::Pending => Err(RedeemError::NotReady),
+            CheckStatus::Expired => Err(RedeemError::Expired),
+            CheckStatus::Completed | CheckStatus::Error => {
+                let error_code = record.check.error_code();
+                Err(RedeemError::AlreadyCompleted { error_code, may_use_reverse_sms: false })
+            }
         }
     }
 
