@@ -148,6 +148,7 @@ impl<'a> CheckRow<'a> {
             status: self.check.status(),
             matched: self.matched(),
             network: self.check.network.clone(),
+            via: None,
             delta: 1,
         }
     }
@@ -176,10 +177,11 @@ impl ConcludeCheck {
             status: conclusion.status,
             matched: conclusion.matched,
             network: before.network.clone(),
+            via: conclusion.provenance.way,
             delta: 1,
         };
         let status = if before.was_pending { CheckStatus::Pending } else { CheckStatus::Accepted };
-        [UsageDelta { status, matched: None, delta: -1, ..concluded.clone() }, concluded]
+        [UsageDelta { status, matched: None, via: None, delta: -1, ..concluded.clone() }, concluded]
     }
 }
 
@@ -328,6 +330,7 @@ pub(crate) fn redirect_usage_changes(
         status: row.parsed("status")?,
         matched: None,
         network: row.parsed_or_null::<NetworkId>("network_id")?,
+        via: None,
         delta: -1,
     };
     let network = Some(redirect.network.clone());

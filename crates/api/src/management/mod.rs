@@ -174,6 +174,8 @@ struct UsageRowBody {
     r#match: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     network_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    via: Option<&'static str>,
     count: i64,
 }
 
@@ -201,6 +203,7 @@ impl From<UsageRow> for UsageRowBody {
             status: row.status.into_str(),
             r#match: row.matched,
             network_id: row.network.map(|network| network.to_string()),
+            via: row.via.map(|way| way.into_str()),
             count: row.count,
         }
     }

@@ -8,6 +8,7 @@ use ringtrue_domain::{
     lifecycle::CheckStatus,
     network::NetworkId,
     product::Product,
+    silent::Way,
     tenancy::{ProjectId, WorkspaceId},
     verification::funnel::{Funnel, FunnelEvent},
 };
@@ -161,6 +162,8 @@ pub struct UsageDelta {
     pub status: CheckStatus,
     pub matched: Option<bool>,
     pub network: Option<NetworkId>,
+    /// The way that a concluded silent check took. `None`: the check is open, or of another product.
+    pub via: Option<Way>,
     /// Negative when a check leaves this status, because its next status is counted instead.
     pub delta: i64,
 }
@@ -189,6 +192,7 @@ pub struct UsageRow {
     pub status: CheckStatus,
     pub matched: Option<bool>,
     pub network: Option<NetworkId>,
+    pub via: Option<Way>,
     pub count: i64,
 }
 

@@ -170,7 +170,7 @@ fn ended(
         SignInEnd::Failed { .. } => (CheckStatus::Error, None),
     };
     let product = Product::SignIn;
-    let usage = UsageDelta { project, product, at, status, matched, network: None, delta: 1 };
+    let usage = UsageDelta { project, product, at, status, matched, network: None, via: None, delta: 1 };
     EndedSignIn { id, end, session, usage: scopes.sign_in().is_some().then_some(usage) }
 }
 

@@ -16,7 +16,7 @@ use ringtrue_domain::{
     lifecycle::{AnyCheck, Check, CheckId, ErrorCode},
     phone::Msisdn,
     product::Product,
-    silent::{OperatorVerdict, SilentCheck, WalletFailure, Way},
+    silent::{AppOrigin, OperatorVerdict, SilentCheck, WalletFailure, Way},
     tenancy::{Project, ProjectId},
 };
 use tokio::time::timeout;
@@ -225,7 +225,7 @@ impl SilentFlow {
         let owner = self.context.control_plane.project(project);
         let settings = owner.as_ref().map(|project| &project.configuration.secure_sna);
         let origins: Vec<&str> =
-            settings.into_iter().flat_map(|settings| &settings.app_origins).map(|origin| origin.as_str()).collect();
+            settings.into_iter().flat_map(|settings| &settings.app_origins).map(AppOrigin::as_str).collect();
         let answer = WalletAnswer { check: &check, input: &input, origins: &origins, browser_keys: None, credential };
         let concluded = match self.verify_answer(answer).await {
             Ok((_, matched)) => {

@@ -624,7 +624,7 @@ create table simulated_sim_swaps (
 --
 -- Counters have no foreign key to `projects`, which would lock the project's row at each count.
 
--- Checks of a project by hour, product, status, match and network, for billing and lists. A counter is the sum of its
+-- Checks of a project by hour, product, status, match, network and way (`via`), for billing and lists. A counter is the sum of its
 -- slots: nodes that count at the same time use different slots, and do not wait for each other's commits. In a
 -- distributed database it is also the sum of its buckets: each server counts its checks in a bucket of its own, so that a
 -- check and its counters are written on one server. The key has no nulls: -1 stands for no verdict, '' for no network.
@@ -637,10 +637,11 @@ create table usage_counters (
     status      text collate "C" not null,
     matched     smallint not null,
     network_id  text collate "C" not null,
+    via         text collate "C" not null,
     slot        smallint not null,
     bucket      smallint not null,
     count       bigint not null,
-    primary key (project_id, hour, product, status, matched, network_id, slot, bucket)
+    primary key (project_id, hour, product, status, matched, network_id, via, slot, bucket)
 ) with (fillfactor = 50);
 
 -- The hourly counters summed up by day. A list finds the day of a page here, and the hour of the day there.
@@ -651,10 +652,11 @@ create table usage_days (
     status      text collate "C" not null,
     matched     smallint not null,
     network_id  text collate "C" not null,
+    via         text collate "C" not null,
     slot        smallint not null,
     bucket      smallint not null,
     count       bigint not null,
-    primary key (project_id, day, product, status, matched, network_id, slot, bucket)
+    primary key (project_id, day, product, status, matched, network_id, via, slot, bucket)
 ) with (fillfactor = 50);
 
 -- Counts of a project for the console, by minute, or by hour once its minutes are old: `minutes` says which. '' stands

@@ -526,7 +526,7 @@ create table simulated_sim_swaps (
 --
 -- Counters have no foreign key to `projects`: each count would look up the project.
 
--- Checks of a project by hour, product, status, match and network, for billing and lists. A counter is the sum of its
+-- Checks of a project by hour, product, status, match, network and way (`via`), for billing and lists. A counter is the sum of its
 -- slots: nodes that count at the same time use different slots, and do not wait for each other's commits. The key has no
 -- nulls: -1 stands for no verdict, '' for no network. There is no
 -- `count >= 0`: a check must be able to end even if its counter is wrong.
@@ -539,9 +539,10 @@ create table usage_counters (
                        or status = 'ERROR'),
     matched     integer not null check (matched between -1 and 1),
     network_id  text not null check (length(network_id) = 0 or length(network_id) between 5 and 6),
+    via         text not null,
     slot        integer not null,
     count       integer not null,
-    primary key (project_id, hour, product, status, matched, network_id, slot)
+    primary key (project_id, hour, product, status, matched, network_id, via, slot)
 ) strict, without rowid;
 
 -- The hourly counters summed up by day. A list finds the day of a page here, and the hour of the day there.
@@ -552,9 +553,10 @@ create table usage_days (
     status      text not null,
     matched     integer not null,
     network_id  text not null,
+    via         text not null,
     slot        integer not null,
     count       integer not null,
-    primary key (project_id, day, product, status, matched, network_id, slot)
+    primary key (project_id, day, product, status, matched, network_id, via, slot)
 ) strict, without rowid;
 
 -- Counts of a project for the console, by minute, or by hour once its minutes are old: `minutes` says which. '' stands

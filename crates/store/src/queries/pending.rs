@@ -49,6 +49,7 @@ pub(super) fn pending_usage_changes(check: &MarkedPending) -> [UsageDelta; 2] {
         status: CheckStatus::Pending,
         matched: None,
         network: check.network.clone(),
+        via: None,
         delta: 1,
     };
     [UsageDelta { status: CheckStatus::Accepted, delta: -1, ..pending.clone() }, pending]

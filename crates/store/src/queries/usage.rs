@@ -8,6 +8,7 @@ use ringtrue_domain::{
     lifecycle::{Bucket, CheckStatus},
     network::NetworkId,
     product::Product,
+    silent::Way,
     tenancy::{ProjectId, WorkspaceId},
 };
 use ringtrue_engine::ports::{
@@ -33,6 +34,8 @@ pub(crate) struct CounterKey {
     pub matched: i16,
     /// Id of the network. Empty for checks whose network is unknown.
     pub network: String,
+    /// Name of the way of a silent check. Empty without one.
+    pub via: &'static str,
 }
 
 impl From<&UsageDelta> for CounterKey {
@@ -44,6 +47,7 @@ impl From<&UsageDelta> for CounterKey {
             status: count.status.into_str(),
             matched: count.matched.map_or(-1, i16::from),
             network: count.network.as_ref().map(ToString::to_string).unwrap_or_default(),
+            via: count.via.map_or("", |way| way.into_str()),
         }
     }
 }
@@ -56,10 +60,10 @@ pub(crate) fn merge_counts<'a>(
     // the hour.
     let mut grouped = BTreeMap::new();
     for count in counts {
-        let UsageDelta { project, product, at, status, matched, network, .. } = count;
+        let UsageDelta { project, product, at, status, matched, network, via, .. } = count;
         let hour = at.as_second().div_euclid(3_600);
-        let group =
-            (project, hour, product.into_str(), status.into_str(), matched, network.as_ref().map(NetworkId::as_str));
+        let network = network.as_ref().map(NetworkId::as_str);
+        let group = (project, hour, product.into_str(), status.into_str(), matched, network, via);
         let (_, change) = grouped.entry(group).or_insert((count, 0_i64));
         *change = change.checked_add(count.delta).ok_or_else(overflow_error)?;
     }
@@ -88,13 +92,13 @@ macro_rules! upsert_counters_sql {
             $table,
             " as held (project_id, ",
             $period,
-            ", product, status, matched, network_id, count",
+            ", product, status, matched, network_id, via, count",
             $bucket,
             ", slot) ",
             $rows,
             " on conflict (project_id, ",
             $period,
-            ", product, status, matched, network_id, slot",
+            ", product, status, matched, network_id, via, slot",
             $bucket,
             ") do update set count = held.count + excluded.count"
         )
@@ -105,12 +109,12 @@ pub(crate) use upsert_counters_sql;
 /// Statements that change one counter, of an hour and of a day. They use slot 0: batches in `PostgreSQL` update the
 /// counter rows of other slots, to avoid waiting for locks.
 const WITH_BUCKET: [&str; 2] = [
-    upsert_counters_sql!("usage_counters", "hour", ", bucket", "values ($1, $2, $3, $4, $5, $6, $7, $8, 0)"),
-    upsert_counters_sql!("usage_days", "day", ", bucket", "values ($1, $2, $3, $4, $5, $6, $7, $8, 0)"),
+    upsert_counters_sql!("usage_counters", "hour", ", bucket", "values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0)"),
+    upsert_counters_sql!("usage_days", "day", ", bucket", "values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0)"),
 ];
 const WITHOUT_BUCKET: [&str; 2] = [
-    upsert_counters_sql!("usage_counters", "hour", "", "values ($1, $2, $3, $4, $5, $6, $7, 0)"),
-    upsert_counters_sql!("usage_days", "day", "", "values ($1, $2, $3, $4, $5, $6, $7, 0)"),
+    upsert_counters_sql!("usage_counters", "hour", "", "values ($1, $2, $3, $4, $5, $6, $7, $8, 0)"),
+    upsert_counters_sql!("usage_days", "day", "", "values ($1, $2, $3, $4, $5, $6, $7, $8, 0)"),
 ];
 
 /// Returns the statements that update the hourly and daily counters of a database without buckets, with their
@@ -128,8 +132,8 @@ fn upserts(
     let days = roll_up_to_days(&hours);
     let values = |(key, change): (CounterKey, i64)| {
         let bucket = bucket(key.project);
-        let CounterKey { project, hour, product, status, matched, network } = key;
-        let mut values = values![project, hour, product, status, i64::from(matched), network, change].to_vec();
+        let CounterKey { project, hour, product, status, matched, network, via } = key;
+        let mut values = values![project, hour, product, status, i64::from(matched), network, via, change].to_vec();
         values.extend(bucket.map(|bucket| Value::Int(bucket.number().into())));
         values
     };
@@ -186,11 +190,11 @@ fn usage_sql(grouping: UsageGrouping, has_project: bool) -> String {
     };
     let project_condition = if has_project { "and u.project_id = $4" } else { "" };
     format!(
-        "select u.project_id, substr(u.hour, 1, {prefix_length}), u.product, u.status, u.matched, u.network_id,
+        "select u.project_id, substr(u.hour, 1, {prefix_length}), u.product, u.status, u.matched, u.network_id, u.via,
                 cast(sum(u.count) as bigint)
            from usage_counters u join projects p on p.id = u.project_id
           where p.workspace_id = $1 and u.hour >= $2 and u.hour < $3 {project_condition}
-          group by u.project_id, substr(u.hour, 1, {prefix_length}), u.product, u.status, u.matched, u.network_id
+          group by u.project_id, substr(u.hour, 1, {prefix_length}), u.product, u.status, u.matched, u.network_id, u.via
          having sum(u.count) <> 0"
     )
 }
@@ -223,13 +227,20 @@ fn usage_row_from_row(row: Row) -> Result<UsageRow, StoreError> {
             let parsed = (!network.is_empty()).then(|| network.parse()).transpose();
             parsed.map_err(|problem| row.corrupt("network_id", problem))?
         },
+        via: {
+            let via = row.text("via")?;
+            let parsed = (!via.is_empty()).then(|| via.parse()).transpose();
+            parsed.map_err(|problem| row.corrupt("via", problem))?
+        },
         count: row.int("count")?,
     })
 }
 
-fn sort_key(row: &UsageRow) -> (Timestamp, ProjectId, Product, CheckStatus, Option<bool>, Option<&str>) {
+type SortKey<'r> = (Timestamp, ProjectId, Product, CheckStatus, Option<bool>, Option<&'r str>, Option<Way>);
+
+fn sort_key(row: &UsageRow) -> SortKey<'_> {
     let network = row.network.as_ref().map(ringtrue_domain::network::NetworkId::as_str);
-    (row.period_start, row.project, row.product, row.status, row.matched, network)
+    (row.period_start, row.project, row.product, row.status, row.matched, network, row.via)
 }
 
 #[cfg(test)]

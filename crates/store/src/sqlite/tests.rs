@@ -223,7 +223,7 @@ async fn constraints_reject_unknown_keywords() {
     };
     let counter = |status: &str, matched: i64, network: &str| {
         format!(
-            "insert into usage_counters values (zeroblob(16), 'discovery', '2026-11-15T02', '{status}', {matched}, '{network}', 0, 1)"
+            "insert into usage_counters values (zeroblob(16), 'discovery', '2026-11-15T02', '{status}', {matched}, '{network}', '', 0, 1)"
         )
     };
     let callback = |state: &str| {

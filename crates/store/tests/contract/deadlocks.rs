@@ -98,6 +98,7 @@ fn changes<'a>(
             status: CheckStatus::VARIANTS[number % CheckStatus::VARIANTS.len()],
             matched: None,
             network: None,
+            via: None,
             delta: 1,
         };
         calls.push(async move { store.add_usage(&[count]).await }.boxed());

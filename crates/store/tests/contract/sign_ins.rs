@@ -56,6 +56,7 @@ pub fn ended(record: &SignInRecord, end: SignInEnd, session: Option<SignInSessio
         status,
         matched,
         network: None,
+        via: None,
         delta: 1,
     };
     EndedSignIn { id: record.id, end, session, usage: Some(usage) }

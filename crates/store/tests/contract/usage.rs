@@ -18,6 +18,7 @@ fn count(project: ProjectId, at: &str, status: CheckStatus, change: i64) -> Usag
         status,
         matched: None,
         network: None,
+        via: None,
         delta: change,
     }
 }
@@ -64,6 +65,7 @@ pub async fn usage_counts_are_summed(fixture: &StoreFixture) {
         status: CheckStatus::Completed,
         matched: Some(matched),
         network: Some("23410".parse().unwrap()),
+        via: None,
         count,
     };
     assert_eq!(rows, [row(false, 1), row(true, 2)], "zero counts are omitted");

@@ -367,11 +367,11 @@ macro_rules! update_counters_sql {
                 $shard,
                 $period,
                 ", bucket",
-                "select *, $9::smallint
-                   from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::text[], $7::bigint[],
-                               $8::smallint[])"
+                "select *, $10::smallint
+                   from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::text[], $7::text[],
+                               $8::bigint[], $9::smallint[])"
             ),
-            of_one: upsert_counters_sql!($table, $period, ", bucket", "values ($1, $2, $3, $4, $5, $6, $7, $8, $9)"),
+            of_one: upsert_counters_sql!($table, $period, ", bucket", "values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"),
         }
     };
 }
@@ -436,7 +436,7 @@ fn update_counter(
     counters: Counters<'_>,
 ) -> BatchStatement<'static> {
     let bucket = counters.bucket_of(&key);
-    let CounterKey { project, hour, product, status, matched, network } = key;
+    let CounterKey { project, hour, product, status, matched, network, via } = key;
     BatchStatement::new(sql)
         .with(project.0)
         .with(hour)
@@ -444,6 +444,7 @@ fn update_counter(
         .with(status)
         .with(matched)
         .with(network)
+        .with(via)
         .with(change)
         .with(bucket)
         .with(counters.slot)
@@ -462,6 +463,7 @@ fn update_counter_table(
         .column(&keys, |key| key.status)
         .column(&keys, |key| key.matched)
         .column(&keys, |key| key.network.clone())
+        .column(&keys, |key| key.via)
         .with(changes)
         .column(&keys, |key| counters.bucket_of(key))
         .with(counters.slot)
