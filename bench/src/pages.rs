@@ -99,12 +99,12 @@ fn insert_checks(deployment: &Deployment, project: &Project) -> anyhow::Result<(
                    from generate_series(1, {CHECKS}::bigint) as n) as numbered;
          alter table checks add constraint checks_pkey primary key (id, bucket);
          {indexes};
-         insert into usage_counters (project_id, product, hour, status, matched, network_id, count)
+         insert into usage_counters (project_id, product, hour, status, matched, network_id, slot, bucket, count)
          select project_id, product, to_char(to_timestamp(created_at / 1000) at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24'),
-                status, coalesce(matched::integer, -1), network_id, count(*)
+                status, coalesce(matched::integer, -1), network_id, 0, 0, count(*)
            from checks group by 1, 2, 3, 4, 5, 6;
-         insert into usage_days (project_id, product, day, status, matched, network_id, count)
-         select project_id, product, substr(hour, 1, 10), status, matched, network_id, sum(count)
+         insert into usage_days (project_id, product, day, status, matched, network_id, slot, bucket, count)
+         select project_id, product, substr(hour, 1, 10), status, matched, network_id, 0, 0, sum(count)
            from usage_counters group by 1, 2, 3, 4, 5, 6;"
     ))?;
     // `vacuum` cannot run in a transaction.
