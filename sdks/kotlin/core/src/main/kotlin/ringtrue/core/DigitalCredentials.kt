@@ -2,7 +2,7 @@ package ringtrue.core
 
 /**
  * The Digital Credentials API of the device, which your app implements: on Android with `androidx.credentials`, as the
- * README shows. This library has no dependencies, and Android's own classes do not reach the wallet.
+ * README shows. This library has no dependencies, and Android's own classes are not what reaches wallets there.
  */
 public fun interface DigitalCredentials {
     /**
