@@ -1,22 +1,26 @@
 package ringtrue.core
 
-/** Reads a JSON object (RFC 8259) and keeps its string members; everything else is only checked for its syntax. */
+/** Reads a JSON object (RFC 8259) and keeps its own members; everything below is only checked for its syntax. */
 internal class JsonObject private constructor(private val text: String) {
     private val strings = HashMap<String, String>()
+    private val members = HashMap<String, String>()
     private var position = 0
 
     fun string(name: String): String? = strings[name]
 
+    /** The member's JSON, as it was written. */
+    fun json(name: String): String? = members[name]
+
     private fun parseDocument() {
         skipSpace()
-        parseObject(1, strings)
+        parseObject(1, true)
         skipSpace()
         if (position != text.length) fail()
     }
 
     private fun parseValue(depth: Int) {
         when (peek()) {
-            '{' -> parseObject(depth + 1, null)
+            '{' -> parseObject(depth + 1, false)
             '[' -> parseArray(depth + 1)
             '"' -> parseString()
             't' -> expectWord("true")
@@ -26,7 +30,7 @@ internal class JsonObject private constructor(private val text: String) {
         }
     }
 
-    private fun parseObject(depth: Int, kept: MutableMap<String, String>?) {
+    private fun parseObject(depth: Int, keepMembers: Boolean) {
         // Nesting uses the thread's stack.
         if (depth > MAX_DEPTH) fail()
         expect('{')
@@ -41,7 +45,9 @@ internal class JsonObject private constructor(private val text: String) {
             skipSpace()
             expect(':')
             skipSpace()
-            if (kept != null && peek() == '"') kept[name] = parseString() else parseValue(depth)
+            val start = position
+            if (keepMembers && peek() == '"') strings[name] = parseString() else parseValue(depth)
+            if (keepMembers) members[name] = text.substring(start, position)
             skipSpace()
         } while (skip(','))
         expect('}')

@@ -19,11 +19,15 @@ internal class RingtrueService private constructor(private val data: File, priva
     private val tokens = HashMap<String, String>()
 
     /** A JSON response, of which tests read a few members. */
-    internal class Response(private val text: String) {
+    internal class Response(val text: String) {
         fun string(name: String): String = raw(name).removeSurrounding("\"")
 
         /** The first value of that name, as JSON. */
         fun raw(name: String): String = find(text, name)
+
+        /** A member of the response itself, as JSON. */
+        fun json(name: String): String =
+            JsonObject.parse(text.toByteArray()).json(name) ?: throw AssertionError("no member `$name`")
 
         fun member(parent: String, name: String): String =
             find(text.substringAfter("\"$parent\":"), name).removeSurrounding("\"")
@@ -42,13 +46,25 @@ internal class RingtrueService private constructor(private val data: File, priva
         return send(request)
     }
 
-    private fun fetchToken(scope: String): String {
-        val project = Response(settings.substringAfter("\"project\""))
+    /** Changes the project's settings. */
+    fun configure(configuration: String) {
+        val workspace = Response(settings).string("workspace_id")
+        val project = Response(settings).string("project_id")
+        val path = "/v1/management/workspaces/$workspace/projects/$project"
+        val request = HttpRequest.newBuilder(URI(baseUrl + path))
+            .header("Authorization", "Bearer " + fetchToken("management", "workspace"))
+            .header("Content-Type", "application/merge-patch+json")
+            .method("PATCH", BodyPublishers.ofString("""{"configuration":$configuration}"""))
+        send(request)
+    }
+
+    private fun fetchToken(scope: String, holder: String = "project"): String {
+        val client = Response(settings.substringAfter("\"$holder\""))
         val form = mapOf(
             "grant_type" to "client_credentials",
             "scope" to scope,
-            "client_id" to project.string("client_id"),
-            "client_secret" to project.string("client_secret"),
+            "client_id" to client.string("client_id"),
+            "client_secret" to client.string("client_secret"),
         ).entries.joinToString("&") { "${it.key}=${URLEncoder.encode(it.value, "UTF-8")}" }
         val request = HttpRequest.newBuilder(URI("$baseUrl/oauth2/token"))
             .header("Content-Type", "application/x-www-form-urlencoded")

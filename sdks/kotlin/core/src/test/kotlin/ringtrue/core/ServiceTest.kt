@@ -102,6 +102,27 @@ class ServiceTest {
     }
 
     @Test
+    fun theWalletsAnswerProvesTheNumber() {
+        val app = "android:apk-key-hash:47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU"
+        service.configure("""{"secure_sna":{"app_origins":["$app"]}}""")
+        val wallets = WalletClient({ requestJson, _, callback ->
+            // The simulated wallet chooses the only request.
+            val request = requestJson.removeSurrounding("{\"requests\":[", "]}")
+            val body = """{"request":$request,"sim":"+990123456700","origin":"$app"}"""
+            callback.onCredential(service.post("secure_sna", "/v1/sandbox/digital-credentials", body).text)
+        })
+        for ((number, match) in mapOf("+990123456700" to "true", "+990123456702" to "false")) {
+            val check = createSecureSna(number)
+            val outcome = wallets.ask(check.json("digital_credential"))
+            if (outcome !is WalletOutcome.Answered) return fail("$outcome")
+            val body = """{"digital_credential":${outcome.digitalCredential}}"""
+            val result = service.post("secure_sna", "$SECURE_SNA/${check.string("check_id")}", body)
+            assertEquals("COMPLETED", result.string("status"))
+            assertEquals(match, result.raw("match"))
+        }
+    }
+
+    @Test
     fun aCancelledVerificationAndAUsedUrlAreProblems() {
         val verification = service.post("verification", "/v1/verifications", """{"phone_number":"+990123456700"}""")
         service.post("verification", "/v1/verifications/${verification.string("verification_id")}/cancel", "")
