@@ -119,7 +119,8 @@ impl BatchedOperation for ConcludeCheck {
 
     async fn run(batch: &[&Self], tx: &mut PipelinedTransaction<'_>) -> Result<Vec<ConcludeOutcome>, BatchError> {
         let mut outcomes = vec![ConcludeOutcome::AlreadyConcluded; batch.len()];
-        let updates = tx.each_shard(batch.iter().copied(), |operation| operation.bucket(), update_checks);
+        let updates =
+            tx.each_shard(batch.iter().copied(), |operation| operation.conclusion.check.bucket(), update_checks);
         let rows = tx.run(&updates).await?.concat();
         let rows = rows_by_id(&rows)?;
         let (mut concluded, mut counts) = (Vec::with_capacity(rows.len()), Vec::with_capacity(2 * rows.len()));
@@ -136,8 +137,16 @@ impl BatchedOperation for ConcludeCheck {
                 concluded.iter().filter_map(|(operation, _)| Some((*operation, operation.callback.as_ref()?)));
             let silent = concluded.iter().filter(|(operation, _)| operation.conclusion.product.facts().is_silent);
             let silent = silent.map(|(operation, _)| operation.conclusion.check);
-            statements.extend(tx.each_shard(callbacks, |(operation, _)| operation.bucket(), insert_callbacks));
-            statements.extend(tx.each_shard(&concluded, |(operation, _)| operation.bucket(), delete_deadlines));
+            statements.extend(tx.each_shard(
+                callbacks,
+                |(operation, _)| operation.conclusion.check.bucket(),
+                insert_callbacks,
+            ));
+            statements.extend(tx.each_shard(
+                &concluded,
+                |(operation, _)| operation.conclusion.check.bucket(),
+                delete_deadlines,
+            ));
             statements.extend(tx.each_shard(silent, |check| check.bucket(), delete_redirect_sessions));
             statements.extend(update_counters(&counts, tx.counters())?);
         }

@@ -33,7 +33,7 @@ impl BatchedOperation for IdempotencyClaim {
             first.entry((request.tenant, request.key_digest)).or_insert(request);
         }
         let tried: Vec<&IdempotencyClaim> = first.into_values().collect();
-        let bucket = |claim: &&IdempotencyClaim| claim.bucket();
+        let bucket = |claim: &&IdempotencyClaim| digest_bucket(&claim.key_digest);
         let mut statements = tx.each_shard(tried.iter().copied(), bucket, insert_claims);
         let inserts = statements.len();
         statements.extend(tx.each_shard(tried, bucket, select_keys));
@@ -73,7 +73,7 @@ fn insert_claims<'a>(claims: &[&'a IdempotencyClaim]) -> BatchStatement<'a> {
     .column(claims, |request| request.now.as_millisecond())
     .column(claims, |request| request.lease_until.as_millisecond())
     .column(claims, |request| request.expires_at.as_millisecond())
-    .column(claims, |request| request.bucket().number())
+    .column(claims, |request| digest_bucket(&request.key_digest).number())
 }
 
 fn select_keys<'a>(claims: &[&'a IdempotencyClaim]) -> BatchStatement<'a> {
@@ -86,5 +86,5 @@ fn select_keys<'a>(claims: &[&'a IdempotencyClaim]) -> BatchStatement<'a> {
     ))
     .column(claims, |request| request.tenant)
     .column(claims, |request| &request.key_digest[..])
-    .column(claims, |request| request.bucket().number())
+    .column(claims, |request| digest_bucket(&request.key_digest).number())
 }
