@@ -28,6 +28,7 @@ async fn count(
         status,
         matched,
         network,
+        via: None,
         delta: change,
     };
     world.node.engine.store().add_usage(&[count]).await.unwrap();
