@@ -61,7 +61,7 @@ impl<'w> Walk<'w> {
 
     async fn open_url(&self, from: &str) -> NextStep {
         let verification = self.read().await;
-        let Some(StepInstructions::SecureSna { url }) = verification.next_step else { panic!("{verification:?}") };
+        let Some(StepInstructions::SecureSna { url, .. }) = verification.next_step else { panic!("{verification:?}") };
         let (_, token) = url.split_once("?t=").unwrap();
         let (product, check) = verification.progress.open_step().unwrap();
         let request = DeviceRequest { product, check, token, sim: None, address: address(from) };
@@ -147,7 +147,7 @@ impl<'w> Walk<'w> {
     async fn begin_at_page(&self) -> (String, BrowserKey) {
         let verifications = &self.world.engine.verifications;
         let key = verifications.new_browser_key(self.id).unwrap();
-        let begun = verifications.begin_silent(&self.page_token, &key, address(ON_OURS), None).await.unwrap();
+        let begun = verifications.begin_silent(&self.page_token, &key, address(ON_OURS), None, false).await.unwrap();
         (expect_state(Ok(begun.expect("the silent step"))), key)
     }
 }
@@ -500,7 +500,9 @@ async fn page_shows_each_step_and_returns_with_a_code() {
         assert!(matches!(walk.redeem("wrong").await, Err(RedeemError::WrongCode { .. })));
     }
     assert!(matches!(walk.page().await, PageState::SendSms { has_arrived: false, .. }));
-    assert!(verifications.begin_silent(&walk.page_token, &keys[0], address(ON_OURS), None).await.unwrap().is_none());
+    assert!(
+        verifications.begin_silent(&walk.page_token, &keys[0], address(ON_OURS), None, false).await.unwrap().is_none()
+    );
     walk.send_sms(SANDBOX_NUMBER).await;
     let PageState::Done { matched: true, return_to: Some(return_to), .. } = walk.page().await else {
         panic!("{:?}", walk.page().await)
