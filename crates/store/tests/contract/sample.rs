@@ -15,6 +15,7 @@ use ringtrue_domain::{
     product::{Product, Scope},
     region::Region,
     sign_in::{ClientAuthentication, IdTokenAlgorithm, RedirectUri, SessionLifetime, SignInSettings},
+    silent::AppOrigin,
     sim_swap::SimSwapPeriod,
     tenancy::{
         CallbackSettings, ClientId, Configuration, Credential, CredentialOwner, Mode, Project, ProjectId, RateLimits,
@@ -92,6 +93,10 @@ pub fn project(workspace: WorkspaceId, name: &str) -> Project {
             secure_sna: SilentSettings {
                 callback_url: None,
                 redirect_url: Some(RedirectUrl::from_stored("http://127.0.0.1:9/end").unwrap()),
+                app_origins: vec![
+                    AppOrigin::from_stored("https://app.example").unwrap(),
+                    AppOrigin::from_stored("android:apk-key-hash:t0uHBVLpzRPqDJqYFSZ6IYxOPzWvPrsOKYO0hvFT_wk").unwrap(),
+                ],
             },
             discovery: SilentSettings::default(),
             verification: VerificationSettings {
