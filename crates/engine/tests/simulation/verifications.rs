@@ -227,7 +227,7 @@ impl VerificationScenario {
             (_, 1) => Some(Action::Sweep),
             (_, 2 | 3) if codes > 0 => Some(Action::Redeem(known.id, known.codes[self.rng.below(codes)].clone())),
             (_, 2..6) if states > 0 => Some(Action::Return(known.states[self.rng.below(states)].clone())),
-            (Some(StepInstructions::SecureSna { url }), _) => {
+            (Some(StepInstructions::SecureSna { url, .. }), _) => {
                 let (_, step) = current.progress.open_step()?;
                 Some(Action::Open(step, url.split_once("?t=")?.1.to_owned()))
             }

@@ -271,7 +271,12 @@ impl Scenario {
             Err(RedeemError::NotReady) => RedemptionResult::NotReady,
             Err(RedeemError::AlreadyCompleted { .. }) => RedemptionResult::AlreadyCompleted,
             Err(RedeemError::Expired) => RedemptionResult::Expired,
-            Err(error @ (RedeemError::WrongCompletionCode | RedeemError::Read(_))) => panic!("{error:?}"),
+            Err(
+                error @ (RedeemError::WrongCompletionCode
+                | RedeemError::InvalidCredential(_)
+                | RedeemError::UsedCredential
+                | RedeemError::Read(_)),
+            ) => panic!("{error:?}"),
         }
     }
 
