@@ -16,6 +16,7 @@ const (
 	ErrorCodePeriodInvalid               ErrorCode = "period_invalid"
 	ErrorCodeIPInvalid                   ErrorCode = "ip_invalid"
 	ErrorCodeCodeInvalid                 ErrorCode = "code_invalid"
+	ErrorCodeDigitalCredentialInvalid    ErrorCode = "digital_credential_invalid"
 	ErrorCodeCallbackURLInvalid          ErrorCode = "callback_url_invalid"
 	ErrorCodeRedirectURLInvalid          ErrorCode = "redirect_url_invalid"
 	ErrorCodeInvalidRequest              ErrorCode = "invalid_request"
@@ -298,6 +299,18 @@ type RedirectConfiguration struct {
 	RedirectURL string `json:"redirect_url,omitempty"`
 }
 
+// SecureSnaConfiguration is an object of the API.
+type SecureSnaConfiguration struct {
+	// Receives callbacks for checks without their own `callback_url`. Overrides `callbacks.url` for this product.
+	CallbackURL string `json:"callback_url,omitempty"`
+	// Final redirect target of devices for checks without their own `redirect_url`.
+	RedirectURL string `json:"redirect_url,omitempty"`
+	// Where your own apps and sites ask phones' wallets: origins of sites, or of Android apps (`android:apk-key-hash:`
+	// and the base64url SHA-256 digest of the app's signing certificate). Answers that were asked for elsewhere are
+	// refused. If unset, responses contain no `digital_credential`.
+	AppOrigins []string `json:"app_origins,omitempty"`
+}
+
 // VerificationMethod: A method to verify a number. More methods may be added.
 type VerificationMethod = string
 
@@ -385,7 +398,7 @@ type CallbackConfigurationPatch struct {
 // ProjectConfiguration: Each product's settings. All objects are always present, and empty if nothing is set.
 type ProjectConfiguration struct {
 	ReverseSms   ReverseSmsConfiguration   `json:"reverse_sms"`
-	SecureSna    RedirectConfiguration     `json:"secure_sna"`
+	SecureSna    SecureSnaConfiguration    `json:"secure_sna"`
 	Discovery    RedirectConfiguration     `json:"discovery"`
 	Verification VerificationConfiguration `json:"verification"`
 	// Settings of the project as an OpenID Connect client. Its credentials are the client's.
@@ -399,7 +412,7 @@ type ProjectConfiguration struct {
 // ProjectConfigurationInput: Each product's settings that differ from the defaults.
 type ProjectConfigurationInput struct {
 	ReverseSms   *ReverseSmsConfiguration        `json:"reverse_sms,omitempty"`
-	SecureSna    *RedirectConfiguration          `json:"secure_sna,omitempty"`
+	SecureSna    *SecureSnaConfiguration         `json:"secure_sna,omitempty"`
 	Discovery    *RedirectConfiguration          `json:"discovery,omitempty"`
 	Verification *VerificationConfigurationInput `json:"verification,omitempty"`
 	// Settings of the project as an OpenID Connect client. Its credentials are the client's.
@@ -413,7 +426,7 @@ type ProjectConfigurationInput struct {
 // ProjectConfigurationPatch: Settings to change. `null` resets a setting to its default.
 type ProjectConfigurationPatch struct {
 	ReverseSms   *Nullable[ReverseSmsConfigurationPatch]   `json:"reverse_sms,omitempty"`
-	SecureSna    *Nullable[RedirectConfigurationPatch]     `json:"secure_sna,omitempty"`
+	SecureSna    *Nullable[SecureSnaConfigurationPatch]    `json:"secure_sna,omitempty"`
 	Discovery    *Nullable[RedirectConfigurationPatch]     `json:"discovery,omitempty"`
 	Verification *Nullable[VerificationConfigurationPatch] `json:"verification,omitempty"`
 	SignIn       *Nullable[SignInConfigurationPatch]       `json:"sign_in,omitempty"`
@@ -430,6 +443,20 @@ type ReverseSmsConfigurationPatch struct {
 	// The word before the code in the SMS. Carrier commands such as `STOP` are not allowed. Defaults to `VERIFY`.
 	Prefix    *Nullable[string] `json:"prefix,omitempty"`
 	AutoReply *Nullable[bool]   `json:"auto_reply,omitempty"`
+}
+
+// SecureSnaConfigurationPatch is an object of the API.
+type SecureSnaConfigurationPatch struct {
+	// An absolute `https` URL (in a sandbox project also `http`) without user name, password or fragment.
+	CallbackURL *Nullable[string] `json:"callback_url,omitempty"`
+	// An absolute `https` URL (in a sandbox project also `http`) without user name, password or fragment. Its query must
+	// not contain the parameters that the redirect adds: `check_id`, `code`, `reference_id`, `error`,
+	// `error_description`; for verifications also `verification_id`.
+	RedirectURL *Nullable[string] `json:"redirect_url,omitempty"`
+	// Where your own apps and sites ask phones' wallets: origins of sites, or of Android apps (`android:apk-key-hash:`
+	// and the base64url SHA-256 digest of the app's signing certificate). Answers that were asked for elsewhere are
+	// refused. If unset, responses contain no `digital_credential`.
+	AppOrigins *Nullable[[]string] `json:"app_origins,omitempty"`
 }
 
 // RedirectConfigurationPatch is an object of the API.
@@ -703,7 +730,10 @@ type UsageCount struct {
 	Match *bool `json:"match,omitempty"`
 	// The network that responded, if known.
 	NetworkID string `json:"network_id,omitempty"`
-	Count     int    `json:"count"`
+	// How the phone proved its SIM. Present for Secure SNA and Discovery checks that a device has begun and that have
+	// ended. Known values: `mobile_data`, `operator_token`.
+	Via   string `json:"via,omitempty"`
+	Count int    `json:"count"`
 }
 
 // AuditEvent is an object of the API.
@@ -937,6 +967,9 @@ type CreatedSilentCheck struct {
 	CreatedAt time.Time `json:"created_at"`
 	// Your reference, at most 50 characters (Unicode code points) without NUL. It must not identify a person.
 	ReferenceID string `json:"reference_id,omitempty"`
+	// A request for your app to pass to the phone's wallet, which works without mobile data. Present for Secure SNA if
+	// the number's operator supports it and your project has `secure_sna.app_origins`.
+	DigitalCredential *DigitalCredential `json:"digital_credential,omitempty"`
 }
 
 // SecureSnaCheckInput is an object of the API.
@@ -969,6 +1002,14 @@ type DiscoveryCheckInput struct {
 type Redemption struct {
 	// The code that the device received at the end of the redirect chain.
 	Code string `json:"code"`
+}
+
+// SecureSnaRedemption: Either `code` or `digital_credential`.
+type SecureSnaRedemption struct {
+	// The code that the device received at the end of the redirect chain.
+	Code string `json:"code,omitempty"`
+	// The answer of the phone's wallet.
+	DigitalCredential *DigitalCredential `json:"digital_credential,omitempty"`
 }
 
 // CallbackResend: A callback scheduled for a new series of attempts.
@@ -1038,6 +1079,10 @@ type NextStep struct {
 	Method string `json:"method"`
 	// The URL for the device to open over mobile data, without a token. Present if `method` is `secure_sna`.
 	URL string `json:"url,omitempty"`
+	// A request for your app to pass to the phone's wallet, which works without mobile data. Present for Secure SNA if
+	// the number's operator supports it and your project has `secure_sna.app_origins`. Present if `method` is
+	// `secure_sna`.
+	DigitalCredential *DigitalCredential `json:"digital_credential,omitempty"`
 	// The number that the user sends the SMS to. Present if `method` is `reverse_sms`.
 	ReceiverPhoneNumber string `json:"receiver_phone_number,omitempty"`
 	// The SMS text with its one-time code. Present if `method` is `reverse_sms`.
@@ -1046,12 +1091,15 @@ type NextStep struct {
 	SmsLink string `json:"sms_link,omitempty"`
 }
 
-// SecureSnaNextStep: The device opens a URL over mobile data.
+// SecureSnaNextStep: The device opens a URL over mobile data, or your app asks the phone's wallet.
 type SecureSnaNextStep struct {
 	// Known values: `secure_sna`.
 	Method string `json:"method,omitempty"`
 	// The URL for the device to open over mobile data, without a token.
 	URL string `json:"url"`
+	// A request for your app to pass to the phone's wallet, which works without mobile data. Present for Secure SNA if
+	// the number's operator supports it and your project has `secure_sna.app_origins`.
+	DigitalCredential *DigitalCredential `json:"digital_credential,omitempty"`
 }
 
 // ReverseSmsNextStep: The user sends an SMS.

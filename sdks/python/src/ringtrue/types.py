@@ -65,6 +65,12 @@ Ttl = int
 Prefix = str
 """The word before the code in the SMS. Carrier commands such as `STOP` are not allowed. Defaults to `VERIFY`."""
 
+AppOrigins = List[str]
+"""Where your own apps and sites ask phones' wallets: origins of sites, or of Android apps (`android:apk-key-hash:`
+and the base64url SHA-256 digest of the app's signing certificate). Answers that were asked for elsewhere are
+refused. If unset, responses contain no `digital_credential`.
+"""
+
 VerificationMethod = Union[Literal["secure_sna", "reverse_sms"], str]
 """A method to verify a number. More methods may be added."""
 
@@ -259,6 +265,7 @@ class Problem(TypedDict):
             "period_invalid",
             "ip_invalid",
             "code_invalid",
+            "digital_credential_invalid",
             "callback_url_invalid",
             "redirect_url_invalid",
             "invalid_request",
@@ -336,6 +343,7 @@ class OAuthProblem(TypedDict):
             "period_invalid",
             "ip_invalid",
             "code_invalid",
+            "digital_credential_invalid",
             "callback_url_invalid",
             "redirect_url_invalid",
             "invalid_request",
@@ -400,6 +408,7 @@ class OAuthProblem(TypedDict):
             "period_invalid",
             "ip_invalid",
             "code_invalid",
+            "digital_credential_invalid",
             "callback_url_invalid",
             "redirect_url_invalid",
             "invalid_request",
@@ -479,6 +488,7 @@ class DeviceProblem(TypedDict):
             "period_invalid",
             "ip_invalid",
             "code_invalid",
+            "digital_credential_invalid",
             "callback_url_invalid",
             "redirect_url_invalid",
             "invalid_request",
@@ -546,6 +556,7 @@ class DeviceProblem(TypedDict):
                 "period_invalid",
                 "ip_invalid",
                 "code_invalid",
+                "digital_credential_invalid",
                 "callback_url_invalid",
                 "redirect_url_invalid",
                 "invalid_request",
@@ -932,6 +943,21 @@ class RedirectConfiguration(TypedDict):
     """Final redirect target of devices for checks without their own `redirect_url`."""
 
 
+class SecureSnaConfiguration(TypedDict):
+    """Secure sna configuration."""
+
+    callback_url: NotRequired[CallbackUrl]
+    """Receives callbacks for checks without their own `callback_url`. Overrides `callbacks.url` for this product.
+    """
+    redirect_url: NotRequired[RedirectUrl]
+    """Final redirect target of devices for checks without their own `redirect_url`."""
+    app_origins: NotRequired[AppOrigins]
+    """Where your own apps and sites ask phones' wallets: origins of sites, or of Android apps (`android:apk-key-
+    hash:` and the base64url SHA-256 digest of the app's signing certificate). Answers that were asked for
+    elsewhere are refused. If unset, responses contain no `digital_credential`.
+    """
+
+
 class Brand(TypedDict):
     """The hosted page's appearance."""
 
@@ -1025,7 +1051,7 @@ class ProjectConfiguration(TypedDict):
     """Each product's settings. All objects are always present, and empty if nothing is set."""
 
     reverse_sms: ReverseSmsConfiguration
-    secure_sna: RedirectConfiguration
+    secure_sna: SecureSnaConfiguration
     discovery: RedirectConfiguration
     verification: VerificationConfiguration
     sign_in: SignInConfiguration
@@ -1040,7 +1066,7 @@ class ProjectConfigurationInput(TypedDict):
     """Each product's settings that differ from the defaults."""
 
     reverse_sms: NotRequired[ReverseSmsConfiguration]
-    secure_sna: NotRequired[RedirectConfiguration]
+    secure_sna: NotRequired[SecureSnaConfiguration]
     discovery: NotRequired[RedirectConfiguration]
     verification: NotRequired[VerificationConfigurationInput]
     sign_in: NotRequired[SignInConfiguration]
@@ -1055,7 +1081,7 @@ class ProjectConfigurationPatch(TypedDict):
     """Settings to change. `null` resets a setting to its default."""
 
     reverse_sms: NotRequired[Union[ReverseSmsConfigurationPatch, None]]
-    secure_sna: NotRequired[Union[RedirectConfigurationPatch, None]]
+    secure_sna: NotRequired[Union[SecureSnaConfigurationPatch, None]]
     discovery: NotRequired[Union[RedirectConfigurationPatch, None]]
     verification: NotRequired[Union[VerificationConfigurationPatch, None]]
     sign_in: NotRequired[Union[SignInConfigurationPatch, None]]
@@ -1070,6 +1096,14 @@ class ReverseSmsConfigurationPatch(TypedDict):
     ttl: NotRequired[Union[Ttl, None]]
     prefix: NotRequired[Union[Prefix, None]]
     auto_reply: NotRequired[Union[bool, None]]
+
+
+class SecureSnaConfigurationPatch(TypedDict):
+    """Secure sna configuration patch."""
+
+    callback_url: NotRequired[Union[CallbackUrl, None]]
+    redirect_url: NotRequired[Union[RedirectUrl, None]]
+    app_origins: NotRequired[Union[AppOrigins, None]]
 
 
 class RedirectConfigurationPatch(TypedDict):
@@ -1389,6 +1423,10 @@ class UsageCount(TypedDict):
     """The verdict, if the product has one."""
     network_id: NotRequired[str]
     """The network that responded, if known."""
+    via: NotRequired[Union[Literal["mobile_data", "operator_token"], str]]
+    """How the phone proved its SIM. Present for Secure SNA and Discovery checks that a device has begun and that
+    have ended.
+    """
     count: int
 
 
@@ -1678,6 +1716,10 @@ class CreatedSilentCheck(TypedDict):
     """RFC 3339, UTC, with milliseconds."""
     reference_id: NotRequired[ReferenceId]
     """Your reference, at most 50 characters (Unicode code points) without NUL. It must not identify a person."""
+    digital_credential: NotRequired[DigitalCredential]
+    """A request for your app to pass to the phone's wallet, which works without mobile data. Present for Secure SNA
+    if the number's operator supports it and your project has `secure_sna.app_origins`.
+    """
 
 
 class SecureSnaCheckInput(TypedDict):
@@ -1717,6 +1759,15 @@ class Redemption(TypedDict):
 
     code: str
     """The code that the device received at the end of the redirect chain."""
+
+
+class SecureSnaRedemption(TypedDict):
+    """Either `code` or `digital_credential`."""
+
+    code: NotRequired[str]
+    """The code that the device received at the end of the redirect chain."""
+    digital_credential: NotRequired[DigitalCredential]
+    """The answer of the phone's wallet."""
 
 
 class CallbackResend(TypedDict):
@@ -1794,11 +1845,15 @@ class ChainEnd(TypedDict):
 
 
 class SecureSnaNextStep(TypedDict):
-    """The device opens a URL over mobile data."""
+    """The device opens a URL over mobile data, or your app asks the phone's wallet."""
 
     method: Literal["secure_sna"]
     url: VerificationUrl
     """The URL for the device to open over mobile data, without a token."""
+    digital_credential: NotRequired[DigitalCredential]
+    """A request for your app to pass to the phone's wallet, which works without mobile data. Present for Secure SNA
+    if the number's operator supports it and your project has `secure_sna.app_origins`.
+    """
 
 
 class ReverseSmsNextStep(TypedDict):
@@ -2161,6 +2216,7 @@ __all__ = [
     "AllowedNetworkInput",
     "AllowedNetworks",
     "AllowedNetworksInput",
+    "AppOrigins",
     "AuditActor",
     "AuditEvent",
     "AuditEventPage",
@@ -2272,7 +2328,10 @@ __all__ = [
     "SecureSnaCheck",
     "SecureSnaCheckInput",
     "SecureSnaCheckPage",
+    "SecureSnaConfiguration",
+    "SecureSnaConfigurationPatch",
     "SecureSnaNextStep",
+    "SecureSnaRedemption",
     "ServerMetadata",
     "SignInConfiguration",
     "SignInConfigurationPatch",
