@@ -288,7 +288,9 @@ static UNUSED: LazyLock<Sender<String>> = LazyLock::new(|| {
     let (unused, names) = mpsc::channel::<String>();
     std::thread::spawn(move || {
         let mut session = AdminSession::start();
-        names.iter().for_each(|name| session.execute(&format!("drop database {name} with (force)")));
+        for name in &names {
+            session.execute(&format!("drop database {name} with (force)"));
+        }
     });
     unused
 });

@@ -52,9 +52,9 @@ mod tests {
 
     #[test]
     fn stored_names_are_stable() {
-        let ways: Vec<_> = Way::VARIANTS.iter().map(|way| way.into_str()).collect();
+        let ways: Vec<_> = Way::VARIANTS.iter().map(Way::into_str).collect();
         assert_eq!(ways, ["mobile_data", "operator_token"]);
-        let failures: Vec<_> = WalletFailure::VARIANTS.iter().map(|failure| failure.into_str()).collect();
+        let failures: Vec<_> = WalletFailure::VARIANTS.iter().map(WalletFailure::into_str).collect();
         assert_eq!(failures, ["declined", "no_sim", "timed_out", "invalid", "refused", "unavailable"]);
         assert!(ways.iter().all(|name| name.parse::<Way>().is_ok()));
         assert!(failures.iter().all(|name| name.parse::<WalletFailure>().is_ok()));

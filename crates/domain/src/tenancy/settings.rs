@@ -577,6 +577,7 @@ mod tests {
             ("reverse_sms.auto_reply", SettingValue::Boolean(true)),
             ("secure_sna.callback_url", text("https://shop.example/cb?sna")),
             ("secure_sna.redirect_url", text("https://shop.example/sna")),
+            ("secure_sna.app_origins", list(&["https://app.example"])),
             ("discovery.callback_url", text("https://shop.example/cb?discovery")),
             ("discovery.redirect_url", text("https://shop.example/discovery")),
             ("verification.methods", list(&["reverse_sms", "secure_sna"])),

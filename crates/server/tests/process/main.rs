@@ -11,6 +11,7 @@ mod faults;
 mod kill;
 mod kill_checks;
 mod kill_verifications;
+mod kill_wallets;
 mod load;
 mod power_loss;
 mod rate_limit;
