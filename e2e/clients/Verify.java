@@ -17,9 +17,9 @@ import org.openapitools.client.model.ChainEnd;
 import org.openapitools.client.model.Problem;
 import org.openapitools.client.model.ProjectConfigurationPatch;
 import org.openapitools.client.model.ProjectPatch;
-import org.openapitools.client.model.Redemption;
 import org.openapitools.client.model.ReverseSmsConfigurationPatch;
 import org.openapitools.client.model.SecureSnaNextStep;
+import org.openapitools.client.model.SecureSnaRedemption;
 import org.openapitools.client.model.VerificationInput;
 
 /** Verifies a number with the client of openapi-generator's `java`, library `native`. */
@@ -50,7 +50,7 @@ public final class Verify {
         HttpClient device = HttpClient.newBuilder().followRedirects(HttpClient.Redirect.NORMAL).build();
         HttpRequest visit = HttpRequest.newBuilder(URI.create(step.getUrl().toString())).build();
         String body = device.send(visit, HttpResponse.BodyHandlers.ofString()).body();
-        Redemption redemption = new Redemption().code(json.readValue(body, ChainEnd.class).getCode());
+        SecureSnaRedemption redemption = new SecureSnaRedemption().code(json.readValue(body, ChainEnd.class).getCode());
         var verified = verifications.redeemVerificationCode(created.getVerificationId(), redemption);
         if (!verified.getSteps().get(0).getMethod().equals("secure_sna")) {
             throw new IllegalStateException("the verification has another step");

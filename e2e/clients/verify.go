@@ -43,8 +43,9 @@ func main() {
 	check(err)
 	var end ringtrue.ChainEnd
 	check(json.NewDecoder(response.Body).Decode(&end))
-	redemption := ringtrue.NewRedemption(end.GetCode())
-	verified, _, err := client.VerificationsAPI.RedeemVerificationCode(authorized, created.VerificationId).Redemption(*redemption).Execute()
+	redemption := ringtrue.NewSecureSnaRedemption()
+	redemption.SetCode(end.GetCode())
+	verified, _, err := client.VerificationsAPI.RedeemVerificationCode(authorized, created.VerificationId).SecureSnaRedemption(*redemption).Execute()
 	check(err)
 	if verified.Steps[0].Method != "secure_sna" {
 		panic("the verification has another step")

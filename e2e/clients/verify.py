@@ -23,7 +23,7 @@ step = created.next_step.actual_instance
 assert isinstance(step, api.SecureSnaNextStep)
 with urllib.request.urlopen(step.url) as response:
     end = api.ChainEnd.from_json(response.read())
-verified = verifications.redeem_verification_code(created.verification_id, api.Redemption(code=end.code))
+verified = verifications.redeem_verification_code(created.verification_id, api.SecureSnaRedemption(code=end.code))
 assert verified.steps[0].method == "secure_sna"
 
 try:

@@ -5,7 +5,7 @@ use std::env::var;
 use ringtrue_client::{
     apis::{Error, configuration::Configuration, o_auth_api, projects_api, verifications_api},
     models::{
-        ChainEnd, NextStep, ProjectConfigurationPatch, ProjectPatch, Redemption, ReverseSmsConfigurationPatch,
+        ChainEnd, NextStep, ProjectConfigurationPatch, ProjectPatch, ReverseSmsConfigurationPatch, SecureSnaRedemption,
         VerificationInput, verification_input::Methods,
     },
 };
@@ -32,7 +32,7 @@ async fn main() -> Outcome<()> {
     let created = verifications_api::create_verification(&client, input, None).await?;
     let NextStep::SecureSna(step) = *created.next_step else { return Err("another first step".into()) };
     let end: ChainEnd = client.client.get(&step.url).send().await?.json().await?;
-    let redemption = Redemption::new(end.code.ok_or("no code")?);
+    let redemption = SecureSnaRedemption { code: Some(end.code.ok_or("no code")?), ..SecureSnaRedemption::new() };
     let id = created.verification_id.to_string();
     let verified = verifications_api::redeem_verification_code(&client, &id, redemption).await?;
     assert_eq!(verified.steps[0].method, "secure_sna");

@@ -16,9 +16,9 @@ from ringtrue_client.models import (
     Problem,
     ProjectConfigurationPatch,
     ProjectPatch,
-    Redemption,
     ReverseSmsConfigurationPatch,
     SecureSnaNextStep,
+    SecureSnaRedemption,
     VerificationInput,
     VerificationMethodsInputItem,
 )
@@ -41,7 +41,7 @@ created = create_verification.sync(client=verifications, body=new)
 step = created.next_step
 assert isinstance(step, SecureSnaNextStep)
 end = ChainEnd.from_dict(httpx.get(step.url, follow_redirects=True).json())
-redemption = Redemption(code=end.code)
+redemption = SecureSnaRedemption(code=end.code)
 verified = redeem_verification_code.sync(created.verification_id, client=verifications, body=redemption)
 assert verified.steps[0].method == "secure_sna"
 
