@@ -23,7 +23,7 @@ async function verify(): Promise<void> {
     const end = ChainEndFromJSON(await (await fetch(step.url)).json());
     const verified = await verifications.redeemVerificationCode({
         verificationId: created.verificationId,
-        redemption: { code: end.code ?? '' },
+        secureSnaRedemption: { code: end.code ?? '' },
     });
     if (verified.steps[0]?.method !== 'secure_sna') throw new Error('the verification has another step');
 

@@ -82,7 +82,8 @@ function offerWallet() {
   const section = document.getElementById('wallet');
   if (isAble && section) {
     section.hidden = false;
-    document.getElementById('without-wallet').hidden = true;
+    // After a redirect without an answer, the user may also try that again.
+    document.getElementById('without-wallet').hidden = state !== 'stalled';
     const [button, busy] = [section.querySelector('button'), section.querySelector('.busy')];
     button.addEventListener('click', () => {
       button.hidden = true;
