@@ -36,7 +36,7 @@ for (const [ending, what, result] of [
 }
 
 pageTest('number ending in 99: the operator fails, then so does the text message', {
-  ...android, address: MOBILE_DATA,
+  ...iphone, address: MOBILE_DATA,
 }, async (user) => {
   const { page } = user;
   const { phone_number } = await open(user, { phone_number: nextNumber('99') });
@@ -49,7 +49,7 @@ pageTest('number ending in 99: the operator fails, then so does the text message
 });
 
 pageTest('number ending in 95: the operator does not answer in time, then texts come from another number', {
-  ...android, address: MOBILE_DATA,
+  ...iphone, address: MOBILE_DATA,
 }, async (user) => {
   const { page } = user;
   const { phone_number } = await open(user, { phone_number: nextNumber('95') });

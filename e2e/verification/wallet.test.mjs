@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { DEVICES, MOBILE_DATA, WIFI, inspect, nextNumber, open, pageTest, sendShownSms } from './browser.mjs';
 
-const { android, computer } = DEVICES;
+const { android, computer, iphone } = DEVICES;
 const PROTOCOL = 'openid4vp-v1-unsigned';
 const BUTTON = 'Confirm with this phone';
 
@@ -33,7 +33,7 @@ async function confirmRequests(user, sim, { origin = new URL(user.base).origin, 
   });
 }
 
-/** Returns the name of the step's end in the timeline of the console: the way and what the wallet did. */
+/** Returns the first step of a verification. */
 async function firstStep(user, id) {
   const { steps } = await user.shop.read(id);
   return steps[0];
@@ -174,7 +174,9 @@ pageTest('a browser without JavaScript: the text message follows without a tap',
   await isTexting(user);
 });
 
-pageTest('a computer: no button for the wallet of another phone', { ...computer, address: WIFI }, async (user) => {
-  await open(user, { device_ip: undefined }, { ip: WIFI });
-  await isTexting(user);
-});
+for (const [what, device] of [['a computer', computer], ['an iPhone', iphone]]) {
+  pageTest(`${what}: no button for a wallet`, { ...device, address: WIFI }, async (user) => {
+    await open(user, { device_ip: undefined }, { ip: WIFI });
+    await isTexting(user);
+  });
+}

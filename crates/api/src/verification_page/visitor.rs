@@ -326,15 +326,15 @@ impl PageVisitor {
         self.simulated_ip.filter(|_| view.mode == Mode::Sandbox).unwrap_or(self.context.client_ip)
     }
 
-    /// Returns when the page asks the phone's wallet. `None`: never. A computer's browser would ask the wallet of another
-    /// phone, and a frame in another site may not ask.
+    /// Returns when the page asks the phone's wallet. `None`: never. Only Android's wallets have operator tokens, a
+    /// computer's browser would ask the wallet of another phone, and a frame in another site may not ask.
     fn wallet(&self, app: &App, view: &PageView) -> Option<page::Wallet> {
         let PageState::Silent { takes_wallet: true, waits_until: None, has_begun, .. } = view.state else {
             return None;
         };
         let is_phone = match self.display {
             DisplayMode::Handset => true,
-            DisplayMode::Tab | DisplayMode::Popup => self.platform != Platform::Unknown,
+            DisplayMode::Tab | DisplayMode::Popup => self.platform == Platform::Android,
             DisplayMode::Frame => false,
         };
         if !is_phone || self.question.is_some() {
