@@ -52,6 +52,7 @@ function report() {
   }, state === 'confirming' ? 0 : RETURN_AFTER_MS);
 }
 
+let asksWallet = false;
 if (wallet) offerWallet();
 if (operator) leave();
 else if (events) follow();
@@ -86,6 +87,7 @@ function offerWallet() {
     document.getElementById('without-wallet').hidden = state !== 'stalled';
     const [button, busy] = [section.querySelector('button'), section.querySelector('.busy')];
     button.addEventListener('click', () => {
+      asksWallet = true;
       button.hidden = true;
       busy.hidden = false;
       askWallet().catch(() => page).then((url) => location.replace(url));
@@ -150,7 +152,8 @@ function follow() {
     timer = null;
   };
   const compare = (current) => {
-    if (current === state) return;
+    // The response to the wallet's answer leads on. A reload would cancel its navigation.
+    if (current === state || asksWallet) return;
     stop();
     location.replace(page);
   };
