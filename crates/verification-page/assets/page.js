@@ -14,6 +14,8 @@ const COUNTDOWN_SECONDS = 120;
 const WALLET_PROTOCOL = 'openid4vp-v1-unsigned';
 // Longer than a user needs, shorter than the check lives.
 const WALLET_TIMEOUT_MS = 90000;
+// Longer than the server waits for the operator.
+const ANSWER_TIMEOUT_MS = 20000;
 const WALLET_FAILURES = { NotAllowedError: 'declined', NotFoundError: 'no_sim', AbortError: 'timed_out', TimeoutError: 'timed_out' };
 const { state, events, poll: stateUrl, operator, returnTo, page, origins, event: endEvent, result } = document.body.dataset;
 const { wallet, walletRequest, start, handset } = document.body.dataset;
@@ -110,6 +112,8 @@ async function askWallet() {
     method: 'POST',
     headers: { 'Content-Type': 'application/json' },
     body: JSON.stringify(body),
+    // Without a timeout, a response that never comes would leave the user here.
+    signal: AbortSignal.timeout?.(ANSWER_TIMEOUT_MS),
   });
   const request = await send(walletRequest, {});
   if (!request.ok) return page;

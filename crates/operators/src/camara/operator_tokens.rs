@@ -89,7 +89,7 @@ impl Camara {
 impl OperatorTokens for Camara {
     fn credential_request(&self, request: CredentialRequest<'_>) -> Result<DigitalCredential, ErrorCode> {
         let OperatorTokenConfig { issuer, signer, consent, .. } = self.operator_token_config()?;
-        // Nothing is sent to the operator, so this is no probe. But users should not confirm in vain.
+        // Sends nothing to the operator. Fails while the breaker is open, so that users do not confirm without effect.
         if let BreakerState::Open { code, .. } = self.number_verification_breaker.state(self.client.clock.now()) {
             return Err(code);
         }

@@ -335,7 +335,7 @@ impl Refresher {
 
     /// Closes the connections to servers that have no shard any more. Their queues end when they are empty.
     fn drop_others(&self, servers: &BTreeSet<ServerKey>) {
-        tracing::info!(servers = servers.len(), "shards of the database were placed anew");
+        tracing::info!(servers = servers.len(), "shard placement changed");
         self.workers.write().retain(|key, _| servers.contains(key));
     }
 }
