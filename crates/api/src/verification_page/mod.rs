@@ -74,8 +74,9 @@ async fn leave(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap)
             return visitor.redirect("", hint.map(|hint| (START_PARAMETER, hint.into_str())));
         };
         let (address, sim) = (visitor.device_address(&view), visitor.sim.as_deref());
-        let begun =
-            app.engine.verifications.begin_silent(&visitor.token, &key, address, sim, visitor.has_wallet).await?;
+        // A link with the parameter may be opened on a device without a wallet.
+        let has_wallet = visitor.has_wallet && visitor.wallet(&app, &view).is_some();
+        let begun = app.engine.verifications.begin_silent(&visitor.token, &key, address, sim, has_wallet).await?;
         let mut response = match begun.ok_or(RedirectError::NotFound)? {
             NextStep::Redirect(location) => visitor.render(Some(&view), page::State::Leaving { location: &location }),
             NextStep::Finish(end) if end.leaves_wallet => {

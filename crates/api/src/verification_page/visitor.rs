@@ -328,7 +328,7 @@ impl PageVisitor {
 
     /// Returns when the page asks the phone's wallet. `None`: never. Only Android's wallets have operator tokens, a
     /// computer's browser would ask the wallet of another phone, and a frame in another site may not ask.
-    fn wallet(&self, app: &App, view: &PageView) -> Option<page::Wallet> {
+    pub fn wallet(&self, app: &App, view: &PageView) -> Option<page::Wallet> {
         let PageState::Silent { takes_wallet: true, waits_until: None, has_begun, .. } = view.state else {
             return None;
         };
