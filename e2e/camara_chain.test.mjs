@@ -2,6 +2,11 @@
 // The first is the CAMARA endpoint of operators that it reaches in three ways: by header enrichment, by a third-party
 // OpenID provider with CAMARA's APIs, and by the simulated operator of a sandbox project.
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { after, before, describe, test } from 'node:test';
 import { CHECK, CamaraClient, PURPOSE, SHARE, VERIFY, scoped } from './camara/api-client.mjs';
 import { assertApiError } from './camara/assertions.mjs';
@@ -46,6 +51,13 @@ const SIM_SWAP_CONNECTORS = {
     ],
   },
 };
+/** How the second deployment exchanges operator tokens from wallets, by the connector. */
+const WALLET_CONNECTORS = {
+  token_by_assertion: { id: '23441', prefix: '+4477121', settings: ['operator_tokens = "jwt_bearer"'] },
+  token_by_ciba: { id: '23442', prefix: '+4477122', settings: ['operator_tokens = "ciba"'] },
+};
+/** Origin of the app that asks the wallet. */
+const APP_ORIGIN = 'https://app.example';
 /** Settings of a connector for SIM Swap alone. */
 const WITHOUT_DEVICES = ['verify_scope = ""', 'device_phone_number_scope = ""'];
 /** Subscribers of the third-party operator. */
@@ -64,6 +76,8 @@ let withKey;
 let shop;
 /** Key of the clients. */
 let signer;
+/** Folder of the certificates for requests to wallets. */
+let certificates;
 
 before(async () => {
   const { key, kid, jwks } = await keyPair('ES256');
@@ -86,18 +100,22 @@ before(async () => {
   operator = await startOperator({ jwk: jwks.keys[0], redirectUri });
   await first.reload(firstConfig(kid));
 
+  certificates = await mkdtemp(join(tmpdir(), 'ringtrue-e2e-'));
+  const init = ['connectors', 'operator-token', 'init', '--dir', certificates, '--organisation', 'Shop'];
+  await promisify(execFile)(process.env.BINARY_UNDER_TEST, init);
   const secrets = { CAMARA_SECRET: withSecret.client_secret };
   second = await startServer(secondConfig(kid), { ...settings, ...secrets, RINGTRUE_CAMARA__ENABLED: 'false' });
   const callback = (name) => `${second.base_url}/southbound/camara/${name}/callback`;
   await configure(first, live, { sign_in: { redirect_uris: [callback('enriched'), callback('openid')] } });
   await configure(first, withSecret, { sign_in: { redirect_uris: [callback('simulated')] } });
-  shop = await createLiveProject(second, { products });
+  shop = await createLiveProject(second, { configuration: { secure_sna: { app_origins: [APP_ORIGIN] } }, products });
 });
 after(async () => {
   await operator?.stop();
   for (const deployment of [second, first].filter(Boolean)) {
     assert.equal(await deployment.stop(), 0, 'exits with 0 on SIGTERM');
   }
+  if (certificates) await rm(certificates, { recursive: true });
 });
 
 const network = (name, { id, prefix, addresses }) => `
@@ -155,7 +173,7 @@ ${settings.join('\n')}
     [`client_id = "${client_id}"`, 'signing_key_env = "CAMARA_KEY"', `signing_key_id = "${kid}"`];
   const { enriched, openid, simulated } = NETWORKS;
   return [
-    ...Object.entries({ ...NETWORKS, ...SIM_SWAP_CONNECTORS }).map(([name, settings]) => network(name, settings)),
+    ...Object.entries({ ...NETWORKS, ...SIM_SWAP_CONNECTORS, ...WALLET_CONNECTORS }).map(([name, settings]) => network(name, settings)),
     connector('enriched', enriched.id, withAssertion(live)),
     connector('openid', openid.id, [...withAssertion(live), 'request_object = true', 'sim_swap = "client_credentials"']),
     connector('simulated', simulated.id, [
@@ -167,6 +185,16 @@ ${settings.join('\n')}
     ]),
     ...Object.entries(SIM_SWAP_CONNECTORS).map(([name, { id, settings }]) =>
       connector(name, id, [...withAssertion(withKey), ...WITHOUT_DEVICES, ...settings])),
+    ...Object.entries(WALLET_CONNECTORS).map(([name, { id, settings }]) => connector(name, id, [
+      ...withAssertion(withKey),
+      ...settings,
+      `operator_tokens_issuer = "https://shop.example"`,
+      `operator_tokens_certificate_file = "${certificates}/operator-token.crt"`,
+      `operator_tokens_key_file = "${certificates}/operator-token.key"`,
+      'operator_tokens_consent_text = "Shop verifies your number with your operator."',
+      'operator_tokens_policy_link = "https://shop.example/privacy"',
+      'operator_tokens_policy_text = "Privacy"',
+    ])),
   ].join('');
 }
 
@@ -368,6 +396,48 @@ describe('what the operator of the first says becomes the error of the second', 
     assert.ok(['mno_server_error', 'mno_timeout'].includes(failed.error_code), failed.error_code);
     const late = await checkWith('95');
     assert.deepEqual([late.status, late.error_code], ['ERROR', 'mno_timeout']);
+  });
+});
+
+describe('an operator token from a phone\'s wallet through both', () => {
+  /** Creates a check at the second deployment, whose request a wallet of the first one's sandbox confirms for a SIM.
+   * Returns a function that sends the wallet's response to the second deployment. */
+  async function confirm(phone_number, sim, forgery) {
+    const { check_id, digital_credential } = await api(second, shop, SECURE_SNA, '', { phone_number });
+    const wallet = { ...SECURE_SNA, path: '/v1/sandbox/digital-credentials' };
+    const body = { request: digital_credential, sim, origin: APP_ORIGIN, ...(forgery && { forgery }) };
+    const response = await api(first, withSecret, wallet, '', body);
+    return {
+      send: () => api(second, shop, SECURE_SNA, `/${check_id}`, { digital_credential: response }),
+      read: () => api(second, shop, SECURE_SNA, `/${check_id}`),
+    };
+  }
+
+  for (const [name, connector] of Object.entries(WALLET_CONNECTORS)) {
+    test(`by the connector ${name}`, async () => {
+      const number = numberOf(connector);
+      const { status, match, network_id } = await (await confirm(number, number)).send();
+      assert.deepEqual([status, match, network_id], ['COMPLETED', true, connector.id]);
+      const other = await (await confirm(numberOf(connector), numberOf(connector))).send();
+      assert.deepEqual([other.status, other.match], ['COMPLETED', false]);
+    });
+
+    test(`a token that the operator did not issue, by the connector ${name}`, async () => {
+      const number = numberOf(connector);
+      const forged = await confirm(number, number, 'operator_token');
+      await assert.rejects(forged.send(), /409/);
+      const { status, error_code } = await forged.read();
+      assert.equal(status, 'ERROR');
+      assert.ok(['mno_user_not_found', 'mno_response_error'].includes(error_code), error_code);
+    });
+  }
+
+  test('each check of the second is one of the first', async () => {
+    const number = numberOf(WALLET_CONNECTORS.token_by_assertion);
+    const count = async () => (await api(first, withKey, SECURE_SNA, '?size=1')).page.total_elements;
+    const before = await count();
+    await (await confirm(number, number)).send();
+    assert.equal(await count(), before + 1);
   });
 });
 

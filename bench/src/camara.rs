@@ -11,7 +11,7 @@ use anyhow::{Context, ensure};
 use serde_json::json;
 
 use crate::{
-    chain::{self, Handler, TOKEN, UpstreamRequest},
+    chain::{self, Handler, TOKEN, UpstreamExchange},
     creates::NumberSequence,
     deployment::{Deployment, ProjectCredentials, json_request},
     load::{self, Connection, Preparation, Workload},
@@ -141,7 +141,7 @@ impl RecordedFlow {
             ..Handler::default()
         };
         let (_, query) = operator.split_once('?').context("no query in the operator URL")?;
-        let authorize = UpstreamRequest {
+        let authorize = UpstreamExchange {
             method: "GET".to_owned(),
             path: "/authorize".to_owned(),
             query: format!("?{query}"),
@@ -149,7 +149,7 @@ impl RecordedFlow {
             response: callback.clone(),
             is_signed: false,
         };
-        let upstream = |path: &str, body: String, response: String| UpstreamRequest {
+        let upstream = |path: &str, body: String, response: String| UpstreamExchange {
             method: "POST".to_owned(),
             path: path.to_owned(),
             query: String::new(),
@@ -161,17 +161,17 @@ impl RecordedFlow {
         let form = format!("grant_type=authorization_code&code={code}&code_verifier={:043}", 0);
         let tokens =
             format!(r#"{{"access_token":"{:043}","token_type":"Bearer","expires_in":300,"id_token":"{TOKEN}"}}"#, 0);
-        let token = UpstreamRequest { is_signed: true, ..upstream("/token", form, tokens) };
+        let token = UpstreamExchange { is_signed: true, ..upstream("/token", form, tokens) };
         let question = r#"{"phoneNumber":"+990000000000010"}"#.to_owned();
         let verify = upstream(VERIFY, question, self.verified.clone());
         Ok(vec![
             redirect("/oauth2/authorize".to_owned(), operator),
-            Handler { upstream_requests: vec![authorize], ..redirect(path(operator)?, callback) },
-            Handler { upstream_requests: vec![token], ..redirect(path(callback)?, back) },
+            Handler { upstream_exchanges: vec![authorize], ..redirect(path(operator)?, callback) },
+            Handler { upstream_exchanges: vec![token], ..redirect(path(callback)?, back) },
             // The sign-in's token is in the path.
             redirect("/signin/{token}/return".to_owned(), client),
             post("/oauth2/token", &self.tokens),
-            Handler { upstream_requests: vec![verify], ..post(VERIFY, &self.verified) },
+            Handler { upstream_exchanges: vec![verify], ..post(VERIFY, &self.verified) },
         ])
     }
 }

@@ -50,15 +50,15 @@ pub struct Handler {
     /// Location of a redirect response.
     pub location: Option<String>,
     pub body: String,
-    /// Sent in sequence before the response.
-    pub upstream_requests: Vec<UpstreamRequest>,
+    /// Take place in sequence before the response.
+    pub upstream_exchanges: Vec<UpstreamExchange>,
     /// The handler replaces [`TOKEN`] in its body by a newly signed ID token.
     pub signs_token: bool,
 }
 
 /// A request to the upstream and its response.
 #[derive(Clone, Deserialize, Serialize)]
-pub struct UpstreamRequest {
+pub struct UpstreamExchange {
     pub method: String,
     pub path: String,
     /// Appended to the path.
@@ -154,7 +154,7 @@ pub async fn serve(handlers: &str) -> anyhow::Result<()> {
     });
     let (mut router, mut upstream_router) = (Router::new(), Router::new());
     for handler in handlers {
-        for request in &handler.upstream_requests {
+        for request in &handler.upstream_exchanges {
             let filter = method(&request.method)?;
             let route = if request.is_signed {
                 let (signer, response) = (signer.clone(), request.response.clone());
@@ -183,7 +183,7 @@ fn method(name: &str) -> anyhow::Result<MethodFilter> {
 
 /// A handler with parsed requests.
 struct PreparedHandler {
-    upstream_requests: Vec<PreparedRequest>,
+    upstream_exchanges: Vec<PreparedRequest>,
     location: Option<String>,
     body: Bytes,
     signer: Option<IdTokenSigner>,
@@ -198,17 +198,17 @@ struct PreparedRequest {
 
 impl PreparedHandler {
     fn new(handler: Handler) -> anyhow::Result<Self> {
-        let upstream_requests =
-            handler.upstream_requests.into_iter().map(PreparedRequest::new).collect::<anyhow::Result<_>>()?;
+        let upstream_exchanges =
+            handler.upstream_exchanges.into_iter().map(PreparedRequest::new).collect::<anyhow::Result<_>>()?;
         let signer = handler.signs_token.then(IdTokenSigner::new).transpose()?;
-        Ok(PreparedHandler { upstream_requests, location: handler.location, body: handler.body.into(), signer })
+        Ok(PreparedHandler { upstream_exchanges, location: handler.location, body: handler.body.into(), signer })
     }
 }
 
 impl PreparedRequest {
-    fn new(request: UpstreamRequest) -> anyhow::Result<Self> {
+    fn new(request: UpstreamExchange) -> anyhow::Result<Self> {
         let target = format!("{}{}", request.path, request.query).parse()?;
-        let UpstreamRequest { body, is_signed, .. } = request;
+        let UpstreamExchange { body, is_signed, .. } = request;
         Ok(PreparedRequest { method: request.method.parse()?, target, body: body.into(), is_signed })
     }
 
@@ -222,7 +222,7 @@ impl PreparedRequest {
 }
 
 async fn respond(handler: Arc<PreparedHandler>, upstream: Arc<UpstreamPool>) -> Result<Response, StatusCode> {
-    for request in &handler.upstream_requests {
+    for request in &handler.upstream_exchanges {
         upstream.send(request).await.map_err(|_| StatusCode::BAD_GATEWAY)?;
     }
     Ok(match (&handler.location, &handler.signer) {

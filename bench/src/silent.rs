@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use anyhow::{Context, ensure};
 
 use crate::{
-    chain::{self, Handler, TOKEN, UpstreamRequest},
+    chain::{self, Handler, TOKEN, UpstreamExchange},
     creates::NumberSequence,
     deployment::{Deployment, json_request},
     load::{self, Connection, Workload},
@@ -109,7 +109,7 @@ impl RecordedFlow {
         let (_, query) = self.operator_url.split_once('?').context("no query in the operator URL")?;
         let (_, code) = self.callback_url.split_once("code=").context("no code in the redirect")?;
         let code = code.split('&').next().unwrap_or_default();
-        let authorize_request = UpstreamRequest {
+        let authorize_request = UpstreamExchange {
             method: "GET".to_owned(),
             path: "/authorize".to_owned(),
             query: format!("?{query}"),
@@ -118,7 +118,7 @@ impl RecordedFlow {
             is_signed: false,
         };
         let (callback, _) = self.callback_url.split_once('?').context("no query in the redirect")?;
-        let post = |path: &str, body: String, response: String| UpstreamRequest {
+        let post = |path: &str, body: String, response: String| UpstreamExchange {
             method: "POST".to_owned(),
             path: path.to_owned(),
             query: String::new(),
@@ -126,7 +126,7 @@ impl RecordedFlow {
             response,
             is_signed: false,
         };
-        let token_request = UpstreamRequest {
+        let token_request = UpstreamExchange {
             is_signed: true,
             ..post(
                 "/token",
@@ -146,11 +146,11 @@ impl RecordedFlow {
             handler("POST", CHECKS.to_owned(), &self.created),
             redirect(format!("{CHECKS}/{{check_id}}/redirect"), &self.operator_url),
             Handler {
-                upstream_requests: vec![authorize_request],
+                upstream_exchanges: vec![authorize_request],
                 ..redirect(AUTHORIZE.to_owned(), &self.callback_url)
             },
             Handler {
-                upstream_requests: vec![token_request, verify_request],
+                upstream_exchanges: vec![token_request, verify_request],
                 ..handler("GET", CALLBACK.to_owned(), &self.device_response)
             },
             handler("POST", format!("{CHECKS}/{{check_id}}"), &self.redeemed),

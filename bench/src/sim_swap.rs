@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use anyhow::ensure;
 
 use crate::{
-    chain::{self, Handler, UpstreamRequest},
+    chain::{self, Handler, UpstreamExchange},
     creates::NumberSequence,
     deployment::{Deployment, json_request},
     load::{self, Connection},
@@ -33,7 +33,7 @@ pub async fn compare() -> anyhow::Result<bool> {
         method: "POST".to_owned(),
         path: CHECKS.to_owned(),
         body: response,
-        upstream_requests: vec![operator_request()],
+        upstream_exchanges: vec![operator_request()],
         ..Handler::default()
     }])?;
 
@@ -45,8 +45,8 @@ pub async fn compare() -> anyhow::Result<bool> {
     chain.compare(&deployment, rate, "bare axum handler with one upstream request", "requests/s", 0.4).await
 }
 
-fn operator_request() -> UpstreamRequest {
-    UpstreamRequest {
+fn operator_request() -> UpstreamExchange {
+    UpstreamExchange {
         method: "POST".to_owned(),
         path: "/sim-swap/v2/retrieve-date".to_owned(),
         query: String::new(),

@@ -109,15 +109,15 @@ impl<S> ProjectCaller<S> {
     }
 
     /// Reads the JSON body without parsing it and attaches it to the request log entry.
-    pub async fn read_json(&self, app: &App, request: Request) -> Result<Bytes, Problem> {
-        let body = body::read_json(app, request).await?;
+    pub async fn read_json_bytes(&self, app: &App, request: Request) -> Result<Bytes, Problem> {
+        let body = body::read_json_bytes(app, request).await?;
         self.context.log_body(&body);
         Ok(body)
     }
 
-    /// Like [`read_json`](Self::read_json), for a call whose body is optional.
-    pub async fn read_optional_json(&self, app: &App, request: Request) -> Result<Option<Bytes>, Problem> {
-        let body = body::read_optional_json(app, request).await?;
+    /// Like [`read_json_bytes`](Self::read_json_bytes), for a call whose body is optional.
+    pub async fn read_optional_json_bytes(&self, app: &App, request: Request) -> Result<Option<Bytes>, Problem> {
+        let body = body::read_optional_json_bytes(app, request).await?;
         if let Some(body) = &body {
             self.context.log_body(body);
         }

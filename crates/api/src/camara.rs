@@ -18,7 +18,7 @@ use ringtrue_engine::{
 };
 use ringtrue_web::{
     app::App,
-    body::{Node, read_json},
+    body::{Node, read_json_bytes},
     camara_error::{CamaraError, X_CORRELATOR},
     error_catalog::ProblemCode,
     problem::Problem,
@@ -213,7 +213,7 @@ async fn read_object(app: &App, context: &RequestContext, request: Request) -> R
     if request.body().is_end_stream() {
         return Err(Problem::bad_request("the request has no body"));
     }
-    let body = read_json(app, request).await?;
+    let body = read_json_bytes(app, request).await?;
     context.log_body(&body);
     let parsed: Result<Node, _> = serde_json::from_slice(&body);
     let members = match parsed {

@@ -133,7 +133,7 @@ async fn create_reverse_sms(
     idempotency: Idempotency,
     request: Request,
 ) -> Result<Response, Problem> {
-    let body = caller.read_json(&app, request).await?;
+    let body = caller.read_json_bytes(&app, request).await?;
     let new = parse_reverse_sms(&body)?;
     let project = caller.project();
     let auto_replies = project.mode == Mode::Sandbox && project.configuration.reverse_sms.auto_reply;
@@ -232,7 +232,7 @@ async fn create_sim_swap(
     idempotency: Idempotency,
     request: Request,
 ) -> Result<Response, Problem> {
-    let body = caller.read_json(&app, request).await?;
+    let body = caller.read_json_bytes(&app, request).await?;
     let new = parse_sim_swap(&body)?;
     let body_of = |check: &SimSwapCheck| SimSwapBody::from(check);
     idempotency

@@ -107,7 +107,7 @@ async fn send_inbound_sms(
     request: Request,
 ) -> Result<Response, Problem> {
     require_sandbox(&caller)?;
-    let sms = parse_sms_body(&caller.read_json(&app, request).await?)?;
+    let sms = parse_sms_body(&caller.read_json_bytes(&app, request).await?)?;
     let invalid = |pointer: &'static str| {
         move |error: InvalidPhoneNumber| Problem::new(ProblemCode::PhoneNumberInvalid, format!("`{pointer}`: {error}"))
     };
@@ -163,7 +163,7 @@ async fn confirm_credential_request(
     request: Request,
 ) -> Result<Response, Problem> {
     require_sandbox(&caller)?;
-    let body = parse_confirmation(&caller.read_json(&app, request).await?)?;
+    let body = parse_confirmation(&caller.read_json_bytes(&app, request).await?)?;
     let sim = Msisdn::parse(&body.sim, Mode::Sandbox)
         .map_err(|error| Problem::new(ProblemCode::PhoneNumberInvalid, format!("`/sim`: {error}")))?;
     let request = app.handsets.read_credential_request(&body.request)?;

@@ -121,7 +121,7 @@ async fn start(
             }
             response
         }
-        Err(AuthorizeError::Unproven(detail)) => visitor.render_bad_request(&detail),
+        Err(AuthorizeError::NotRedirectable(detail)) => visitor.render_bad_request(&detail),
         Err(AuthorizeError::Store(error)) => visitor.render_problem(&error.into()),
     }
 }

@@ -187,7 +187,7 @@ async fn create(
     idempotency: Idempotency,
     request: Request,
 ) -> Result<Response, Problem> {
-    let body = caller.read_json(&app, request).await?;
+    let body = caller.read_json_bytes(&app, request).await?;
     let new = parse_create_body(&body)?;
     let body_of = |created: &Verification| NewVerificationBody::from(created);
     idempotency
@@ -265,7 +265,7 @@ async fn redeem(
 ) -> Result<Response, Problem> {
     let id = ids.verification()?;
     let (project, verifications) = (caller.project().id, &app.engine.verifications);
-    let redeemed = match Proof::parse(&caller.read_json(&app, request).await?)? {
+    let redeemed = match Proof::parse(&caller.read_json_bytes(&app, request).await?)? {
         Proof::Code(code) => verifications.redeem(project, id, &code).await?,
         Proof::Credential(credential) => verifications.redeem_credential(project, id, &credential).await?,
     };
@@ -287,7 +287,7 @@ async fn give_up_step(
     let (project, id) = (caller.project().id, ids.verification()?);
     let verifications = &app.engine.verifications;
     verifications.authorize(project, id).await?;
-    let body = caller.read_optional_json(&app, request).await?;
+    let body = caller.read_optional_json_bytes(&app, request).await?;
     let method = match body.as_deref().map(Object::parse).transpose()? {
         Some(mut body) => {
             let method = body.take("method", as_parsed::<Method>)?;

@@ -57,7 +57,7 @@ pub(crate) fn logout(context: &ClientContext, profile_option: &ProfileOption) ->
     let name = resolve_profile(context, profile_option)?;
     let profiles = ProfileStore::open(context)?;
     TokenCache::delete(context, &name)?;
-    PendingActions::delete(context, &name)?;
+    PendingActions::delete_all(context, &name)?;
     ListenJournal::delete(context, &name)?;
     if !profiles.delete(&name)? {
         // Fails with an error that lists the existing profiles.

@@ -147,7 +147,7 @@ impl PendingActions {
         })
     }
 
-    pub(crate) fn delete(context: &ClientContext, name: &ProfileName) -> Result<(), CommandError> {
+    pub(crate) fn delete_all(context: &ClientContext, name: &ProfileName) -> Result<(), CommandError> {
         open_dir(context)?.remove(&file_name(name)).map(drop)
     }
 }

@@ -24,7 +24,7 @@
   /** Whether the user is reading or typing in the part, which a replacement would interrupt. */
   const isInUse = () => part.contains(document.activeElement) || String(document.getSelection()) !== '';
 
-  const openDetails = (root) => [...root.querySelectorAll('details')].map((details) => details.open);
+  const detailsOpenStates = (root) => [...root.querySelectorAll('details')].map((details) => details.open);
 
   const stop = (text) => {
     isPaused = true;
@@ -51,7 +51,7 @@
       const page = new DOMParser().parseFromString(await response.text(), 'text/html');
       const current = page.getElementById(part.id);
       if (current && !isPaused && !isInUse()) {
-        const open = openDetails(part);
+        const open = detailsOpenStates(part);
         part.replaceChildren(...current.childNodes);
         part.querySelectorAll('details').forEach((details, index) => { details.open = open[index] ?? false; });
       }

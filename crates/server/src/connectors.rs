@@ -36,8 +36,8 @@ use rustls::pki_types::CertificateDer;
 use url::Url;
 
 use crate::{
-    certificates,
     config::{CamaraSection, Config, Connector, ConnectorFingerprint, ConnectorSection},
+    leaf_certificate,
 };
 
 /// Builds connectors without using the network or the database.
@@ -302,8 +302,9 @@ impl ConnectorFactory {
             config.redirect_uri = camara_redirect_uri(&self.base_url, &config.name)?;
         }
         let (name, networks) = (Arc::clone(&config.name), config.networks.clone());
-        let certificate = client.identity.as_ref().and_then(|identity| certificates::read_leaf(&identity.certificates));
-        let expiry = |certificate: &CertificateDer<'_>| Some(certificates::validity(certificate)?.1);
+        let certificate =
+            client.identity.as_ref().and_then(|identity| leaf_certificate::read_leaf(&identity.certificates));
+        let expiry = |certificate: &CertificateDer<'_>| Some(leaf_certificate::validity(certificate)?.1);
         let certificate = certificate.as_ref().and_then(expiry).map(|at| ("tls_certificate_file", at));
         let signed_requests = config.operator_tokens.as_ref().and_then(|tokens| {
             let expires_at = tokens.signer.certificates().iter().filter_map(expiry).min()?;

@@ -5,6 +5,7 @@ pub mod cli;
 pub mod config;
 mod connectors;
 mod identity_provider;
+mod leaf_certificate;
 mod listener;
 mod number_sources;
 mod prepared;

@@ -270,7 +270,7 @@ pub(crate) fn verification_from_row(row: Row) -> Result<VerificationRecord, Stor
     Ok(VerificationRecord {
         check,
         step: CheckId(row.uuid("step_id")?),
-        progress: read_progress(&mut row)?,
+        progress: parse_progress_column(&mut row)?,
         input: row.bytes_or_null("input")?.map(Sealed),
         code_redeemed_at: row.instant_or_null("code_redeemed_at")?,
         code_hash: row.digest_or_null("code_hash")?.map(TokenHash),
@@ -287,12 +287,12 @@ pub(crate) fn progress_from_row(row: Row) -> Result<ListedProgress, StoreError> 
     let mut row = row.reader("verifications");
     Ok(ListedProgress {
         verification: CheckId(row.uuid("check_id")?),
-        progress: read_progress(&mut row)?,
+        progress: parse_progress_column(&mut row)?,
         step_status: row.parsed_or_null("step_status")?,
     })
 }
 
-fn read_progress(row: &mut RowReader) -> Result<Progress, StoreError> {
+fn parse_progress_column(row: &mut RowReader) -> Result<Progress, StoreError> {
     let json: ProgressJson = row.json("progress")?;
     json.parse().map_err(|problem| row.corrupt("progress", problem))
 }
@@ -326,7 +326,7 @@ pub(crate) fn progress_to_json(progress: &Progress) -> Result<String, StoreError
     let step_to_json = |step: &Step| StepJson {
         product: step.product.to_string(),
         check: step.check.map(|check| check.0),
-        status: step.state.final_status().unwrap_or(CheckStatus::Accepted).into_str().to_owned(),
+        status: step.state.ended_status().unwrap_or(CheckStatus::Accepted).into_str().to_owned(),
         matched: match step.state {
             StepState::Completed { matched } => Some(matched),
             _ => None,

@@ -222,13 +222,13 @@ pub(crate) trait Database:
     /// As [`read`](Database::read), on connections or threads for lists, and within the search timeout. Holds `turn`,
     /// the right of a workspace to read one list, until the statements have ended, even if the future is dropped
     /// earlier.
-    fn read_list<T: Send + 'static>(
+    fn read_for_list<T: Send + 'static>(
         &self,
         turn: ListTurn,
         work: impl Work<T>,
     ) -> impl Future<Output = Result<T, StoreError>> + Send;
 
-    /// As [`read_list`](Database::read_list), on connections or threads for searches. Holds `permit` until the
+    /// As [`read_for_list`](Database::read_for_list), on connections or threads for searches. Holds `permit` until the
     /// statements have ended, even if the future is dropped earlier.
     fn search<T: Send + 'static>(
         &self,

@@ -361,7 +361,7 @@ pub(crate) mod number_limit {
         Timestamp::from_millisecond(until).ok()
     }
 
-    /// Adds the creation time of an admitted check to `instants`, and drops the times that can no longer count.
+    /// Adds the creation time of an admitted check to `instants`, and keeps only the newest `max_checks` times.
     pub(crate) fn with_create(limit: NumberLimit, instants: &[i64], at: Timestamp) -> Vec<i64> {
         let at = at.as_millisecond();
         let kept = usize::try_from(limit.max_checks).unwrap_or(usize::MAX).saturating_sub(1);

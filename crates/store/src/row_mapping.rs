@@ -294,11 +294,11 @@ impl From<WorkspaceRateLimitsJson> for RateLimits {
 
 /// The JSON in `projects.configuration`: setting values by path.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct ConfigurationJson(BTreeMap<String, SettingJson>);
+pub(crate) struct ConfigurationJson(BTreeMap<String, SettingValueJson>);
 
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum SettingJson {
+enum SettingValueJson {
     Boolean(bool),
     Integer(i64),
     Text(String),
@@ -312,24 +312,24 @@ impl From<&Configuration> for ConfigurationJson {
     }
 }
 
-impl From<SettingValue> for SettingJson {
+impl From<SettingValue> for SettingValueJson {
     fn from(value: SettingValue) -> Self {
         match value {
-            SettingValue::Boolean(value) => SettingJson::Boolean(value),
-            SettingValue::Integer(value) => SettingJson::Integer(value),
-            SettingValue::Text(value) => SettingJson::Text(value),
-            SettingValue::List(value) => SettingJson::List(value),
+            SettingValue::Boolean(value) => SettingValueJson::Boolean(value),
+            SettingValue::Integer(value) => SettingValueJson::Integer(value),
+            SettingValue::Text(value) => SettingValueJson::Text(value),
+            SettingValue::List(value) => SettingValueJson::List(value),
         }
     }
 }
 
-impl From<SettingJson> for SettingValue {
-    fn from(value: SettingJson) -> Self {
+impl From<SettingValueJson> for SettingValue {
+    fn from(value: SettingValueJson) -> Self {
         match value {
-            SettingJson::Boolean(value) => SettingValue::Boolean(value),
-            SettingJson::Integer(value) => SettingValue::Integer(value),
-            SettingJson::Text(value) => SettingValue::Text(value),
-            SettingJson::List(value) => SettingValue::List(value),
+            SettingValueJson::Boolean(value) => SettingValue::Boolean(value),
+            SettingValueJson::Integer(value) => SettingValue::Integer(value),
+            SettingValueJson::Text(value) => SettingValue::Text(value),
+            SettingValueJson::List(value) => SettingValue::List(value),
         }
     }
 }

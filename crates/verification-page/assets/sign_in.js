@@ -39,7 +39,8 @@ function translate() {
   countries.dir = dir;
 }
 
-// Several countries share some codes: keeps the user's choice if it fits, otherwise selects the main country.
+// Some dialling codes are shared by several countries. Keeps the user's choice if it fits, otherwise selects the main
+// country.
 function selectCountry() {
   const [, digits] = /^(?:\+|00)(\d+)/.exec(number.value.normalize('NFKC').replace(/[^\d+]/g, '')) ?? [];
   if (!digits) return;

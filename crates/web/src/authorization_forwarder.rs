@@ -15,7 +15,8 @@ pub const AUTHORIZE_PATH: &str = "/v1/sandbox/operator/authorize";
 /// How long a browser waits when the sandbox operator simulates an outage. Longer than the hosted page waits for an
 /// operator, and shorter than the default request timeout.
 const SILENCE_DURATION: Duration = Duration::from_secs(20);
-const MAX_WAITING_BROWSERS: usize = 256;
+/// Maximum number of browsers that wait in simulated outages at the same time. Further browsers do not wait.
+const MAX_BROWSERS_IN_OUTAGE: usize = 256;
 
 /// The sandbox operator's authorization endpoint, on a loopback socket.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ pub struct AuthorizationForwarder(Option<Arc<AuthorizeEndpoint>>);
 impl AuthorizationForwarder {
     /// Creates a forwarder to the authorization endpoint of `operator`, and keeps the operator running.
     pub fn new(endpoint: Url, client: Arc<Client>, operator: Arc<Operator>) -> Self {
-        let waiting_browsers = Semaphore::new(MAX_WAITING_BROWSERS);
+        let waiting_browsers = Semaphore::new(MAX_BROWSERS_IN_OUTAGE);
         AuthorizationForwarder(Some(Arc::new(AuthorizeEndpoint {
             endpoint,
             client,

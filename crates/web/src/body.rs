@@ -33,12 +33,12 @@ const MAX_FORM_FIELDS: usize = 32;
 const JSON_REQUIRED: &str = "send the body as `Content-Type: application/json`";
 
 /// Reads a JSON body without parsing it, because idempotency fingerprints need the exact bytes.
-pub async fn read_json(app: &App, request: Request<Body>) -> Result<Bytes, Problem> {
-    read_json_with_limit(app, request, MAX_JSON_BYTES).await
+pub async fn read_json_bytes(app: &App, request: Request<Body>) -> Result<Bytes, Problem> {
+    read_json_bytes_with_limit(app, request, MAX_JSON_BYTES).await
 }
 
-/// Like [`read_json`], with another size limit, in bytes.
-pub async fn read_json_with_limit(app: &App, request: Request<Body>, limit: usize) -> Result<Bytes, Problem> {
+/// Like [`read_json_bytes`], with another size limit, in bytes.
+pub async fn read_json_bytes_with_limit(app: &App, request: Request<Body>, limit: usize) -> Result<Bytes, Problem> {
     let is_patch = request.method() == http::Method::PATCH;
     let is_json = media_type(request.headers()).is_some_and(|given| {
         given.eq_ignore_ascii_case("application/json")
@@ -72,7 +72,7 @@ pub async fn read_file(
 
 /// Reads an optional JSON body without parsing it. `None` for an empty body and for `{}`, because many clients always
 /// send a body.
-pub async fn read_optional_json(app: &App, request: Request<Body>) -> Result<Option<Bytes>, Problem> {
+pub async fn read_optional_json_bytes(app: &App, request: Request<Body>) -> Result<Option<Bytes>, Problem> {
     let (parts, body) = request.into_parts();
     let body = read_limited(app, &parts.headers, body, MAX_JSON_BYTES).await?;
     let is_absent = match body.trim_ascii() {
@@ -99,7 +99,7 @@ impl FromRequest<HandlerState> for NoBody {
 
     async fn from_request(request: Request<Body>, state: &HandlerState) -> Result<Self, Problem> {
         let unwanted = || Problem::bad_request("this call takes no body; send none, or `{}`");
-        match read_optional_json(&state.app, request).await {
+        match read_optional_json_bytes(&state.app, request).await {
             Ok(None) => Ok(NoBody),
             Ok(Some(_)) => Err(unwanted()),
             Err(problem) if problem.code == ProblemCode::UnsupportedMediaType => Err(unwanted()),

@@ -63,7 +63,7 @@ async fn open(
 ) -> Result<Response, Problem> {
     let query = Query::parse(query.as_deref(), &["url"])?;
     let project = app.engine.management.project(&caller.manager(), ids.workspace()?, ids.project()?).await?;
-    let url = query.get("url").map(CallbackUrl::parse_loopback).transpose();
+    let url = query.get("url").map(CallbackUrl::parse_loopback_only).transpose();
     let url = url.map_err(|error| Problem::bad_request(format!("`url`: {error}")))?;
     let last_event = headers.get(&LAST_EVENT_ID).map(|id| id.to_str().ok().and_then(timestamp::parse));
     let after = match last_event {

@@ -9,7 +9,7 @@ use ringtrue_domain::{tenancy::Credential, timestamp};
 use ringtrue_engine::tenants::{IssuedCredential, NewCredential};
 use ringtrue_web::{
     app::App,
-    body::{JsonError, NoBody, Object, as_distinct_list, as_parsed, as_timestamp, read_json},
+    body::{JsonError, NoBody, Object, as_distinct_list, as_parsed, as_timestamp, read_json_bytes},
     parameters::{PathParameters, Query},
     problem::Problem,
     response::{IfMatch, PageBody, json_response, with_etag},
@@ -107,7 +107,7 @@ async fn create(
 ) -> Result<Response, Problem> {
     let (manager, owner) = (caller.manager(), ids.owner()?);
     let scope = app.engine.management.authorize(&manager, owner).await?;
-    let body = read_json(&app, request).await?;
+    let body = read_json_bytes(&app, request).await?;
     let new = parse_new_credential(&body)?;
     let body_of = |issued: &IssuedCredential| NewCredentialBody::from(issued);
     idempotency

@@ -32,7 +32,7 @@ use ringtrue_engine::{
 };
 use ringtrue_web::{
     app::App,
-    body::{Object, as_parsed, read_json},
+    body::{Object, as_parsed, read_json_bytes},
     parameters::{PathParameters, Query},
     problem::Problem,
     response::{IfMatch, PageBody, json_response, json_with_etag},
@@ -116,7 +116,7 @@ async fn patch_workspace(
     let manager = caller.manager();
     app.engine.management.authorize(&manager, CredentialOwner::Workspace(id)).await?;
     let if_match = IfMatch::from_headers(request.headers());
-    let mut body = Object::parse(&read_json(&app, request).await?)?;
+    let mut body = Object::parse(&read_json_bytes(&app, request).await?)?;
     let name: Option<Name> = body.replace("name", as_parsed)?;
     let name = match body.finish(name)? {
         Some(name) => name,

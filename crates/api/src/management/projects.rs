@@ -17,7 +17,7 @@ use ringtrue_web::{
     app::App,
     body::{
         JsonError, MAX_ALLOWED_NETWORKS_BYTES, Node, Object, as_boolean, as_distinct_list, as_object, as_parsed,
-        read_json, read_json_with_limit,
+        read_json_bytes, read_json_bytes_with_limit,
     },
     parameters::{PathParameters, Query},
     problem::Problem,
@@ -128,7 +128,7 @@ async fn create(
 ) -> Result<Response, Problem> {
     let (manager, workspace) = (caller.manager(), ids.workspace()?);
     let scope = app.engine.management.authorize(&manager, CredentialOwner::Workspace(workspace)).await?;
-    let body = read_json(&app, request).await?;
+    let body = read_json_bytes(&app, request).await?;
     let new = parse_new_project(&body)?;
     let body_of =
         |CreatedProject { project, credential }: &CreatedProject| NewProjectBody::new(&app, project, credential);
@@ -158,7 +158,7 @@ async fn patch(
     app.engine.management.authorize(&manager, CredentialOwner::Project(workspace, id)).await?;
     let force = Query::parse(query.as_deref(), &["force"])?.get_parsed::<bool>("force")?.unwrap_or(false);
     let if_match = IfMatch::from_headers(request.headers());
-    let mut patch = parse_project_patch(&read_json(&app, request).await?)?;
+    let mut patch = parse_project_patch(&read_json_bytes(&app, request).await?)?;
     patch.skip_live_requirements = force;
     let condition = |current: &Project| if_match.matches(&ProjectBody::new(&app, current));
     let updated = app.engine.management.patch_project(&manager, workspace, id, patch, &condition).await?;
@@ -244,7 +244,7 @@ async fn replace_allowed_networks(
     let manager = caller.manager();
     app.engine.management.authorize(&manager, CredentialOwner::Project(workspace, id)).await?;
     let if_match = IfMatch::from_headers(request.headers());
-    let networks = parse_networks(&read_json_with_limit(&app, request, MAX_ALLOWED_NETWORKS_BYTES).await?)?;
+    let networks = parse_networks(&read_json_bytes_with_limit(&app, request, MAX_ALLOWED_NETWORKS_BYTES).await?)?;
     let condition = |current: &Project| if_match.matches(&AllowedNetworksBody::from(current));
     let project = app.engine.management.replace_allowed_networks(&manager, workspace, id, networks, &condition).await?;
     Ok(json_with_etag(&AllowedNetworksBody::from(&project)))

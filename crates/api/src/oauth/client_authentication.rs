@@ -40,7 +40,7 @@ pub(super) enum AcceptedClients {
     /// Also those that authenticate by a signed assertion.
     Confidential,
     /// Also public clients of sign-ins, which do not authenticate.
-    SignIn,
+    ConfidentialOrPublic,
 }
 
 /// Value of `client_assertion_type` (RFC 7523, section 2.2).
@@ -57,7 +57,7 @@ pub(super) async fn authenticate(
     let now = app.engine.clock().now();
     let client = match (accepted, form.get("client_assertion")) {
         (_, Some(assertion)) => by_assertion(app, headers, form, assertion).await?,
-        (AcceptedClients::SignIn, None)
+        (AcceptedClients::ConfidentialOrPublic, None)
             if !headers.contains_key(header::AUTHORIZATION) && form.get("client_secret").is_none() =>
         {
             public_client(app, form, now)?

@@ -68,7 +68,7 @@ async fn issue(
                 .map(|tokens| token_response(&tokens));
         }
         let accepted = match grant_type {
-            AUTHORIZATION_CODE => AcceptedClients::SignIn,
+            AUTHORIZATION_CODE => AcceptedClients::ConfidentialOrPublic,
             _ => AcceptedClients::Confidential,
         };
         let now = app.engine.clock().now();
@@ -151,7 +151,7 @@ async fn revoke(
         let body = read_form(&app, &parts.headers, body).await?;
         let form = Form::parse(&body)?;
         posted = form.get("client_id").map(str::to_owned);
-        let accepted = AcceptedClients::SignIn;
+        let accepted = AcceptedClients::ConfidentialOrPublic;
         let client = authenticate(&app, context.client_ip, &parts.headers, &form, accepted).await?.credential;
         context.log_client(Arc::clone(&client));
         let token = form.get("token").ok_or_else(|| missing_parameter("token"))?;

@@ -62,7 +62,8 @@ pub async fn push(
     let (parts, body) = request.into_parts();
     let body = read_form(&app, &parts.headers, body).await?;
     let form = Form::parse(&body)?;
-    let client = authenticate(&app, context.client_ip, &parts.headers, &form, AcceptedClients::SignIn).await?;
+    let client =
+        authenticate(&app, context.client_ip, &parts.headers, &form, AcceptedClients::ConfidentialOrPublic).await?;
     context.log_client(Arc::clone(&client.credential));
     let pushed = app.engine.sign_ins.push(&client.credential, client.method, Parameters::new(form.into_pairs())).await;
     let pushed = pushed.map_err(|error| match error {

@@ -147,7 +147,7 @@ async fn create<S: SilentProduct>(
     idempotency: Idempotency,
     request: Request,
 ) -> Result<Response, Problem> {
-    let body = caller.read_json(&app, request).await?;
+    let body = caller.read_json_bytes(&app, request).await?;
     let new = parse_create_body(S::PRODUCT, &body)?;
     let body_of = |created: &CreatedSilent| NewCheckBody::from(created);
     idempotency
@@ -182,7 +182,7 @@ async fn redeem<S: SilentProduct>(
 ) -> Result<Response, Problem> {
     let check = ids.check()?;
     let (project, silent) = (caller.project().id, &app.engine.silent);
-    let redeemed = match parse_proof(S::PRODUCT, &caller.read_json(&app, request).await?)? {
+    let redeemed = match parse_proof(S::PRODUCT, &caller.read_json_bytes(&app, request).await?)? {
         Proof::Code(code) => silent.redeem(project, S::PRODUCT, check, &code).await?,
         Proof::Credential(credential) => silent.redeem_credential(project, check, &credential).await?,
     };

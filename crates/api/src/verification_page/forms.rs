@@ -33,7 +33,7 @@ pub async fn start_silent(State(app): State<App>, visitor: PageVisitor, headers:
         let Some(permit) = app.engine.verifications.silent_start_token(&view, &key)? else {
             return visitor.redirect_to_page();
         };
-        let mut response = visitor.redirect("/silent", Some((PERMIT_PARAMETER, &permit)))?;
+        let mut response = visitor.redirect_to_action("/silent", Some((PERMIT_PARAMETER, &permit)))?;
         visitor.set_browser_key(&app, &headers, view.verification, &key, &mut response);
         Ok(response)
     };

@@ -71,7 +71,7 @@ async fn leave(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap)
         let view = visitor.view_for_action(&app).await?;
         let Some(key) = visitor.permitted_key(&app, &view)? else {
             let hint = visitor.refused_start(&app, &view);
-            return visitor.redirect("", hint.map(|hint| (START_PARAMETER, hint.into_str())));
+            return visitor.redirect_to_action("", hint.map(|hint| (START_PARAMETER, hint.into_str())));
         };
         let (address, sim) = (visitor.device_address(&view), visitor.sim.as_deref());
         // A link with the parameter may be opened on a device without a wallet.
@@ -80,7 +80,7 @@ async fn leave(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap)
         let mut response = match begun.ok_or(RedirectError::NotFound)? {
             NextStep::Redirect(location) => visitor.render(Some(&view), page::State::Leaving { location: &location }),
             NextStep::Finish(end) if end.leaves_wallet => {
-                return visitor.redirect("", Some((START_PARAMETER, StartHint::Wallet.into_str())));
+                return visitor.redirect_to_action("", Some((START_PARAMETER, StartHint::Wallet.into_str())));
             }
             // The silent check has failed before a redirect. The page shows the next method, or the end of the
             // verification.

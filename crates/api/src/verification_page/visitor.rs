@@ -304,11 +304,11 @@ impl PageVisitor {
     }
 
     pub fn redirect_to_page(&self) -> Result<Response, Problem> {
-        self.redirect("", None)
+        self.redirect_to_action("", None)
     }
 
     /// Redirects to the page, or to one of its actions.
-    pub fn redirect(&self, action: &str, parameter: Option<(&str, &str)>) -> Result<Response, Problem> {
+    pub fn redirect_to_action(&self, action: &str, parameter: Option<(&str, &str)>) -> Result<Response, Problem> {
         let separator = if self.query.is_empty() { '?' } else { '&' };
         let parameter = parameter.map(|(name, value)| format!("{separator}{name}={value}")).unwrap_or_default();
         let location = format!("{}{action}{}{parameter}", self.path, self.query);

@@ -10,7 +10,7 @@ use ringtrue_engine::ports::operator_tokens::DigitalCredential;
 use ringtrue_verification_page::DisplayMode;
 use ringtrue_web::{
     app::App,
-    body::{JsonError, Object, as_digital_credential, as_parsed, read_json},
+    body::{JsonError, Object, as_digital_credential, as_parsed, read_json_bytes},
     problem::Problem,
     response::json_response,
 };
@@ -22,19 +22,19 @@ use crate::{
 };
 
 /// What the page's script sends after it has asked the wallet.
-enum WalletAnswer {
+enum WalletOutcome {
     Credential(DigitalCredential),
     Failure(WalletFailure),
 }
 
-impl WalletAnswer {
+impl WalletOutcome {
     fn parse(document: &[u8]) -> Result<Self, JsonError> {
         let mut body = Object::parse(document)?;
-        let answer = match body.take("digital_credential", as_digital_credential)? {
-            Some(credential) => WalletAnswer::Credential(credential),
-            None => WalletAnswer::Failure(body.require("error", as_parsed)?),
+        let outcome = match body.take("digital_credential", as_digital_credential)? {
+            Some(credential) => WalletOutcome::Credential(credential),
+            None => WalletOutcome::Failure(body.require("error", as_parsed)?),
         };
-        body.finish(answer)
+        body.finish(outcome)
     }
 }
 
@@ -66,11 +66,11 @@ pub async fn answer(State(app): State<App>, visitor: PageVisitor, request: Reque
     require_same_origin(&app, request.headers())?;
     visitor.view_for_action(&app).await?;
     let verifications = &app.engine.verifications;
-    let return_to = match WalletAnswer::parse(&read_json(&app, request).await?)? {
-        WalletAnswer::Credential(credential) => {
+    let return_to = match WalletOutcome::parse(&read_json_bytes(&app, request).await?)? {
+        WalletOutcome::Credential(credential) => {
             verifications.finish_with_wallet(&visitor.token, &visitor.browser_keys, &credential).await?
         }
-        WalletAnswer::Failure(failure) => {
+        WalletOutcome::Failure(failure) => {
             verifications.wallet_failed(&visitor.token, failure).await?;
             None
         }

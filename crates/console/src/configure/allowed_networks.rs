@@ -117,7 +117,7 @@ async fn replace_networks(
     })?;
     let query = [SEARCH_PARAMETER, PAGE_PARAMETER].map(|name| (name, fields.get(name)));
     let query = [&query[..], &[("saved", Some(""))]].concat();
-    Ok(page::see_other(&page::link(&format!("{}/networks", access.path()), &query)))
+    Ok(page::see_other(&page::path_with_query(&format!("{}/networks", access.path()), &query)))
 }
 
 /// Returns the allowed networks that the form does not show, which stay as they are. The form shows one page of the

@@ -28,7 +28,7 @@ use crate::{
     page::{
         self, Layout, MenuSection, SelectOption,
         error::{ConsoleError, to_sentence},
-        masking::redact_query,
+        redaction::redact_query,
     },
     session::{
         console_session::ProjectAccess,

@@ -35,7 +35,7 @@ use crate::{
     page::{
         self, Layout, MenuSection,
         error::{ConsoleError, to_sentence},
-        masking::NumberMask,
+        redaction::NumberMask,
     },
     session::{
         console_session::{ConsoleSession, Cookie, ProjectAccess},

@@ -13,7 +13,7 @@ use crate::{
     page::{
         self, Layout, MenuSection,
         error::{ConsoleError, to_sentence},
-        masking::NumberMask,
+        redaction::NumberMask,
     },
     session::{console_session::ProjectAccess, forms::SessionForm},
 };

@@ -28,7 +28,10 @@ use ringtrue_web::{
 
 use crate::{
     dependencies::ConsoleDependencies,
-    observe::troubles::{self, TroubleView},
+    observe::{
+        failure_label::failure_label,
+        troubles::{self, TroubleView},
+    },
     page::{
         self, Badge, BadgeKind, Layout, MenuSection, Pagination, SelectOption, ShortId, Tab, UtcTime,
         chart::{Chart, Plot, Series, Unit},
@@ -226,7 +229,7 @@ async fn show(
     let test_result = Flash::read(&app, &access.session, &headers, &path).and_then(test_result);
     let had_result = test_result.is_some();
     let tab = |(name, title, _): (&'static str, &'static str, CallbackSelection)| Tab {
-        path: page::link(&path, &[("state", Some(name))]),
+        path: page::path_with_query(&path, &[("state", Some(name))]),
         title,
         is_current: name == state,
     };
@@ -240,7 +243,7 @@ async fn show(
             filter.product.map(|product| product.into_str()),
         ),
         receivers: options(all.iter().map(|callback| callback.receiver.as_str()), &fields.receiver, str::to_owned),
-        reasons: options(all.iter().map(|callback| callback.reason.as_str()), &fields.reason, reason_label),
+        reasons: options(all.iter().map(|callback| callback.reason.as_str()), &fields.reason, failure_label),
         presets: range_presets(&path, state, &fields, app.engine.clock().now()),
         is_filtered: filter != CallbackFilter::new(selection),
         cut: found.read_back_to.map(|since| cut_list(&path, state, &fields, since)),
@@ -381,7 +384,7 @@ fn range_presets(path: &str, state: &str, fields: &FilterFields, now: Timestamp)
         let selected = fields.with_range(range);
         let is_on = (&selected.from, &selected.to) == (&fields.from, &fields.to);
         let target = if is_on { fields.with_range(TimeRange::default()) } else { selected };
-        RangePreset { title, path: page::link(path, &target.query(state)), is_on }
+        RangePreset { title, path: page::path_with_query(path, &target.query(state)), is_on }
     };
     TimeRange::presets(now).map(preset).collect()
 }
@@ -391,7 +394,7 @@ fn cut_list(path: &str, state: &str, fields: &FilterFields, since: Timestamp) ->
     let end = since.checked_add(SignedDuration::from_millis(1)).ok();
     let [_, to] = TimeRange { from: None, to: end }.fields();
     let older = FilterFields { to, ..fields.clone() };
-    CutList { since: UtcTime(since), older: page::link(path, &older.query(state)) }
+    CutList { since: UtcTime(since), older: page::path_with_query(path, &older.query(state)) }
 }
 
 fn delivery_charts(statistics: &DeliveryStatistics) -> DeliveryCharts {
@@ -444,7 +447,7 @@ fn redirect_to_progress(access: &ProjectAccess, filter: &CallbackFilter, resend:
         ("batch", batch.as_deref()),
     ];
     let query = [&fields.query(UNDELIVERABLE)[..], &progress].concat();
-    page::see_other(&page::link(&format!("{}/callbacks", access.path()), &query))
+    page::see_other(&page::path_with_query(&format!("{}/callbacks", access.path()), &query))
 }
 
 /// Loads the progress of the resend that the query names. `None`: the query names no resend.
@@ -498,10 +501,10 @@ fn group_failures(failures: &[&CallbackSummary], path: &str, state: &str, filter
     let group = |((receiver, reason), (count, last)): ((&str, &str), (usize, Option<Timestamp>))| {
         let fields = FilterFields { receiver: receiver.to_owned(), reason: reason.to_owned(), ..filter.clone() };
         FailureGroup {
-            path: page::link(path, &fields.query(state)),
+            path: page::path_with_query(path, &fields.query(state)),
             receiver: receiver.to_owned(),
             reason: reason.to_owned(),
-            reason_label: reason_label(reason),
+            reason_label: failure_label(reason),
             count,
             last_attempt_at: last.map(UtcTime),
         }
@@ -524,7 +527,7 @@ fn callback_row(layout: &Layout, selection: CallbackSelection, callback: &Callba
         product: callback.product,
         receiver: callback.receiver.clone(),
         state: is_all.then(|| Badge::new(kind, state)),
-        reason: Badge::new(if is_all { BadgeKind::Neutral } else { kind }, reason_label(&callback.reason)),
+        reason: Badge::new(if is_all { BadgeKind::Neutral } else { kind }, failure_label(&callback.reason)),
         attempts: callback.attempts,
         last_attempt_at: callback.last_attempt_at.map(UtcTime),
         // Only the list of callbacks that are being retried has a column for the next attempt.
@@ -544,22 +547,6 @@ pub fn resend_error(error: ResendError) -> ConsoleError {
     ConsoleError::new(status, title, error.to_string())
 }
 
-/// Returns a label for a failure, whose name is in snake case.
-pub fn reason_label(reason: &str) -> String {
-    match reason {
-        "blocked_address" => "address not allowed".to_owned(),
-        "own_address_unknown" => "own host name not found".to_owned(),
-        "unresolved" => "host name not found".to_owned(),
-        "connection" => "connection failed".to_owned(),
-        "certificate_untrusted" => "certificate self-signed or from an unknown issuer".to_owned(),
-        "certificate_wrong_host" => "certificate for another host".to_owned(),
-        "tls_version" => "TLS 1.2 or 1.3 not supported".to_owned(),
-        "not_tls" => "receiver does not use TLS".to_owned(),
-        "tls" => "TLS handshake failed".to_owned(),
-        other => other.replace('_', " "),
-    }
-}
-
 fn test_options(project: &Project) -> Vec<TestOption> {
     let option = |product: Product| {
         let receiver = project.configuration.callback_url(product)?.authority().to_owned();
@@ -571,7 +558,7 @@ fn test_options(project: &Project) -> Vec<TestOption> {
 fn test_result(flash: Flash) -> Option<TestResult> {
     let Flash::TestCallback { product, outcome, millis } = flash else { return None };
     let is_delivered = outcome == "200";
-    Some(TestResult { product: product.title(), outcome: reason_label(&outcome), millis, is_delivered })
+    Some(TestResult { product: product.title(), outcome: failure_label(&outcome), millis, is_delivered })
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod callbacks;
 pub mod checks;
+mod failure_label;
 mod live;
 mod overview;
 mod requests;

@@ -111,7 +111,7 @@ async fn submit(State(app): State<App>, ids: PathParameters, form: SessionForm) 
     let (access, fields) = form.authorize_project(&app, &ids, Permission::View).await?;
     let text = fields.get("q").unwrap_or_default();
     let Some(digits) = number_digits(text) else {
-        return Ok(page::see_other(&page::link(&format!("{}/search", access.path()), &[("q", Some(text))])));
+        return Ok(page::see_other(&page::path_with_query(&format!("{}/search", access.path()), &[("q", Some(text))])));
     };
     let number = Msisdn::parse(&format!("+{digits}"), access.project.mode).ok();
     let (user, request_id) = (&access.session.user, Some(access.session.request_id.clone()));

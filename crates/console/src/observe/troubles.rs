@@ -11,7 +11,7 @@ use ringtrue_web::app::App;
 
 use crate::{
     dependencies::ConsoleDependencies,
-    observe::callbacks::reason_label,
+    observe::failure_label::failure_label,
     page::{self, CodeText, MenuSection, UtcTime, error::ConsoleError, network_name::network_name},
     session::console_session::ProjectAccess,
 };
@@ -31,12 +31,12 @@ pub struct TroubleView {
     pub at: Option<UtcTime>,
     /// Part of the sentence after the time.
     pub text_after: CodeText,
-    /// Links to the pages on which the user can mend it.
-    pub links: Vec<TroubleLink>,
+    pub links: Vec<RemedyLink>,
 }
 
+/// Link to a page on which the user can mend a trouble.
 #[derive(Debug)]
-pub struct TroubleLink {
+pub struct RemedyLink {
     pub title: &'static str,
     pub path: String,
 }
@@ -75,12 +75,12 @@ fn failing_receiver(access: &ProjectAccess, failing: FailingReceiver) -> Trouble
     let FailingReceiver { receiver, since, waiting, given_up, is_at_least, last_reason } = failing;
     let callbacks = format!("{}/callbacks", access.path());
     let at_least = if is_at_least { "at least " } else { "" };
-    let mut links = vec![TroubleLink {
+    let mut links = vec![RemedyLink {
         title: "Show callbacks",
-        path: page::link(&callbacks, &[("state", Some("all")), ("receiver", Some(&receiver))]),
+        path: page::path_with_query(&callbacks, &[("state", Some("all")), ("receiver", Some(&receiver))]),
     }];
     if may_develop(access) {
-        links.push(TroubleLink { title: "Send a test callback", path: format!("{callbacks}#test") });
+        links.push(RemedyLink { title: "Send a test callback", path: format!("{callbacks}#test") });
     }
     TroubleView {
         section: MenuSection::Callbacks,
@@ -90,7 +90,7 @@ fn failing_receiver(access: &ProjectAccess, failing: FailingReceiver) -> Trouble
         at: Some(UtcTime(since)),
         text_after: text(format!(
             ". Last result: {}. Not delivered: {at_least}{given_up} given up, {waiting} waiting.",
-            reason_label(&last_reason)
+            failure_label(&last_reason)
         )),
         links,
     }
@@ -104,10 +104,10 @@ fn connector_down(app: &App, access: &ProjectAccess, down: &ConnectorDown) -> Tr
         more => format!(" and {more} more"),
     };
     let (advice, link) = if access.session.user.account.is_admin {
-        ("", TroubleLink { title: "Show connectors", path: "/console/deployment/networks".to_owned() })
+        ("", RemedyLink { title: "Show connectors", path: "/console/deployment/networks".to_owned() })
     } else {
         let path = format!("{}/networks", access.path());
-        (" Ask this deployment's operator.", TroubleLink { title: "Allowed networks", path })
+        (" Ask this deployment's operator.", RemedyLink { title: "Allowed networks", path })
     };
     let connector = &down.connector;
     let networks = format!("It serves {}{more}.{advice}", names.join(", "));
@@ -141,7 +141,7 @@ fn credential_ending(access: &ProjectAccess, ending: CredentialEnding) -> Troubl
         text: text(format!("The credential {label}`{client_id}` is in use and ends ")),
         at: Some(UtcTime(ends_at)),
         text_after: text(advice),
-        links: vec![TroubleLink { title: "Show credentials", path: format!("{}/credentials", access.path()) }],
+        links: vec![RemedyLink { title: "Show credentials", path: format!("{}/credentials", access.path()) }],
     }
 }
 
@@ -153,6 +153,6 @@ fn certificate_ending(certificate: &CertificateStatus) -> TroubleView {
         text: text(format!("The certificate `{}` expires ", certificate.setting)),
         at: Some(UtcTime(certificate.expires_at)),
         text_after: text(". Renew it, and send SIGHUP to this node."),
-        links: vec![TroubleLink { title: "Show connectors", path: "/console/deployment/networks".to_owned() }],
+        links: vec![RemedyLink { title: "Show connectors", path: "/console/deployment/networks".to_owned() }],
     }
 }

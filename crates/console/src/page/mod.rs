@@ -5,10 +5,10 @@ pub mod chart;
 pub mod country_name;
 pub mod csv;
 pub mod error;
-pub mod masking;
 mod menu;
 pub mod network_list;
 pub mod network_name;
+pub mod redaction;
 pub mod time_range;
 
 use std::sync::Arc;
@@ -260,7 +260,7 @@ impl Pagination {
     /// Creates the pagination of the list at `path`. `filter` holds the list's other query parameters.
     pub fn new<T>(found: &Page<T>, path: &str, filter: &[(&str, Option<&str>)]) -> Self {
         let (number, total_pages) = (found.request.number(), found.total_pages());
-        let page_link = |number: u32| link(path, &[filter, &[("page", Some(&number.to_string()))]].concat());
+        let page_link = |number: u32| path_with_query(path, &[filter, &[("page", Some(&number.to_string()))]].concat());
         Pagination {
             number,
             total_pages,
@@ -295,7 +295,7 @@ pub fn project_path(project: &Project) -> String {
 }
 
 /// Returns a URL with the query parameters that have a value.
-pub fn link(path: &str, query: &[(&str, Option<&str>)]) -> String {
+pub fn path_with_query(path: &str, query: &[(&str, Option<&str>)]) -> String {
     let given = query.iter().filter_map(|(name, value)| Some((*name, (*value)?)));
     let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(given).finish();
     if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }

@@ -49,7 +49,7 @@ pub struct ConsoleSession {
 
 /// A session that is also accepted while its user still has to set up a required second factor.
 #[derive(Debug)]
-pub struct SetupSession(pub ConsoleSession);
+pub struct SecondFactorSetupSession(pub ConsoleSession);
 
 /// Extracts the IP address and user agent of the browser.
 #[derive(Debug)]
@@ -225,7 +225,7 @@ impl ConsoleSession {
             return Err(if expects_data(headers) {
                 AccessDenied::NeedsSecondFactor.into()
             } else {
-                ConsoleError::Redirect(page::link(SECOND_FACTOR_SETUP_PATH, &[("next", next)]))
+                ConsoleError::Redirect(page::path_with_query(SECOND_FACTOR_SETUP_PATH, &[("next", next)]))
             });
         }
         Ok(session)
@@ -368,7 +368,7 @@ impl FromRequestParts<HandlerState> for ConsoleSession {
     }
 }
 
-impl FromRequestParts<HandlerState> for SetupSession {
+impl FromRequestParts<HandlerState> for SecondFactorSetupSession {
     type Rejection = ConsoleError;
 
     async fn from_request_parts(
@@ -376,7 +376,7 @@ impl FromRequestParts<HandlerState> for SetupSession {
         HandlerState { app, context }: &HandlerState,
     ) -> Result<Self, ConsoleError> {
         let session = ConsoleSession::authenticate_for_setup(app, &parts.headers, context).await?;
-        session.map(SetupSession).ok_or_else(|| redirect_to_sign_in(path_to_open_again(parts)))
+        session.map(SecondFactorSetupSession).ok_or_else(|| redirect_to_sign_in(path_to_open_again(parts)))
     }
 }
 
@@ -412,7 +412,7 @@ fn path_to_open_again(parts: &Parts) -> Option<&str> {
 }
 
 fn redirect_to_sign_in(next: Option<&str>) -> ConsoleError {
-    ConsoleError::Redirect(page::link("/console/sign-in", &[("next", next)]))
+    ConsoleError::Redirect(page::path_with_query("/console/sign-in", &[("next", next)]))
 }
 
 /// Determines whether the user or a script caused the request. Over TLS and on localhost, browsers send

@@ -15,7 +15,9 @@ use ringtrue_web::{
 
 use crate::{
     page::error::{ConsoleError, to_sentence},
-    session::console_session::{BrowserClient, ConsoleSession, Cookie, ProjectAccess, SetupSession, WorkspaceAccess},
+    session::console_session::{
+        BrowserClient, ConsoleSession, Cookie, ProjectAccess, SecondFactorSetupSession, WorkspaceAccess,
+    },
 };
 
 /// Name of the form field with the CSRF token.
@@ -115,9 +117,9 @@ impl SessionForm {
     }
 }
 
-/// A form submitted in a [`SetupSession`].
+/// A form submitted in a [`SecondFactorSetupSession`].
 #[derive(Debug)]
-pub struct SetupForm {
+pub struct SecondFactorSetupForm {
     pub session: ConsoleSession,
     pub fields: FormFields,
 }
@@ -143,15 +145,15 @@ impl FromRequest<HandlerState> for SessionForm {
     }
 }
 
-impl FromRequest<HandlerState> for SetupForm {
+impl FromRequest<HandlerState> for SecondFactorSetupForm {
     type Rejection = ConsoleError;
 
     async fn from_request(request: Request, state: &HandlerState) -> Result<Self, ConsoleError> {
         let (mut parts, body) = request.into_parts();
-        let SetupSession(before) = SetupSession::from_request_parts(&mut parts, state).await?;
+        let SecondFactorSetupSession(before) = SecondFactorSetupSession::from_request_parts(&mut parts, state).await?;
         let fields = read_fields(&state.app, &parts, body, before.token.reveal(), MAX_FORM_BYTES).await?;
-        let SetupSession(session) = SetupSession::from_request_parts(&mut parts, state).await?;
-        Ok(SetupForm { session, fields })
+        let SecondFactorSetupSession(session) = SecondFactorSetupSession::from_request_parts(&mut parts, state).await?;
+        Ok(SecondFactorSetupForm { session, fields })
     }
 }
 

@@ -72,7 +72,7 @@ impl From<IdentityError> for FlowError {
 
 /// Returns the path of the link on the sign-in page that starts a sign-in by OpenID Connect.
 pub fn start_path(next: &str) -> String {
-    page::link(START_PATH, &[("next", Some(next).filter(|next| *next != "/console"))])
+    page::path_with_query(START_PATH, &[("next", Some(next).filter(|next| *next != "/console"))])
 }
 
 /// `GET /console/openid-connect`

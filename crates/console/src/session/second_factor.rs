@@ -20,9 +20,9 @@ use crate::{
     },
     session::{
         account::{ACCOUNT_PATH, AccountErrors, account_page},
-        console_session::{BrowserClient, ConsoleSession, Cookie, SetupSession, limit_link_lookup},
+        console_session::{BrowserClient, ConsoleSession, Cookie, SecondFactorSetupSession, limit_link_lookup},
         flash::Flash,
-        forms::{CSRF_FIELD, SessionForm, SetupForm, VisitorForm},
+        forms::{CSRF_FIELD, SecondFactorSetupForm, SessionForm, VisitorForm},
         visitor::{local_path, query_value, visitor_csrf_token, with_cookie},
     },
 };
@@ -90,7 +90,7 @@ struct RecoveryCodesPage {
 
 /// Redirects to the page that asks for the code of the second factor, after the password was correct.
 pub fn redirect_to_second_factor(app: &App, pending: &PendingSignIn, next: &str) -> Response {
-    let path = page::link(SIGN_IN_PATH, &[("next", Some(next))]);
+    let path = page::path_with_query(SIGN_IN_PATH, &[("next", Some(next))]);
     let cookie = Cookie::SecondFactor.set_for(app, pending.reveal(), SECOND_FACTOR_TIMEOUT);
     with_cookie(page::see_other(&path), Some(cookie))
 }
@@ -144,7 +144,7 @@ async fn submit(State(app): State<App>, headers: HeaderMap, form: VisitorForm) -
 /// `GET /console/account/second-factor`
 async fn show_setup(
     State(app): State<App>,
-    SetupSession(session): SetupSession,
+    SecondFactorSetupSession(session): SecondFactorSetupSession,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ConsoleError> {
     let next = next_path(query_value(query.as_deref(), "next").as_deref());
@@ -157,9 +157,9 @@ async fn show_setup(
 async fn enable(
     State(app): State<App>,
     BrowserClient(client): BrowserClient,
-    form: SetupForm,
+    form: SecondFactorSetupForm,
 ) -> Result<Response, ConsoleError> {
-    let SetupForm { session, fields } = form;
+    let SecondFactorSetupForm { session, fields } = form;
     let field = |name| fields.get(name).unwrap_or_default();
     let next = next_path(fields.get("next"));
     let input = EnableSecondFactor {

@@ -27,7 +27,7 @@ use crate::{
     },
     session::{
         console_session::{BrowserClient, ConsoleSession, Cookie, limit_link_lookup},
-        forms::{CSRF_FIELD, SessionForm, SetupForm, VisitorForm, form_error},
+        forms::{CSRF_FIELD, SecondFactorSetupForm, SessionForm, VisitorForm, form_error},
         openid_connect,
         second_factor::redirect_to_second_factor,
         visitor::{invitation_token, local_path, query_value, visitor_csrf_token, with_cookie},
@@ -182,7 +182,7 @@ async fn sign_in(
 }
 
 /// `POST /console/sign-out`
-async fn sign_out(State(app): State<App>, form: SetupForm) -> Result<Response, ConsoleError> {
+async fn sign_out(State(app): State<App>, form: SecondFactorSetupForm) -> Result<Response, ConsoleError> {
     app.engine.accounts.sign_out(&form.session.user, &form.session.token).await?;
     Ok(with_cookie(page::see_other("/console/sign-in"), Some(Cookie::Session.clear(&app))))
 }
@@ -337,12 +337,12 @@ async fn accept(State(app): State<App>, form: SessionForm) -> Result<Response, C
 }
 
 fn invitation_path(token: &str) -> String {
-    page::link("/console/invitation", &[("token", Some(token))])
+    page::path_with_query("/console/invitation", &[("token", Some(token))])
 }
 
 /// Returns the path of the sign-in page that continues with the invitation.
 fn sign_in_path(token: &str) -> String {
-    page::link("/console/sign-in", &[("next", Some(&invitation_path(token)))])
+    page::path_with_query("/console/sign-in", &[("next", Some(&invitation_path(token)))])
 }
 
 fn invitation_page(

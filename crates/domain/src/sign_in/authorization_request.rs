@@ -136,7 +136,7 @@ impl CodeChallenge {
     }
 
     /// Whether a text has the form of a code verifier (RFC 7636, section 4.1).
-    pub fn is_verifier(text: &str) -> bool {
+    pub fn has_verifier_format(text: &str) -> bool {
         let is_unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
         (43..=128).contains(&text.len()) && text.bytes().all(is_unreserved)
     }

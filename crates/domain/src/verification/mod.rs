@@ -110,7 +110,7 @@ pub type VerificationCheck = Check<VerificationVerdict>;
 
 impl Check<VerificationVerdict> {
     /// Concludes the verification with the outcome of its steps, even if the deadline has passed. A match stays a match
-    /// if the operator did not answer the SIM Swap question in time.
+    /// if the operator did not answer the SIM Swap query in time.
     pub fn conclude_with_outcome(
         self,
         outcome: CheckOutcome<VerificationVerdict>,
@@ -177,7 +177,7 @@ pub enum StepState {
 impl StepState {
     /// Returns the final status of the step's check. `None`: the step is open, and the status of its check may be
     /// accepted or pending.
-    pub fn final_status(self) -> Option<CheckStatus> {
+    pub fn ended_status(self) -> Option<CheckStatus> {
         match self {
             StepState::Open => None,
             StepState::Completed { .. } => Some(CheckStatus::Completed),

@@ -140,7 +140,7 @@ impl CallbackUrl {
     /// Parses the loopback URL to which a client of the callback stream forwards callbacks on its own machine. This
     /// server signs callbacks for the URL, but never connects to it. Other hosts are refused, so that nobody obtains a
     /// signed request for somebody else's host.
-    pub fn parse_loopback(text: &str) -> Result<Self, UrlError> {
+    pub fn parse_loopback_only(text: &str) -> Result<Self, UrlError> {
         let url = WebUrl::parse(text)?;
         let is_loopback = match url.host() {
             Host::Domain(name) => name.eq_ignore_ascii_case("localhost"),

@@ -16,7 +16,7 @@ use ringtrue_domain::{
 use super::{AccountError, Accounts, ClientInfo, RejectedFactor, SessionToken, sessions::SignInMethod};
 use crate::actor::Administrator;
 use crate::ports::{
-    accounts::{AccountAccess, IdentitySignIn, LinkedIdentity, MembershipGrants},
+    accounts::{AccountAccess, LinkedIdentity, MembershipGrants, OpenIdSignIn},
     hashes::TokenHash,
     store::StoreError,
 };
@@ -142,7 +142,7 @@ impl Accounts {
             audit.extend(self.access_events(&Actor::System, None, &current, &after));
             audit.push(new_event(Action::AccountSignedIn));
             let (token, session) = self.new_session(account, SignInMethod::Identity, client)?;
-            if self.store.sign_in_with_identity(IdentitySignIn { before, after, session }, &audit).await? {
+            if self.store.sign_in_with_identity(OpenIdSignIn { before, after, session }, &audit).await? {
                 return Ok(token);
             }
         }

@@ -48,11 +48,11 @@ impl Callbacks {
             return Ok(None);
         }
         let attempts = self.store.list_attempts(project, checks, MAX_COUNTED_ATTEMPTS).await?;
-        Ok(count_attempts(&attempts))
+        Ok(summarize_attempts(&attempts))
     }
 }
 
-fn count_attempts(attempts: &[AttemptSummary]) -> Option<DeliveryStatistics> {
+fn summarize_attempts(attempts: &[AttemptSummary]) -> Option<DeliveryStatistics> {
     let started = || attempts.iter().map(|attempt| attempt.started_at.as_second().div_euclid(60));
     let (first, last) = (started().min()?, started().max()?);
     let max_periods = i64::try_from(MAX_PERIODS).unwrap_or(i64::MAX);
@@ -131,7 +131,7 @@ mod tests {
             attempt(6_030, 20, Some(503)),
             attempt(6_120, 5_000, None),
         ];
-        let statistics = count_attempts(&attempts).unwrap();
+        let statistics = summarize_attempts(&attempts).unwrap();
         let shown: Vec<_> = statistics
             .periods
             .iter()
@@ -144,7 +144,7 @@ mod tests {
         ];
         assert_eq!(shown, expected);
         assert_eq!((statistics.period, statistics.is_truncated), (SignedDuration::from_mins(1), false));
-        assert_eq!(count_attempts(&[]), None);
+        assert_eq!(summarize_attempts(&[]), None);
     }
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
             (365 * DAY, 7 * 24 * 60, 53, false),
             (3_650 * DAY, 7 * 24 * 60, 60, true),
         ] {
-            let statistics = count_attempts(&[attempt(0, 1, None), attempt(seconds, 1, None)]).unwrap();
+            let statistics = summarize_attempts(&[attempt(0, 1, None), attempt(seconds, 1, None)]).unwrap();
             let shown = (statistics.period.as_mins(), statistics.periods.len(), statistics.is_truncated);
             assert_eq!(shown, (minutes, count, is_truncated), "{seconds}");
         }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    camara::{CamaraScopes, NETWORK_AUTHENTICATION_SECONDS},
+    camara::{CamaraScope, CamaraScopes, NETWORK_AUTHENTICATION_SECONDS},
     phone::Msisdn,
     sign_in::{AuthorizationError, ClientAuthentication, Parameters},
     tenancy::{ClientId, Credential},
 };
 use serde_json::Value;
+use zeroize::Zeroizing;
 
 use super::{Camara, sealed::ApprovedRequest};
 use crate::{
@@ -26,7 +27,7 @@ const USER_TOKEN_LIFETIME: SignedDuration = SignedDuration::from_secs(NETWORK_AU
 const BACKCHANNEL_LIFETIME: SignedDuration = SignedDuration::from_secs(120);
 /// Seconds between two polls.
 const POLLING_INTERVAL: u32 = 2;
-/// Path of the endpoint that a signed backchannel request may be for.
+/// Paths of the endpoints that may be the audience (`aud`) of a signed backchannel request, besides the issuer.
 const BACKCHANNEL_ENDPOINTS: &[&str] = &["/oauth2/bc-authorize"];
 
 /// A backchannel authentication request of an authenticated client.
@@ -120,9 +121,8 @@ impl Camara {
         }
         let text = |name: &str| claims.get(name).and_then(Value::as_str).unwrap_or_default();
         let scopes = parse_scopes(&client, text("scope"))?;
-        let number =
-            parse_hint(text("sub"), &client).map_err(|problem| GrantError::InvalidGrant(problem.to_owned()))?;
-        let subject = CamaraSubject::User { number };
+        let hint = Hint::parse(text("sub"), &client, &scopes);
+        let subject = hint.map_err(|problem| GrantError::InvalidGrant(problem.to_owned()))?.into();
         let expires_at = now.saturating_add(USER_TOKEN_LIFETIME).unwrap_or(Timestamp::MAX);
         let tokens = self.issue(&client, &scopes, &subject, expires_at, now).await?;
         Ok((tokens, client.credential))
@@ -144,12 +144,12 @@ impl Camara {
         let scope = parameters.get("scope").ok_or_else(|| invalid("missing parameter `scope`"))?;
         let scopes = parse_scopes(&client, scope)?;
         let hint = parameters.get("login_hint").ok_or_else(|| invalid("missing parameter `login_hint`"))?;
-        let number = parse_hint(hint, &client).map_err(GrantError::UnknownUser)?;
+        let hint = Hint::parse(hint, &client, &scopes).map_err(GrantError::UnknownUser)?;
         let approved = ApprovedRequest {
             id: self.context.new_uuid(now),
             client: client.credential.client_id.as_str().to_owned(),
             scope: scopes.to_string(),
-            number: number.as_str().to_owned(),
+            hint: hint.to_text(),
             expires_at: now.as_second() + BACKCHANNEL_LIFETIME.as_secs(),
         };
         let auth_req_id = approved.seal(&self.context)?;
@@ -175,16 +175,15 @@ impl Camara {
             return Err(GrantError::ExpiredToken);
         }
         let scopes = parse_scopes(&client, &approved.scope)?;
-        let number = Msisdn::parse(&approved.number, client.project.mode).map_err(|_| unknown())?;
+        let hint = Hint::parse(&approved.hint, &client, &scopes).map_err(|_| unknown())?;
         // Clocks of nodes differ slightly.
         let kept_until = Timestamp::from_second(approved.expires_at + 60).unwrap_or(Timestamp::MAX);
         let used = self.context.keyed_hash(&[b"camara-backchannel-request", approved.id.as_bytes()])?;
         if !self.store.record_assertion(TokenHash(used), kept_until).await? {
             return Err(unknown());
         }
-        let subject = CamaraSubject::User { number };
         let expires_at = now.saturating_add(USER_TOKEN_LIFETIME).unwrap_or(Timestamp::MAX);
-        self.issue(&client, &scopes, &subject, expires_at, now).await
+        self.issue(&client, &scopes, &hint.into(), expires_at, now).await
     }
 
     /// Returns the parameters of a backchannel request, which may be in a signed request.
@@ -234,10 +233,53 @@ fn parse_scopes(client: &Client, scope: &str) -> Result<CamaraScopes, GrantError
     Ok(scopes)
 }
 
-/// Reads a hint about the user. Numbers are the only hints by which we find users.
-fn parse_hint(hint: &str, client: &Client) -> Result<Msisdn, &'static str> {
-    let Some(number) = hint.strip_prefix("tel:") else {
-        return Err("the user must be named by a number: `tel:` and the number in E.164 form");
-    };
-    Msisdn::parse(number, client.project.mode).map_err(|_| "the number is not in E.164 form, or its country is unknown")
+/// How a client names the user.
+enum Hint {
+    Number(Msisdn),
+    /// A temporary token that the wallet of the user's phone has handed out to the client.
+    OperatorToken(Zeroizing<String>),
+}
+
+impl Hint {
+    const NUMBER_PREFIX: &'static str = "tel:";
+    const OPERATOR_TOKEN_PREFIX: &'static str = "operatortoken:";
+    /// The access token contains the operator's token, and has to fit into a header.
+    const MAX_OPERATOR_TOKEN_BYTES: usize = 2 * 1_024;
+
+    fn parse(text: &str, client: &Client, scopes: &CamaraScopes) -> Result<Self, &'static str> {
+        if let Some(number) = text.strip_prefix(Self::NUMBER_PREFIX) {
+            let number = Msisdn::parse(number, client.project.mode);
+            return number.map(Hint::Number).map_err(|_| "the number is not in E.164 form, or its country is unknown");
+        }
+        let Some(token) = text.strip_prefix(Self::OPERATOR_TOKEN_PREFIX) else {
+            return Err("the user must be named by a number in E.164 form, `tel:+…`, or by a phone's operator token, \
+                        `operatortoken:…`");
+        };
+        let is_token = (1..=Self::MAX_OPERATOR_TOKEN_BYTES).contains(&token.len())
+            && token.bytes().all(|byte| byte.is_ascii_graphic());
+        if !is_token {
+            return Err("the operator token must be 1 to 2048 visible ASCII characters");
+        }
+        // Its operator is found by the number that the client names when it verifies.
+        if scopes.operations().any(|operation| operation != CamaraScope::VerifyNumber) {
+            return Err("an operator token serves the scope `number-verification:verify` only");
+        }
+        Ok(Hint::OperatorToken(Zeroizing::new(token.to_owned())))
+    }
+
+    fn to_text(&self) -> String {
+        match self {
+            Hint::Number(number) => format!("{}{}", Self::NUMBER_PREFIX, number.as_str()),
+            Hint::OperatorToken(token) => format!("{}{}", Self::OPERATOR_TOKEN_PREFIX, **token),
+        }
+    }
+}
+
+impl From<Hint> for CamaraSubject {
+    fn from(hint: Hint) -> Self {
+        match hint {
+            Hint::Number(number) => CamaraSubject::User { number },
+            Hint::OperatorToken(operator_token) => CamaraSubject::Phone { operator_token },
+        }
+    }
 }

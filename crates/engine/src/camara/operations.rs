@@ -15,7 +15,7 @@ use crate::{
     checks::{CreateError, ReadError, sim_swap::CreateSimSwap},
     lookups::eligibility::EligibilityError,
     ports::{hashes::TokenHash, silent::NumberQuestion, store::StoreError},
-    silent::VerifyDeviceError,
+    silent::{VerifyDeviceError, VerifyTokenError},
     tokens::{CamaraBearer, CamaraSubject},
 };
 
@@ -103,6 +103,22 @@ impl Camara {
                 })?;
                 Ok((check.id, matched))
             }
+            CamaraSubject::Phone { operator_token } => {
+                let NumberQuestion::Plain(number) = question else {
+                    // Only the number leads to the operator.
+                    return Err(CreateError::MnoNotSupported.into());
+                };
+                self.use_token(bearer).await?;
+                let verified = self.silent.verify_operator_token(project, number, operator_token).await;
+                let (check, matched) = verified.map_err(|error| match error {
+                    VerifyTokenError::Create(error) => VerifyError::Create(error),
+                    // The operator refuses the token.
+                    VerifyTokenError::Failed(ErrorCode::MnoResponseError) => VerifyError::NotAuthenticatedByNetwork,
+                    VerifyTokenError::Failed(code) => VerifyError::Operator(code),
+                    VerifyTokenError::Store(error) => VerifyError::Store(error),
+                })?;
+                Ok((check.id, matched))
+            }
             CamaraSubject::NetworkUser { number, check } => {
                 let network = self.discovery_check(project, *check).await?.and_then(|check| check.network);
                 self.use_token(bearer).await?;
@@ -170,7 +186,7 @@ impl Camara {
         let number = match (&bearer.subject, number) {
             (CamaraSubject::Client, Some(number)) => number,
             (CamaraSubject::Client, None) => return Err(SimSwapError::MissingIdentifier),
-            (CamaraSubject::Device { .. }, _) => return Err(SimSwapError::WrongToken),
+            (CamaraSubject::Device { .. } | CamaraSubject::Phone { .. }, _) => return Err(SimSwapError::WrongToken),
             (_, Some(_)) => return Err(SimSwapError::UnnecessaryIdentifier),
             (CamaraSubject::User { number } | CamaraSubject::NetworkUser { number, .. }, None) => number.as_str(),
         };

@@ -16,7 +16,8 @@ pub(super) struct ApprovedRequest {
     pub id: Uuid,
     pub client: String,
     pub scope: String,
-    pub number: String,
+    /// The client's `login_hint`, which may contain a number or a token.
+    pub hint: String,
     /// Unix time in seconds.
     pub expires_at: i64,
 }

@@ -59,9 +59,9 @@ const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 /// bound memory.
 const MAX_SWEEP_ROWS: u32 = 2_000;
 
-/// Maximum number of ids or codes drawn to place a check on the database server that counts its number. A draw takes
-/// about a microsecond, and with `n` servers one in `n` is right.
-const MAX_BUCKET_DRAWS: u32 = 256;
+/// Maximum number of ids or codes generated to place a check on the database server that counts the checks of its
+/// number. Each takes about a microsecond, and with `n` servers one in `n` is right.
+const MAX_COLOCATION_ATTEMPTS: u32 = 256;
 
 /// Creates, concludes and reads checks. The services for silent checks and for verifications build on it.
 #[derive(derive_more::Debug)]
@@ -103,27 +103,28 @@ impl Checks {
         self.end_handlers.iter().find(|handler| handler.handles(check)).map(|handler| &**handler)
     }
 
-    /// Draws ids or codes until the bucket of one is on the database server that counts the checks of this number. One
-    /// server then stores the check and counts it, in one transaction. If none of many is there, the last one has to do:
-    /// the transaction is slower, on two servers.
-    pub(crate) fn draw_near<T>(
+    /// Generates ids or codes until the bucket of one is on the database server that counts the checks of this number.
+    /// One server then stores the check and counts it, in one transaction. If none of many is there, the last one has to
+    /// do: the transaction is slower, on two servers.
+    pub(crate) fn generate_colocated<T>(
         &self,
         number: NumberHash,
-        mut draw: impl FnMut() -> Result<(Bucket, T), StoreError>,
+        mut generate: impl FnMut() -> Result<(Bucket, T), StoreError>,
     ) -> Result<T, StoreError> {
-        let (mut bucket, mut drawn) = draw()?;
-        for _ in 1..MAX_BUCKET_DRAWS {
-            if self.store.are_together(number, bucket) {
+        let (mut bucket, mut generated) = generate()?;
+        for _ in 1..MAX_COLOCATION_ATTEMPTS {
+            if self.store.are_colocated(number, bucket) {
                 break;
             }
-            (bucket, drawn) = draw()?;
+            (bucket, generated) = generate()?;
         }
-        Ok(drawn)
+        Ok(generated)
     }
 
-    /// Draws the id of a check that has no SMS code.
-    pub(crate) fn draw_id_near(&self, number: NumberHash, now: Timestamp) -> Result<CheckId, StoreError> {
-        self.draw_near(number, || {
+    /// Generates the id of a check without an SMS code, if possible on the server that counts the checks of this
+    /// number.
+    pub(crate) fn generate_colocated_id(&self, number: NumberHash, now: Timestamp) -> Result<CheckId, StoreError> {
+        self.generate_colocated(number, || {
             let id = CheckId(self.context.new_uuid(now));
             Ok((id.bucket(), id))
         })

@@ -76,7 +76,7 @@ impl Checks {
 
         let now = self.context.now();
         let claimed = self.context.claimed_number(&number)?;
-        let (code, code_hash) = self.draw_near(claimed.hash, || {
+        let (code, code_hash) = self.generate_colocated(claimed.hash, || {
             let code = SmsCode::from_random(self.context.entropy.bytes());
             let hash = self.context.hash_code(SmsOrigin::for_project(project), &receiver, &code)?;
             Ok((hash.bucket(), (code, hash)))

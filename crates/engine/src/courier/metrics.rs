@@ -79,13 +79,13 @@ impl CourierCounters {
 
     pub fn snapshot(&self, waiting: usize, in_flight: usize) -> CourierMetrics {
         CourierMetrics {
-            attempts: ATTEMPT_RESULTS.into_iter().zip(self.attempts.iter().map(get)).collect(),
-            delivered: get(&self.delivered),
-            given_up: get(&self.given_up),
-            deferred: get(&self.deferred),
-            unrecorded: get(&self.unrecorded),
-            latency_buckets: std::array::from_fn(|index| get(&self.latency_buckets[index])),
-            latency_sum_micros: get(&self.latency_sum_micros),
+            attempts: ATTEMPT_RESULTS.into_iter().zip(self.attempts.iter().map(load)).collect(),
+            delivered: load(&self.delivered),
+            given_up: load(&self.given_up),
+            deferred: load(&self.deferred),
+            unrecorded: load(&self.unrecorded),
+            latency_buckets: std::array::from_fn(|index| load(&self.latency_buckets[index])),
+            latency_sum_micros: load(&self.latency_sum_micros),
             waiting: waiting as u64,
             in_flight: in_flight as u64,
         }
@@ -96,7 +96,7 @@ pub fn add(counter: &AtomicU64, count: u64) {
     counter.fetch_add(count, Ordering::Relaxed);
 }
 
-fn get(counter: &AtomicU64) -> u64 {
+fn load(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 

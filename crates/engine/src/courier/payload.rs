@@ -116,7 +116,7 @@ impl StepBody {
     /// Renders a step. `open_status`: the status of the step's check, used while the step is open. `None`: an open step
     /// is shown as `ACCEPTED`.
     pub fn new(step: &Step, open_status: Option<CheckStatus>) -> Self {
-        let status = step.state.final_status().or(open_status).unwrap_or(CheckStatus::Accepted);
+        let status = step.state.ended_status().or(open_status).unwrap_or(CheckStatus::Accepted);
         StepBody {
             method: step.product.into_str(),
             check_id: step.check.map(|check| check.to_string()),

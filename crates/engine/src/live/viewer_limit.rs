@@ -38,10 +38,10 @@ impl Viewer {
 
 /// Counts the live subscriptions of this node.
 #[derive(Debug, Default)]
-pub(super) struct ViewerLimit(Mutex<HeldPermits>);
+pub(super) struct ViewerLimit(Mutex<PermitTable>);
 
 #[derive(Debug, Default)]
-struct HeldPermits {
+struct PermitTable {
     /// The permits of each account, oldest first.
     held: HashMap<AccountId, VecDeque<HeldPermit>>,
     last_number: u64,
@@ -67,7 +67,7 @@ pub(super) struct ViewerPermit {
     ended: CancellationToken,
 }
 
-impl HeldPermits {
+impl PermitTable {
     fn count(&self, filter: impl Fn(&Viewer) -> bool) -> usize {
         self.held.values().flatten().filter(|held| filter(&held.viewer)).count()
     }
@@ -128,7 +128,7 @@ impl ViewerLimit {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HeldPermits> {
+    fn lock(&self) -> MutexGuard<'_, PermitTable> {
         self.0.lock()
     }
 }

@@ -123,7 +123,7 @@ impl MembershipGrants {
 
 /// A sign-in with OpenID Connect: the account's access rights before and after it, and the new session.
 #[derive(Clone, Debug)]
-pub struct IdentitySignIn {
+pub struct OpenIdSignIn {
     /// The account as it was read when the sign-in began. `None`: the sign-in creates the account.
     pub before: Option<AccountAccess>,
     pub after: AccountAccess,
@@ -336,7 +336,7 @@ pub trait AccountStore: Send + Sync {
     /// account that was not linked before loses its password, second factor, sessions and links, because another person
     /// may hold them. `false`: the account was changed or created meanwhile, or the identity is linked to another
     /// account, and nothing was written.
-    async fn sign_in_with_identity(&self, sign_in: IdentitySignIn, audit: &[AuditEvent]) -> Result<bool, StoreError>;
+    async fn sign_in_with_identity(&self, sign_in: OpenIdSignIn, audit: &[AuditEvent]) -> Result<bool, StoreError>;
 
     /// Replaces the account's identity and access rights, and ends all its sessions and links. `false`: the account has
     /// changed since it was read, and nothing was written.

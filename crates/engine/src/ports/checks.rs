@@ -129,7 +129,7 @@ pub trait CheckStore: Send + Sync {
 
     /// Whether a check of this number is created faster in this bucket than in some others: one database server has the
     /// limit of checks for the number and the rows of the bucket.
-    fn are_together(&self, number: NumberHash, bucket: Bucket) -> bool;
+    fn are_colocated(&self, number: NumberHash, bucket: Bucket) -> bool;
 
     /// Stores a check that is concluded on creation, with its usage count and idempotent response. It has no callback.
     async fn create_concluded_check(

@@ -54,7 +54,7 @@ pub struct CredentialResponse<'a> {
 /// Why a wallet's answer led to no verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OperatorTokenError {
-    /// The answer fails a test, which the text names without quoting the answer.
+    /// The response is invalid. The message names the failed validation, and never quotes the response.
     #[error("invalid digital credential: {0}")]
     Invalid(&'static str),
     /// The operator did not accept the token, or could not be asked.
@@ -75,4 +75,13 @@ pub trait OperatorTokens: Send + Sync {
     /// Verifies the wallet's answer, exchanges its token, and asks the operator whether the phone has the number.
     /// Called at most once per nonce, because operators' tokens are single use.
     async fn verify_number(&self, response: CredentialResponse<'_>) -> Result<bool, OperatorTokenError>;
+
+    /// Exchanges a temporary token that another party got from a wallet, and asks the operator whether the phone has the
+    /// number. Called at most once per token.
+    async fn verify_number_with_token(
+        &self,
+        check: CheckId,
+        number: &Msisdn,
+        temporary_token: &str,
+    ) -> Result<bool, ErrorCode>;
 }

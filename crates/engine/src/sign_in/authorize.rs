@@ -87,11 +87,11 @@ pub struct PendingSignInPage {
     pub browser_key: BrowserKey,
 }
 
-/// Errors for which the browser cannot return to the client, because client or redirect URI are not proven.
+/// Errors for which the browser cannot return to the client, because client or redirect URI are not validated.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorizeError {
     #[error("{0}")]
-    Unproven(String),
+    NotRedirectable(String),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -114,8 +114,8 @@ pub struct PushedRequest {
     pub expires_in: i64,
 }
 
-/// A request with its proven redirect URI.
-struct ProvenRequest {
+/// A request with its validated redirect URI.
+struct ValidatedRequest {
     parameters: Parameters,
     redirect_uri: RedirectUri,
     /// Why the request object was rejected.
@@ -127,14 +127,15 @@ impl SignIns {
     pub async fn authorize(&self, request: AuthorizeRequest<'_>) -> Result<AuthorizeOutcome, AuthorizeError> {
         let AuthorizeRequest { parameters, visit } = request;
         let now = self.context.now();
-        let unproven = |problem: &str| AuthorizeError::Unproven(problem.to_owned());
+        let not_redirectable = |problem: &str| AuthorizeError::NotRedirectable(problem.to_owned());
         let client_id = parameters.get("client_id");
-        let client_id = client_id.ok_or_else(|| unproven("`client_id` is missing or repeated"))?.to_owned();
-        let client = self.find_client(&client_id, now).ok_or_else(|| unproven("`client_id` is not known"))?;
+        let client_id = client_id.ok_or_else(|| not_redirectable("`client_id` is missing or repeated"))?.to_owned();
+        let client = self.find_client(&client_id, now).ok_or_else(|| not_redirectable("`client_id` is not known"))?;
         let is_pushed = parameters.get("request_uri").is_some_and(|uri| uri.starts_with(PUSHED_PREFIX));
         let parameters = self.expand_pushed(&client, parameters, now).await?;
-        let proven = self.prove_redirect_uri(&client, parameters, !is_pushed, now).await?;
-        let (redirect_uri, state) = (proven.redirect_uri.clone(), proven.parameters.get("state").map(str::to_owned));
+        let validated = self.validate_redirect_uri(&client, parameters, !is_pushed, now).await?;
+        let (redirect_uri, state) =
+            (validated.redirect_uri.clone(), validated.parameters.get("state").map(str::to_owned));
         let refuse = |error: &AuthorizationError| {
             Ok(AuthorizeOutcome::Return(self.error_return(
                 &redirect_uri,
@@ -143,9 +144,9 @@ impl SignIns {
                 &error.description,
             )))
         };
-        let parsed = match proven.object_error {
+        let parsed = match validated.object_error {
             Some(error) => Err(error),
-            None => self.parse(&client, &proven.parameters, proven.redirect_uri),
+            None => self.parse(&client, &validated.parameters, validated.redirect_uri),
         };
         let parsed = match parsed {
             Ok(parsed) => parsed,
@@ -206,20 +207,20 @@ impl SignIns {
         let parameters = Parameters::new(parameters.pairs().iter().filter(is_request).cloned());
         // A pushed request object is alone in its form (RFC 9126, section 3).
         let repeats_values = false;
-        let proven = match self.prove_redirect_uri(&client, parameters, repeats_values, now).await {
-            Ok(proven) => proven,
-            Err(AuthorizeError::Unproven(problem)) => return Err(invalid(&problem).into()),
+        let validated = match self.validate_redirect_uri(&client, parameters, repeats_values, now).await {
+            Ok(validated) => validated,
+            Err(AuthorizeError::NotRedirectable(problem)) => return Err(invalid(&problem).into()),
             Err(AuthorizeError::Store(error)) => return Err(error.into()),
         };
-        if let Some(error) = proven.object_error {
+        if let Some(error) = validated.object_error {
             return Err(error.into());
         }
-        self.parse(&client, &proven.parameters, proven.redirect_uri)?;
+        self.parse(&client, &validated.parameters, validated.redirect_uri)?;
         let reference = BASE64_URL_SAFE_NO_PAD.encode(self.context.entropy.bytes::<32>());
         let pushed = PushedAuthorization {
             reference: self.pushed_hash(&reference)?,
             client: credential.client_id.clone(),
-            parameters: sealed::seal_parameters(&self.context, &reference, &proven.parameters)?,
+            parameters: sealed::seal_parameters(&self.context, &reference, &validated.parameters)?,
             expires_at: now.saturating_add(PUSHED_TTL).unwrap_or(Timestamp::MAX),
         };
         self.store.push_authorization(pushed).await?;
@@ -260,19 +261,21 @@ impl SignIns {
         let sealed = self.store.take_pushed_authorization(hash, &client.credential.client_id, now).await?;
         let pushed = sealed.and_then(|sealed| sealed::unseal_parameters(&self.context, reference, &sealed));
         pushed.ok_or_else(|| {
-            AuthorizeError::Unproven("`request_uri` is unknown, expired or used; start again at the application".into())
+            AuthorizeError::NotRedirectable(
+                "`request_uri` is unknown, expired or used; start again at the application".into(),
+            )
         })
     }
 
-    /// Finds the redirect URI among those of the client, and reads the request object if there is one. `repeats_values`
-    /// says whether CAMARA's clients must repeat its values outside it.
-    async fn prove_redirect_uri(
+    /// Matches the redirect URI against the client's registered ones, and reads the request object, if any.
+    /// `repeats_values`: whether a CAMARA request must repeat the OAuth parameters of the request object outside it.
+    async fn validate_redirect_uri(
         &self,
         client: &Client,
         parameters: Parameters,
         repeats_values: bool,
         now: Timestamp,
-    ) -> Result<ProvenRequest, AuthorizeError> {
+    ) -> Result<ValidatedRequest, AuthorizeError> {
         let settings = &client.project.configuration.sign_in;
         let (parameters, object_error) = match parameters.get("request") {
             None => (parameters, None),
@@ -294,11 +297,13 @@ impl SignIns {
                 }
             },
         };
-        let unproven = |problem: &str| AuthorizeError::Unproven(problem.to_owned());
-        let uri = parameters.get("redirect_uri").ok_or_else(|| unproven("`redirect_uri` is missing or repeated"))?;
+        let not_redirectable = |problem: &str| AuthorizeError::NotRedirectable(problem.to_owned());
+        let uri =
+            parameters.get("redirect_uri").ok_or_else(|| not_redirectable("`redirect_uri` is missing or repeated"))?;
         let redirect_uri = settings.find_redirect_uri(uri).cloned();
-        let redirect_uri = redirect_uri.ok_or_else(|| unproven("`redirect_uri` is not registered for this client"))?;
-        Ok(ProvenRequest { parameters, redirect_uri, object_error })
+        let redirect_uri =
+            redirect_uri.ok_or_else(|| not_redirectable("`redirect_uri` is not registered for this client"))?;
+        Ok(ValidatedRequest { parameters, redirect_uri, object_error })
     }
 
     fn is_for_camara(&self, parameters: &Parameters) -> bool {

@@ -225,8 +225,12 @@ impl SignIns {
                 Some(self.subject(project, number)?)
             }
             // The number is not known, so the subject stands for this one authentication.
-            CamaraSubject::Device { check } => {
-                let parts = [b"camara-device-subject".as_slice(), project.0.as_bytes(), check.0.as_bytes()];
+            CamaraSubject::Device { .. } | CamaraSubject::Phone { .. } => {
+                let authentication = match grant.subject {
+                    CamaraSubject::Device { check } => check.0,
+                    _ => grant.id,
+                };
+                let parts = [b"camara-device-subject".as_slice(), project.0.as_bytes(), authentication.as_bytes()];
                 Some(BASE64_URL_SAFE_NO_PAD.encode(self.context.keyed_hash(&parts)?))
             }
         };
@@ -342,7 +346,7 @@ fn check_code_verifier(challenge: Option<&str>, verifier: Option<&str>) -> Resul
         (Some(challenge), Some(verifier)) => {
             let digest = digest::digest(&digest::SHA256, verifier.as_bytes());
             let computed = BASE64_URL_SAFE_NO_PAD.encode(digest);
-            let is_right = CodeChallenge::is_verifier(verifier)
+            let is_right = CodeChallenge::has_verifier_format(verifier)
                 && verify_slices_are_equal(computed.as_bytes(), challenge.as_bytes()).is_ok();
             if is_right { Ok(()) } else { Err(RedeemCodeError::InvalidGrant("wrong `code_verifier`")) }
         }

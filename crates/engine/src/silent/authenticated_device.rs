@@ -1,23 +1,28 @@
 //! What clients of the authorization endpoint read before a check is concluded: the number that Discovery has found, and
 //! devices that the operator has recognised for Secure SNA, whose number follows later (CAMARA's network
-//! authentication).
+//! authentication). Clients may also bring an operator token, which they got from the phone's wallet themselves.
 
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    lifecycle::{CheckId, ErrorCode},
+    camara::NETWORK_AUTHENTICATION_SECONDS,
+    lifecycle::{Check, CheckId, ErrorCode, Lifecycle, OpenState},
     phone::Msisdn,
     product::Product,
-    silent::{OperatorVerdict, SilentCheck},
-    tenancy::ProjectId,
+    silent::{OperatorVerdict, SilentCheck, Way},
+    tenancy::{Project, ProjectId},
 };
 use tokio::time::timeout;
 
-use super::{RedeemError, SilentFlow, secrets::corrupt_session_error};
+use super::{
+    RedeemError, SilentFlow,
+    secrets::{SilentCheckInput, corrupt_session_error, seal_input},
+};
 use crate::{
-    checks::downcast,
+    checks::{CreateError, downcast, require_enabled},
     ports::{
-        checks::ConcludeOutcome,
+        checks::{ConcludeOutcome, Expectation, NewCheck},
         silent::{AuthenticatedDevice, DeviceQuestion, NumberQuestion, SilentResult, TakenVerdict},
         store::StoreError,
     },
@@ -31,6 +36,17 @@ pub(crate) enum VerifyDeviceError {
     /// The check has expired, was concluded, or belongs to a project that has gone live since.
     #[error("the device is no longer authenticated")]
     NotAuthenticated,
+    /// The check is concluded with this error.
+    #[error("the operator could not verify the number: {0}")]
+    Failed(ErrorCode),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum VerifyTokenError {
+    #[error(transparent)]
+    Create(#[from] CreateError),
     /// The check is concluded with this error.
     #[error("the operator could not verify the number: {0}")]
     Failed(ErrorCode),
@@ -88,6 +104,64 @@ impl SilentFlow {
             (ConcludeOutcome::Concluded { .. }, Ok(matched)) => Ok((check, matched)),
             (_, Err(code)) => Err(VerifyDeviceError::Failed(code)),
             (_, Ok(_)) => Err(VerifyDeviceError::NotAuthenticated),
+        }
+    }
+
+    /// Makes a Secure SNA check by asking a number's operator about a token that a phone's wallet has handed out to the
+    /// project's own request. Whether the phone has this SIM is for the operator to say, which accepts a token once.
+    pub(crate) async fn verify_operator_token(
+        &self,
+        project: &Project,
+        number: &Msisdn,
+        token: &str,
+    ) -> Result<(SilentCheck, bool), VerifyTokenError> {
+        require_enabled(project).map_err(CreateError::from)?;
+        let operators = self.operators.for_mode(project.mode);
+        let network = operators.silent_network(project, Product::SecureSna, number).await.map_err(CreateError::from)?;
+        let connector = operators.operator_token_connector(&network).ok_or(CreateError::MnoNotSupported)?;
+        let tokens = connector.operator_tokens().ok_or(CreateError::MnoNotSupported)?;
+        let now = self.context.now();
+        let claimed = self.context.claimed_number(number)?;
+        let id = self.checks.generate_colocated_id(claimed.hash, now)?;
+        let lifetime = SignedDuration::from_secs(NETWORK_AUTHENTICATION_SECONDS.into());
+        let check: SilentCheck = Check {
+            id,
+            project: project.id,
+            product: Product::SecureSna,
+            mode: project.mode,
+            verification: None,
+            network: Some(network),
+            claimed: Some(claimed),
+            reference: None,
+            callback_url: None,
+            redirect_url: None,
+            created_at: now,
+            expires_at: now.saturating_add(lifetime).unwrap_or(Timestamp::MAX),
+            state: Lifecycle::Open(OpenState::Accepted),
+        };
+        let input = SilentCheckInput { number: Some(number.clone()), expected_address: None };
+        let new = NewCheck {
+            check: check.clone().map(Into::into),
+            expectation: Expectation::Device { input: seal_input(&self.context, id, &input)? },
+            number_limit: None,
+            idempotent_response: None,
+            verification: None,
+        };
+        self.checks.store_check(new).await?;
+        let answer = timeout(OPERATOR_TIMEOUT, tokens.verify_number_with_token(id, number, token)).await;
+        let answer = answer.unwrap_or(Err(ErrorCode::MnoTimeout));
+        let now = self.context.now();
+        let concluded = match answer {
+            Ok(matched) => check.clone().conclude_with_verdict(OperatorVerdict::Match(matched), now),
+            Err(code) => check.clone().conclude_with_error(code, now),
+        };
+        // The operator answers long before the check expires.
+        let concluded = concluded.map_err(|problem| StoreError::Refused(problem.to_string()))?;
+        let check = concluded.check().clone();
+        match (self.checks.conclude_by(concluded, Way::OperatorToken.into()).await?, answer) {
+            (ConcludeOutcome::Concluded { .. }, Ok(matched)) => Ok((check, matched)),
+            (_, Err(code)) => Err(VerifyTokenError::Failed(code)),
+            (_, Ok(_)) => Err(VerifyTokenError::Failed(ErrorCode::InternalError)),
         }
     }
 

@@ -23,7 +23,7 @@ use ringtrue_domain::{
     web_url::{CallbackUrl, RedirectUrl},
 };
 
-pub(crate) use authenticated_device::VerifyDeviceError;
+pub(crate) use authenticated_device::{VerifyDeviceError, VerifyTokenError};
 pub(crate) use redirect_session::DeviceArrival;
 pub use redirect_session::{
     DeviceRequest, DeviceReturn, HandleReturn, NextStep, RedirectError, RedirectFailure, RedirectOutcome,
@@ -173,7 +173,7 @@ impl SilentFlow {
         let claimed = number.as_ref().map(|number| self.context.claimed_number(number)).transpose()?;
         let mut id = CheckId(self.context.new_uuid(now));
         if let Some(claimed) = &claimed {
-            id = self.checks.draw_id_near(claimed.hash, now)?;
+            id = self.checks.generate_colocated_id(claimed.hash, now)?;
         }
         let callback_url = callback_url.as_ref().or(configuration.callback_url(product));
         let redirect_url = redirect_url.as_ref().or(settings.redirect_url.as_ref());

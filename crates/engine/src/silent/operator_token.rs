@@ -55,30 +55,30 @@ const MAC_BYTES: usize = 16;
 const NONCE_BYTES: usize = 16 + RANDOM_BYTES + MAC_BYTES;
 const PAGE_NONCE_BYTES: usize = NONCE_BYTES + BrowserHash::BYTES;
 
-/// Why a wallet's answer led to no verdict.
-enum CredentialError {
-    /// The answer fails this test.
+/// Why a wallet's response led to no verdict.
+enum WalletResponseError {
+    /// The response is invalid, for this reason.
     Invalid(&'static str),
     /// Another browser asked the wallet.
     OtherBrowser,
-    /// The answer was used before.
+    /// The response was used before.
     Used,
     Operator(ErrorCode),
     Store(StoreError),
 }
 
-impl From<StoreError> for CredentialError {
+impl From<StoreError> for WalletResponseError {
     fn from(error: StoreError) -> Self {
-        CredentialError::Store(error)
+        WalletResponseError::Store(error)
     }
 }
 
-/// An answer of a wallet, and what it must fit.
-struct WalletAnswer<'a> {
+/// A wallet's response, and what it must fit.
+struct WalletResponse<'a> {
     check: &'a SilentCheck,
     input: &'a SilentCheckInput,
     origins: &'a [&'a str],
-    /// Keys in the cookies of the browser that sends the answer. `None`: an API client sends it.
+    /// Keys in the cookies of the browser that sends the response. `None`: an API client sends it.
     browser_keys: Option<&'a [BrowserKey]>,
     credential: &'a DigitalCredential,
 }
@@ -153,23 +153,23 @@ impl SilentFlow {
         let has_session = record.session.is_some();
         let SessionState::Open(check, input) = self.resume_session(record).await? else { return Ok(None) };
         let origins = [origin];
-        let answer = WalletAnswer {
+        let response = WalletResponse {
             check: &check,
             input: &input,
             origins: &origins,
             browser_keys: Some(browser_keys),
             credential,
         };
-        let (state, matched) = match self.verify_answer(answer).await {
+        let (state, matched) = match self.verify_response(response).await {
             Ok(verified) => verified,
-            Err(CredentialError::OtherBrowser) => return Err(RedirectError::OtherBrowser),
-            Err(CredentialError::Store(error)) => return Err(error.into()),
-            Err(CredentialError::Used) => return Ok(None),
-            Err(CredentialError::Invalid(reason)) => {
+            Err(WalletResponseError::OtherBrowser) => return Err(RedirectError::OtherBrowser),
+            Err(WalletResponseError::Store(error)) => return Err(error.into()),
+            Err(WalletResponseError::Used) => return Ok(None),
+            Err(WalletResponseError::Invalid(reason)) => {
                 tracing::info!(check = %check.id, reason, "invalid answer of a wallet");
                 return self.fail_with_wallet(check, WalletFailure::Invalid, None).await.map(|()| None);
             }
-            Err(CredentialError::Operator(code)) => {
+            Err(WalletResponseError::Operator(code)) => {
                 return self.fail_with_wallet(check, WalletFailure::Refused, Some(code)).await.map(|()| None);
             }
         };
@@ -226,21 +226,22 @@ impl SilentFlow {
         let settings = owner.as_ref().map(|project| &project.configuration.secure_sna);
         let origins: Vec<&str> =
             settings.into_iter().flat_map(|settings| &settings.app_origins).map(AppOrigin::as_str).collect();
-        let answer = WalletAnswer { check: &check, input: &input, origins: &origins, browser_keys: None, credential };
-        let concluded = match self.verify_answer(answer).await {
+        let response =
+            WalletResponse { check: &check, input: &input, origins: &origins, browser_keys: None, credential };
+        let concluded = match self.verify_response(response).await {
             Ok((_, matched)) => {
                 let verdict = OperatorVerdict::Match(matched);
                 (check.conclude_with_verdict(verdict, self.context.now()), Way::OperatorToken.into())
             }
-            Err(CredentialError::Operator(code)) => {
+            Err(WalletResponseError::Operator(code)) => {
                 (check.conclude_with_error(code, self.context.now()), WalletFailure::Refused.into())
             }
-            Err(CredentialError::Invalid(reason)) => return Err(RedeemError::InvalidCredential(reason)),
-            Err(CredentialError::Used) => return Err(RedeemError::UsedCredential),
-            Err(CredentialError::OtherBrowser) => {
+            Err(WalletResponseError::Invalid(reason)) => return Err(RedeemError::InvalidCredential(reason)),
+            Err(WalletResponseError::Used) => return Err(RedeemError::UsedCredential),
+            Err(WalletResponseError::OtherBrowser) => {
                 return Err(RedeemError::InvalidCredential("it belongs to the hosted page"));
             }
-            Err(CredentialError::Store(error)) => return Err(error.into()),
+            Err(WalletResponseError::Store(error)) => return Err(error.into()),
         };
         let (Ok(concluded), provenance) = concluded else { return Err(self.redeem_error(project, product, id).await) };
         let redeemed = concluded.check().clone();
@@ -267,25 +268,29 @@ impl SilentFlow {
         state.is_some_and(|state| state.check == step && state.browser.is_none())
     }
 
-    /// Verifies a wallet's answer and asks the operator whose token it contains. Returns the `state` in the nonce, and
-    /// whether the phone has the number.
-    async fn verify_answer(&self, answer: WalletAnswer<'_>) -> Result<(RedirectState, bool), CredentialError> {
-        let WalletAnswer { check, input, origins, browser_keys, credential } = answer;
+    /// Verifies a wallet's response and asks the operator whose token it contains. Returns the `state` in the nonce,
+    /// and whether the phone has the number.
+    async fn verify_response(
+        &self,
+        response: WalletResponse<'_>,
+    ) -> Result<(RedirectState, bool), WalletResponseError> {
+        let WalletResponse { check, input, origins, browser_keys, credential } = response;
         let network = check.network.as_ref();
         let connector = network
             .and_then(|network| self.operators.for_mode(check.mode).operator_token_connector(network))
-            .ok_or(CredentialError::Invalid("the operator accepts no tokens of wallets"))?;
-        let tokens =
-            connector.operator_tokens().ok_or(CredentialError::Invalid("the operator accepts no tokens of wallets"))?;
-        let number = input.number.as_ref().ok_or(CredentialError::Invalid("the check has no number"))?;
-        let nonce = tokens.stated_nonce(credential).ok_or(CredentialError::Invalid("malformed"))?;
+            .ok_or(WalletResponseError::Invalid("the operator accepts no tokens of wallets"))?;
+        let tokens = connector
+            .operator_tokens()
+            .ok_or(WalletResponseError::Invalid("the operator accepts no tokens of wallets"))?;
+        let number = input.number.as_ref().ok_or(WalletResponseError::Invalid("the check has no number"))?;
+        let nonce = tokens.stated_nonce(credential).ok_or(WalletResponseError::Invalid("malformed"))?;
         let (state, key) = parse_nonce(&self.context, &nonce)
             .filter(|(state, _)| state.check == check.id)
-            .ok_or(CredentialError::Invalid("the nonce is not of a request for this check"))?;
+            .ok_or(WalletResponseError::Invalid("the nonce is not of a request for this check"))?;
         match (state.browser, browser_keys) {
             (Some(browser), Some(keys)) if self.is_browser(check.id, browser, keys)? => {}
             (None, None) => {}
-            _ => return Err(CredentialError::OtherBrowser),
+            _ => return Err(WalletResponseError::OtherBrowser),
         }
         self.use_nonce(check, &nonce).await?;
         let response = CredentialResponse {
@@ -299,19 +304,19 @@ impl SilentFlow {
         };
         match timeout(OPERATOR_TIMEOUT, tokens.verify_number(response)).await {
             Ok(Ok(matched)) => Ok((state, matched)),
-            Ok(Err(OperatorTokenError::Invalid(reason))) => Err(CredentialError::Invalid(reason)),
-            Ok(Err(OperatorTokenError::Operator(code))) => Err(CredentialError::Operator(code)),
-            Err(_) => Err(CredentialError::Operator(ErrorCode::MnoTimeout)),
+            Ok(Err(OperatorTokenError::Invalid(reason))) => Err(WalletResponseError::Invalid(reason)),
+            Ok(Err(OperatorTokenError::Operator(code))) => Err(WalletResponseError::Operator(code)),
+            Err(_) => Err(WalletResponseError::Operator(ErrorCode::MnoTimeout)),
         }
     }
 
     /// Records that an answer to this nonce was used. It is kept until the check has ended, when no answer counts.
-    async fn use_nonce(&self, check: &SilentCheck, nonce: &str) -> Result<(), CredentialError> {
+    async fn use_nonce(&self, check: &SilentCheck, nonce: &str) -> Result<(), WalletResponseError> {
         let hash = self.context.keyed_hash(&[b"credential-nonce-use", nonce.as_bytes()])?;
         // Clocks of nodes differ slightly.
         let kept_until = check.expires_at.saturating_add(USE_MARGIN).unwrap_or(Timestamp::MAX);
         let is_first_use = self.assertions.record_assertion(TokenHash(hash), kept_until).await?;
-        if is_first_use { Ok(()) } else { Err(CredentialError::Used) }
+        if is_first_use { Ok(()) } else { Err(WalletResponseError::Used) }
     }
 }
 

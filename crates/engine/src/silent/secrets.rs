@@ -149,16 +149,16 @@ pub(super) struct SealedAnswer {
     /// Name of the [`Way`] that led to the answer.
     way: String,
     /// `None`: the redirect did not begin at the hosted page.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub page_return: Option<PageReturn>,
+    #[serde(default, rename = "page_return", skip_serializing_if = "Option::is_none")]
+    pub repeatable_redirect: Option<RepeatableRedirect>,
 }
 
 /// The one-time code that a browser takes to the client's redirect URL, kept so that the hosted page can redirect the
 /// browser there a second time if it never arrived, for example because its connection was lost. Only the browser that
 /// began the redirect gets the code.
 #[derive(Clone, Serialize, Deserialize, derive_more::Debug)]
-#[debug("PageReturn")]
-pub(crate) struct PageReturn {
+#[debug("RepeatableRedirect")]
+pub(crate) struct RepeatableRedirect {
     pub code: String,
     browser: BrowserHash,
 }
@@ -317,9 +317,9 @@ impl SilentFlow {
         way: Way,
         code: &str,
     ) -> Result<Sealed, StoreError> {
-        let page_return = browser.map(|browser| PageReturn { code: code.to_owned(), browser });
+        let repeatable_redirect = browser.map(|browser| RepeatableRedirect { code: code.to_owned(), browser });
         let answer = OperatorAnswer::new(&Ok(result.clone()));
-        let sealed = SealedAnswer { answer, way: way.into_str().to_owned(), page_return };
+        let sealed = SealedAnswer { answer, way: way.into_str().to_owned(), repeatable_redirect };
         seal_json(&self.context, "silent-result", check, &sealed)
     }
 
@@ -336,16 +336,16 @@ impl SilentFlow {
 
     /// Returns the redirect code if one of `keys` belongs to the browser that began the redirect at the hosted page.
     /// `None`: none of the keys does, or the redirect did not begin at the hosted page.
-    pub(crate) fn page_return(
+    pub(crate) fn unseal_repeatable_redirect(
         &self,
         check: CheckId,
         sealed: &Sealed,
         keys: &[BrowserKey],
-    ) -> Result<Option<PageReturn>, StoreError> {
-        let SealedAnswer { page_return, .. } = self.unseal_json("silent-result", check, sealed)?;
-        let Some(page_return) = page_return else { return Ok(None) };
-        let is_browser = self.is_browser(check, page_return.browser, keys)?;
-        Ok(Some(page_return).filter(|_| is_browser))
+    ) -> Result<Option<RepeatableRedirect>, StoreError> {
+        let SealedAnswer { repeatable_redirect, .. } = self.unseal_json("silent-result", check, sealed)?;
+        let Some(redirect) = repeatable_redirect else { return Ok(None) };
+        let is_browser = self.is_browser(check, redirect.browser, keys)?;
+        Ok(Some(redirect).filter(|_| is_browser))
     }
 
     pub(super) fn seal_number(&self, check: CheckId, number: &Msisdn) -> Result<Sealed, StoreError> {

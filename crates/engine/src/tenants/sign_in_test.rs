@@ -37,7 +37,8 @@ pub enum SignInTestError {
 }
 
 impl Management {
-    /// Records a test of a project's sign-in, and permits it. The audit event names the client.
+    /// Permits a developer's test of a project's sign-in, unless the account has reached its limit. Records the test in
+    /// the audit log first; the event names the client.
     pub async fn permit_sign_in_test(
         &self,
         manager: &ManagementActor,

@@ -13,6 +13,7 @@ use ringtrue_domain::{
 };
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+use zeroize::Zeroizing;
 
 use super::{AccessTokenError, BASE64_URL, ScopeError, Tokens, scope_grant, sign};
 use crate::ports::{store::StoreError, tokens::TokenId};
@@ -26,14 +27,16 @@ pub enum CamaraSubject {
     User { number: Msisdn },
     /// A user whose number the operator has found by the device. The Discovery check has this id.
     NetworkUser { number: Msisdn, check: CheckId },
+    /// A phone whose wallet has handed out an operator token. The operator is asked about it and a number.
+    Phone { operator_token: Zeroizing<String> },
     /// A device that the operator has recognised, without telling its number. The open Secure SNA check has this id.
     Device { check: CheckId },
 }
 
 impl CamaraSubject {
-    /// Whether the operator has recognised the user's device.
+    /// Whether the operator has recognised the user's device, or recognises it by a token of its SIM.
     pub fn is_network_authenticated(&self) -> bool {
-        matches!(self, CamaraSubject::NetworkUser { .. } | CamaraSubject::Device { .. })
+        matches!(self, CamaraSubject::NetworkUser { .. } | CamaraSubject::Phone { .. } | CamaraSubject::Device { .. })
     }
 }
 
@@ -43,6 +46,7 @@ impl fmt::Debug for CamaraSubject {
             CamaraSubject::Client => "Client",
             CamaraSubject::User { .. } => "User",
             CamaraSubject::NetworkUser { .. } => "NetworkUser",
+            CamaraSubject::Phone { .. } => "Phone",
             CamaraSubject::Device { .. } => "Device",
         })
     }
@@ -98,12 +102,14 @@ struct CamaraClaims<'a> {
     sealed_subject: Cow<'a, str>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct SubjectJson {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     number: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     check: Option<Uuid>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    operator_token: Option<String>,
 }
 
 impl Tokens {
@@ -164,12 +170,15 @@ impl Tokens {
     fn seal_subject(&self, grant: &CamaraGrant<'_>) -> Result<String, StoreError> {
         let number = |number: &Msisdn| Some(number.as_str().to_owned());
         let json = match grant.subject {
-            CamaraSubject::Client => SubjectJson { number: None, check: None },
-            CamaraSubject::User { number: user } => SubjectJson { number: number(user), check: None },
+            CamaraSubject::Client => SubjectJson::default(),
+            CamaraSubject::User { number: user } => SubjectJson { number: number(user), ..SubjectJson::default() },
             CamaraSubject::NetworkUser { number: user, check } => {
-                SubjectJson { number: number(user), check: Some(check.0) }
+                SubjectJson { number: number(user), check: Some(check.0), ..SubjectJson::default() }
             }
-            CamaraSubject::Device { check } => SubjectJson { number: None, check: Some(check.0) },
+            CamaraSubject::Phone { operator_token } => {
+                SubjectJson { operator_token: Some(operator_token.to_string()), ..SubjectJson::default() }
+            }
+            CamaraSubject::Device { check } => SubjectJson { check: Some(check.0), ..SubjectJson::default() },
         };
         let plain = serde_json::to_vec(&json).map_err(|error| StoreError::Refused(error.to_string()))?;
         let sealed = self.context.seal(seal_context(grant.id, grant.mode).as_bytes(), &plain)?;
@@ -181,6 +190,9 @@ impl Tokens {
         let plain = self.context.unseal(seal_context(claims.jti, project.mode).as_bytes(), &sealed)?;
         let json: SubjectJson = serde_json::from_slice(&plain).ok()?;
         let number = json.number.map(|number| Msisdn::parse(&number, project.mode)).transpose().ok()?;
+        if let Some(operator_token) = json.operator_token {
+            return Some(CamaraSubject::Phone { operator_token: Zeroizing::new(operator_token) });
+        }
         Some(match (number, json.check.map(CheckId)) {
             (None, None) => CamaraSubject::Client,
             (Some(number), None) => CamaraSubject::User { number },

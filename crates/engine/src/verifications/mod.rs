@@ -6,7 +6,7 @@
 mod followers;
 mod input;
 mod page;
-mod sim_swap_questions;
+mod sim_swap_queries;
 mod sim_swap_step;
 mod steps;
 
@@ -65,7 +65,7 @@ use steps::NewStep;
 /// have an idempotency key.
 const REPEAT_WINDOW: SignedDuration = SignedDuration::from_secs(1);
 /// How often a request polls the database while another node waits for the operator's answer about SIM changes.
-const QUESTION_POLL_INTERVAL: Duration = Duration::from_millis(200);
+const SIM_SWAP_POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Maximum number of attempts to read a verification. An attempt fails if another request changes the verification at
 /// the same time, or if the current step is overdue and must be expired first.
 const MAX_READS: usize = 5;
@@ -325,9 +325,9 @@ impl Verifications {
         // An SMS finds its step by the hash of its code, so the verification must be in the bucket (database shard) of that
         // hash.
         let (id, sms) = match sms {
-            None => (self.checks.draw_id_near(claimed.hash, now)?, None),
+            None => (self.checks.generate_colocated_id(claimed.hash, now)?, None),
             Some(route) => {
-                let (bucket, sms) = self.checks.draw_near(claimed.hash, || {
+                let (bucket, sms) = self.checks.generate_colocated(claimed.hash, || {
                     let sms = self.sms_input(project, route.clone());
                     let code = self.context.hash_code(SmsOrigin::for_project(project), &sms.receiver, &sms.code)?;
                     Ok((code.bucket(), (code.bucket(), sms)))
@@ -574,7 +574,7 @@ impl Verifications {
             let current = self.load_of_project(project, id).await?;
             let record = &current.record;
             if self.is_redeemed_code(record, code)? {
-                let verification = self.read_after_question(project, id).await?;
+                let verification = self.read_after_sim_swap(project, id).await?;
                 return Ok(Redeemed { verification, is_replayed: true });
             }
             match record.check.status() {
@@ -586,7 +586,7 @@ impl Verifications {
                     };
                     match self.silent.redeem(project, product, step, code).await {
                         Ok(_) => {
-                            let verification = self.read_after_question(project, id).await?;
+                            let verification = self.read_after_sim_swap(project, id).await?;
                             return Ok(Redeemed { verification, is_replayed: false });
                         }
                         // Another request has ended the step. The next iteration reads the outcome.
@@ -629,7 +629,7 @@ impl Verifications {
             match self.silent.redeem_credential(project, step.id, credential).await {
                 // After an error of the operator, the verification has moved to the next method.
                 Ok(_) | Err(RedeemError::AlreadyCompleted { error_code: Some(_), .. }) => {
-                    let verification = self.read_after_question(project, id).await?;
+                    let verification = self.read_after_sim_swap(project, id).await?;
                     return Ok(Redeemed { verification, is_replayed: false });
                 }
                 // Another request has ended the step. The next iteration reads the outcome.
@@ -668,16 +668,16 @@ impl Verifications {
 
     /// Waits until the operator has answered about SIM changes, and then reads the verification, so that the response
     /// contains the answer. The request to the operator may have been sent by another node.
-    async fn read_after_question(&self, project: ProjectId, id: CheckId) -> Result<Verification, ReadError> {
+    async fn read_after_sim_swap(&self, project: ProjectId, id: CheckId) -> Result<Verification, ReadError> {
         let deadline = Instant::now() + SIM_SWAP_TIMEOUT;
         loop {
-            self.steps.sim_swap_questions.wait(id).await;
+            self.steps.sim_swap_queries.wait(id).await;
             let verification = self.read(project, id).await?;
             let is_asked = matches!(verification.progress.open_step(), Some((Product::SimSwap, _)));
             if !is_asked || Instant::now() >= deadline {
                 return Ok(verification);
             }
-            tokio::time::sleep(QUESTION_POLL_INTERVAL).await;
+            tokio::time::sleep(SIM_SWAP_POLL_INTERVAL).await;
         }
     }
 
@@ -703,7 +703,7 @@ impl Verifications {
 
     /// Waits until operators have answered all SIM Swap requests of this node.
     pub async fn wait_idle(&self) {
-        self.steps.sim_swap_questions.wait_idle().await;
+        self.steps.sim_swap_queries.wait_idle().await;
     }
 
     /// Reads a verification of a project, with its current step. If the verification is overdue, expires it first, so

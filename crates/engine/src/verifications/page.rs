@@ -279,8 +279,9 @@ impl Verifications {
                 let session = self.silent.redirect_session(step.id).await?;
                 match session {
                     Some(RedirectSession { verdict: Some(verdict), .. }) => {
-                        let returned = self.silent.page_return(step.id, &verdict.verdict, browser_keys)?;
-                        let code = returned.map(|returned| returned.code);
+                        let redirect =
+                            self.silent.unseal_repeatable_redirect(step.id, &verdict.verdict, browser_keys)?;
+                        let code = redirect.map(|redirect| redirect.code);
                         let return_to = code.as_deref().and_then(|code| self.return_to(record, ("code", code)));
                         PageState::Returned { code, return_to }
                     }

@@ -37,7 +37,7 @@ pub(super) const SIM_SWAP_TIMEOUT: Duration = Duration::from_secs(15);
 const SIM_SWAP_DEADLINE: SignedDuration = SignedDuration::from_secs(20);
 
 /// A SIM Swap request to send to the operator.
-struct SimSwapQuestion {
+struct SimSwapQuery {
     verification: CheckId,
     step: CheckId,
     project: ProjectId,
@@ -69,7 +69,7 @@ impl Steps {
         if !was_pending {
             self.activity.record_seen(ActivityRecorder::key_of(&verification));
         }
-        self.spawn_question(SimSwapQuestion {
+        self.spawn_query(SimSwapQuery {
             verification: verification.id,
             step,
             project: verification.project,
@@ -83,21 +83,21 @@ impl Steps {
 
     /// Asks the operator in a background task. The caller must not wait for the answer, because the caller may be
     /// processing an SMS that the same operator expects us to acknowledge.
-    fn spawn_question(&self, question: SimSwapQuestion) {
-        let verification = question.verification;
-        let (steps, done) = (self.clone(), self.sim_swap_questions.begin(verification));
-        self.sim_swap_questions.spawn(async move {
-            if let Err(error) = steps.answer_question(question).await {
+    fn spawn_query(&self, query: SimSwapQuery) {
+        let verification = query.verification;
+        let (steps, done) = (self.clone(), self.sim_swap_queries.begin(verification));
+        self.sim_swap_queries.spawn(async move {
+            if let Err(error) = steps.run_query(query).await {
                 tracing::warn!(%verification, %error, "result of a SIM Swap step not stored; it ends at its deadline");
             }
-            steps.sim_swap_questions.remove(verification);
+            steps.sim_swap_queries.remove(verification);
             drop(done);
         });
     }
 
-    async fn answer_question(&self, question: SimSwapQuestion) -> Result<(), StoreError> {
-        let (network, history) = self.query_operator(&question).await;
-        let SimSwapQuestion { verification, step, project, mode, period, asked_at, .. } = question;
+    async fn run_query(&self, query: SimSwapQuery) -> Result<(), StoreError> {
+        let (network, history) = self.query_operator(&query).await;
+        let SimSwapQuery { verification, step, project, mode, period, asked_at, .. } = query;
         let check = Check { network, ..step_check(project, mode, Product::SimSwap, verification, step, asked_at) };
         let concluded = check.conclude_with_history(history, period, self.context.now().max(asked_at));
         let concluded = concluded.map_err(|problem| StoreError::Refused(problem.to_string()))?;
@@ -116,27 +116,27 @@ impl Steps {
         Ok(())
     }
 
-    async fn query_operator(&self, question: &SimSwapQuestion) -> (Option<NetworkId>, Result<SimHistory, ErrorCode>) {
+    async fn query_operator(&self, query: &SimSwapQuery) -> (Option<NetworkId>, Result<SimHistory, ErrorCode>) {
         let deadline = Instant::now() + SIM_SWAP_TIMEOUT;
-        let Some(project) = self.context.control_plane.project(question.project) else {
+        let Some(project) = self.context.control_plane.project(query.project) else {
             return (None, Err(ErrorCode::InternalError));
         };
         if !project.products.contains(&Product::SimSwap) {
             return (None, Err(ErrorCode::MnoNotSupported));
         }
-        let operators = self.operators.for_mode(question.mode);
-        let route = match timeout_at(deadline, operators.sim_swap_route(&project, &question.number)).await {
+        let operators = self.operators.for_mode(query.mode);
+        let route = match timeout_at(deadline, operators.sim_swap_route(&project, &query.number)).await {
             Ok(Ok(route)) => route,
             Ok(Err(refusal)) => return (None, Err(sim_swap_error(refusal))),
             Err(_) => return (None, Err(ErrorCode::MnoTimeout)),
         };
         let SimSwapRoute { network, connector } = route;
         let request = SimSwapRequest {
-            check: question.step,
-            project: question.project,
-            number: &question.number,
-            period: question.period,
-            now: question.asked_at,
+            check: query.step,
+            project: query.project,
+            number: &query.number,
+            period: query.period,
+            now: query.asked_at,
             deadline,
         };
         let history = timeout_at(deadline, connector.sim_history(request)).await;

@@ -28,7 +28,7 @@ use super::{
     StepInstructions, Verification,
     input::{SmsInput, StepInput},
     page_token, page_url,
-    sim_swap_questions::SimSwapQuestions,
+    sim_swap_queries::SimSwapQueries,
 };
 use crate::{
     activity::ActivityRecorder,
@@ -112,7 +112,7 @@ pub(crate) struct Steps {
     pub(super) outbox: Outbox,
     pub(super) activity: Arc<ActivityRecorder>,
     pub(super) pending_codes: Arc<PendingCodeCache>,
-    pub(super) sim_swap_questions: Arc<SimSwapQuestions>,
+    pub(super) sim_swap_queries: Arc<SimSwapQueries>,
 }
 
 #[async_trait]
@@ -185,8 +185,8 @@ impl Steps {
         activity: Arc<ActivityRecorder>,
         pending_codes: Arc<PendingCodeCache>,
     ) -> Self {
-        let sim_swap_questions = Arc::default();
-        Steps { context, store, checks, operators, outbox, activity, pending_codes, sim_swap_questions }
+        let sim_swap_queries = Arc::default();
+        Steps { context, store, checks, operators, outbox, activity, pending_codes, sim_swap_queries }
     }
 
     async fn conclude_step(

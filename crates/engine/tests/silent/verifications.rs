@@ -409,7 +409,7 @@ impl SimSwapConnector for SimOperator {
 }
 
 #[tokio::test]
-async fn match_is_followed_by_the_sim_swap_question() {
+async fn match_is_followed_by_the_sim_swap_query() {
     let world = World::new().await;
     let day = SignedDuration::from_hours(24);
     for (operator, no_sim_change, state) in [
@@ -428,13 +428,13 @@ async fn match_is_followed_by_the_sim_swap_question() {
         let last = verified.progress.steps.last().unwrap();
         assert_eq!((last.product, last.state), (Product::SimSwap, state));
         let swap = world.engine.checks.sim_swap_check(world.sandbox.id, last.check.unwrap()).await.unwrap();
-        assert_eq!((swap.verification, swap.status()), (Some(walk.id), state.final_status().unwrap()));
+        assert_eq!((swap.verification, swap.status()), (Some(walk.id), state.ended_status().unwrap()));
         assert_eq!(world.callbacks().await.len(), earlier + 1);
     }
 }
 
 #[tokio::test]
-async fn lost_sim_swap_question_ends_at_its_deadline() {
+async fn lost_sim_swap_query_ends_at_its_deadline() {
     let world = World::new().await;
     world.sandbox_access.set_sim_swap_connector(Arc::new(SimOperator::Hangs));
     let request = CreateVerification { sim_swap_period: Some(60.try_into()), ..with_callback() };

@@ -10,7 +10,7 @@ use url::Url;
 use super::{
     Camara,
     config::{LoginHint, Provider, RequestObject, ScopeStyle},
-    error::CamaraError,
+    error::CamaraConnectorError,
 };
 use crate::oauth::{
     ASSERTION_LIFETIME_SECS, Audience, CachedDocument, EndpointClient, Endpoints, PkceState, Stage, append_query,
@@ -46,7 +46,7 @@ impl AuthorizationServer {
         Some(AuthorizationServer::Discovered(Box::new(DiscoveryDocument { url, document })))
     }
 
-    pub async fn endpoints(&self, client: &EndpointClient) -> Result<Arc<Endpoints>, CamaraError> {
+    pub async fn endpoints(&self, client: &EndpointClient) -> Result<Arc<Endpoints>, CamaraConnectorError> {
         match self {
             AuthorizationServer::Configured(endpoints) => Ok(Arc::clone(endpoints)),
             AuthorizationServer::Discovered(discovery) => Ok(discovery.document.get(client, &discovery.url).await?),

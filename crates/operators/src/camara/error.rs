@@ -212,7 +212,7 @@ fn find(cause: ErrorCause<'_>) -> Option<&'static ErrorMapping> {
 
 /// Error of a CAMARA connector: the step in which it occurred, and its row of [`ERROR_TABLE`].
 #[derive(Clone, Copy, Debug)]
-pub struct CamaraError {
+pub struct CamaraConnectorError {
     pub stage: Stage,
     row: &'static ErrorMapping,
     pub status: Option<u16>,
@@ -221,21 +221,21 @@ pub struct CamaraError {
     is_counted: bool,
 }
 
-impl CamaraError {
+impl CamaraConnectorError {
     pub fn new(stage: Stage, cause: ErrorCause<'_>) -> Self {
         let row = find(cause).unwrap_or(&INTERNAL_ERROR);
-        CamaraError { stage, row, status: None, retry_after: None, is_counted: false }
+        CamaraConnectorError { stage, row, status: None, retry_after: None, is_counted: false }
     }
 
     pub fn invalid_response(stage: Stage, reason: InvalidResponse) -> Self {
-        CamaraError::new(stage, ErrorCause::InvalidResponse(reason))
+        CamaraConnectorError::new(stage, ErrorCause::InvalidResponse(reason))
     }
 
     /// Looks up the `error` of an authorization response in the table.
     fn from_redirect(error: &str) -> Self {
         let row = find(OAuth(error));
-        let unknown = || CamaraError::invalid_response(Stage::Redirect, InvalidResponse::UnknownError);
-        row.map_or_else(unknown, |row| CamaraError::new(Stage::Redirect, row.cause))
+        let unknown = || CamaraConnectorError::invalid_response(Stage::Redirect, InvalidResponse::UnknownError);
+        row.map_or_else(unknown, |row| CamaraConnectorError::new(Stage::Redirect, row.cause))
     }
 
     /// Looks up the cause of an HTTP error response in the table. Error names take precedence over the status.
@@ -244,13 +244,13 @@ impl CamaraError {
         let by_code = || code.and_then(|code| find(Camara(code.rsplit('.').next().unwrap_or(code))));
         let by_status = || find(Status(status)).or_else(|| find(StatusClass(status / 100)));
         let row = by_error.or_else(by_code).or_else(by_status).unwrap_or(&INTERNAL_ERROR);
-        CamaraError { status: Some(status), ..CamaraError::new(stage, row.cause) }
+        CamaraConnectorError { status: Some(status), ..CamaraConnectorError::new(stage, row.cause) }
     }
 
     /// Prevents the circuit breaker from counting the error, for example because it was already counted for another
     /// caller that shared the request.
     pub fn already_counted(self) -> Self {
-        CamaraError { is_counted: true, ..self }
+        CamaraConnectorError { is_counted: true, ..self }
     }
 
     /// Prevents the breaker from counting the error if a device can cause it. A device can forge the authorization
@@ -291,23 +291,24 @@ impl CamaraError {
     }
 }
 
-impl From<OAuthError> for CamaraError {
+impl From<OAuthError> for CamaraConnectorError {
     fn from(OAuthError { stage, cause, is_shared }: OAuthError) -> Self {
         let error = match cause {
-            OAuthCause::Rejected(Rejection { status, error, code, retry_after }) => {
-                CamaraError { retry_after, ..CamaraError::from_response(stage, status, error, code.as_deref()) }
-            }
-            OAuthCause::Denied(error) => CamaraError::from_redirect(error),
-            OAuthCause::NoResponse(error) => CamaraError::new(stage, NoResponse(error)),
-            OAuthCause::InvalidResponse(reason) => CamaraError::invalid_response(stage, reason.into()),
-            OAuthCause::Internal => CamaraError::new(stage, Internal),
+            OAuthCause::Rejected(Rejection { status, error, code, retry_after }) => CamaraConnectorError {
+                retry_after,
+                ..CamaraConnectorError::from_response(stage, status, error, code.as_deref())
+            },
+            OAuthCause::Denied(error) => CamaraConnectorError::from_redirect(error),
+            OAuthCause::NoResponse(error) => CamaraConnectorError::new(stage, NoResponse(error)),
+            OAuthCause::InvalidResponse(reason) => CamaraConnectorError::invalid_response(stage, reason.into()),
+            OAuthCause::Internal => CamaraConnectorError::new(stage, Internal),
         };
         if is_shared { error.already_counted() } else { error }
     }
 }
 
 /// Omits text from the operator, which may contain personal data.
-impl fmt::Display for CamaraError {
+impl fmt::Display for CamaraConnectorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.row.cause {
             OAuth(error) => write!(f, "error `{error}`")?,

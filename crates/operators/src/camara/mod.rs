@@ -60,7 +60,7 @@ pub use config::{
     CamaraConfig, CamaraConfigError, LoginHint, OperatorTokenConfig, OperatorTokenFlow, Provider, RequestObject,
     ScopeStyle, Scopes, SimSwapConfig, SimSwapFlow, SimSwapOperation,
 };
-use error::CamaraError;
+use error::CamaraConnectorError;
 pub use error::{ERROR_TABLE, ErrorCause, ErrorMapping, InvalidResponse};
 use sim_swap::SimSwapTokenCache;
 
@@ -130,7 +130,7 @@ impl Camara {
     }
 
     /// Logs an error, and records it in the health status and the breaker.
-    fn record_error(&self, error: &CamaraError, breaker: &Breaker) -> ErrorCode {
+    fn record_error(&self, error: &CamaraConnectorError, breaker: &Breaker) -> ErrorCode {
         let (connector, stage, code) = (&*self.config.name, error.stage.into_str(), error.code().into_str());
         let (cause, status) = (error.cause(), error.status);
         if error.is_misconfiguration() {
@@ -162,8 +162,8 @@ impl Camara {
 }
 
 /// Builds the value of `X-Correlator`, which identifies the check in the operator's logs.
-fn correlator_header(check: CheckId) -> Result<HeaderValue, CamaraError> {
-    HeaderValue::try_from(check.to_string()).map_err(|_| CamaraError::new(Stage::Api, ErrorCause::Internal))
+fn correlator_header(check: CheckId) -> Result<HeaderValue, CamaraConnectorError> {
+    HeaderValue::try_from(check.to_string()).map_err(|_| CamaraConnectorError::new(Stage::Api, ErrorCause::Internal))
 }
 
 fn api_headers(correlator: HeaderValue, bearer: HeaderValue) -> HeaderMap {

@@ -20,7 +20,7 @@ use super::{
     Camara, api_headers,
     config::RequestObject,
     correlator_header,
-    error::{CamaraError, ErrorCause, InvalidResponse},
+    error::{CamaraConnectorError, ErrorCause, InvalidResponse},
 };
 use crate::{
     breaker::{BreakerState, CallOutcome},
@@ -60,17 +60,17 @@ impl Camara {
         &self,
         request: &AuthorizationRequest<'_>,
         scope: &str,
-    ) -> Result<AuthorizationRedirect, CamaraError> {
+    ) -> Result<AuthorizationRedirect, CamaraConnectorError> {
         let endpoints = self.authorization_server.endpoints(&self.client).await?;
         let pkce = PkceState::new(&*self.entropy);
         let location = self.authorization_url(request, &pkce, &endpoints, scope);
-        let location = location.ok_or(CamaraError::new(Stage::Redirect, ErrorCause::Internal))?;
+        let location = location.ok_or(CamaraConnectorError::new(Stage::Redirect, ErrorCause::Internal))?;
         Ok(AuthorizationRedirect { location, connector_data: pkce.to_octets() })
     }
 
-    async fn fetch_result(&self, response: &AuthorizationResponse<'_>) -> Result<SilentResult, CamaraError> {
+    async fn fetch_result(&self, response: &AuthorizationResponse<'_>) -> Result<SilentResult, CamaraConnectorError> {
         let pkce = PkceState::from_octets(response.connector_data)
-            .ok_or(CamaraError::new(Stage::Redirect, ErrorCause::Internal))?;
+            .ok_or(CamaraConnectorError::new(Stage::Redirect, ErrorCause::Internal))?;
         let endpoints = self.authorization_server.endpoints(&self.client).await?;
         let code = authorization_code(response.query, &endpoints)?;
         let tokens = self.redeem_code(code, &pkce, &endpoints).await?;
@@ -78,7 +78,7 @@ impl Camara {
             Some(token) => self.verify_id_token(token, &pkce, &endpoints).await?,
             // Without PKCE, only the ID token binds the code to this device, so it is required.
             None if self.config.scopes.openid && !self.config.pkce => {
-                return Err(CamaraError::invalid_response(Stage::IdToken, InvalidResponse::IdToken));
+                return Err(CamaraConnectorError::invalid_response(Stage::IdToken, InvalidResponse::IdToken));
             }
             None => {}
         }
@@ -98,7 +98,7 @@ impl Camara {
         operation: SilentOperation<'_>,
         check: CheckId,
         tokens: TokenResponse,
-    ) -> Result<SilentResult, CamaraError> {
+    ) -> Result<SilentResult, CamaraConnectorError> {
         if operation == SilentOperation::AuthenticateDevice {
             let (connector, data) = (self.config.name.to_string(), tokens.bearer.as_bytes().to_vec());
             return Ok(SilentResult::Device(AuthenticatedDevice { connector, data }));
@@ -115,7 +115,11 @@ impl Camara {
 
     /// Asks the operator whether the device has this number. Not retried: the token is valid for one call, and a lost
     /// response does not show whether it was used.
-    pub(super) async fn verify(&self, question: &NumberQuestion, mut headers: HeaderMap) -> Result<bool, CamaraError> {
+    pub(super) async fn verify(
+        &self,
+        question: &NumberQuestion,
+        mut headers: HeaderMap,
+    ) -> Result<bool, CamaraConnectorError> {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let request = match question {
             NumberQuestion::Plain(number) if !self.config.sends_hashed_number => {
@@ -123,19 +127,22 @@ impl Camara {
             }
             question => VerifyRequest::HashedPhoneNumber(hex::encode(question.hash())),
         };
-        let body = serde_json::to_vec(&request).map_err(|_| CamaraError::new(Stage::Api, ErrorCause::Internal))?;
+        let body =
+            serde_json::to_vec(&request).map_err(|_| CamaraConnectorError::new(Stage::Api, ErrorCause::Internal))?;
         let response = self.client.send_once(Stage::Api, Method::POST, &self.api_urls.verify, headers, body).await?;
         let verified: VerifyResponse = parse(&response.body)?;
         Ok(verified.device_phone_number_verified)
     }
 
     /// Asks the operator for the device's number. Not retried: the token is valid for one call.
-    async fn device_phone_number(&self, headers: HeaderMap) -> Result<SilentResult, CamaraError> {
+    async fn device_phone_number(&self, headers: HeaderMap) -> Result<SilentResult, CamaraConnectorError> {
         let url = &self.api_urls.device_phone_number;
         let response = self.client.send_once(Stage::Api, Method::GET, url, headers, Vec::new()).await?;
         let shared: DevicePhoneNumberResponse = parse(&response.body)?;
         let number = Msisdn::parse(&shared.device_phone_number, self.config.mode);
-        number.map(SilentResult::Number).map_err(|_| CamaraError::invalid_response(Stage::Api, InvalidResponse::Number))
+        number
+            .map(SilentResult::Number)
+            .map_err(|_| CamaraConnectorError::invalid_response(Stage::Api, InvalidResponse::Number))
     }
 }
 
@@ -167,7 +174,7 @@ impl SilentConnector for Camara {
 
     async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
         let is_signed = matches!(self.config.request_object, RequestObject::Signed { .. });
-        let record = |error: CamaraError| {
+        let record = |error: CamaraConnectorError| {
             self.record_error(&error.excluding_device_errors(is_signed), &self.number_verification_breaker)
         };
         let result = self.fetch_result(&response).await.map_err(record)?;
@@ -179,7 +186,7 @@ impl SilentConnector for Camara {
         self.number_verification_breaker.allow_call(self.client.clock.now())?;
         let verify = async {
             let bearer = HeaderValue::from_bytes(question.device_data)
-                .map_err(|_| CamaraError::new(Stage::Api, ErrorCause::Internal))?;
+                .map_err(|_| CamaraConnectorError::new(Stage::Api, ErrorCause::Internal))?;
             self.verify(question.number, api_headers(correlator_header(question.check)?, sensitive(bearer))).await
         };
         let matched = verify.await.map_err(|error| self.record_error(&error, &self.number_verification_breaker))?;
@@ -198,6 +205,6 @@ fn sensitive(mut value: HeaderValue) -> HeaderValue {
     value
 }
 
-fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, CamaraError> {
-    serde_json::from_slice(body).map_err(|_| CamaraError::invalid_response(Stage::Api, InvalidResponse::Body))
+fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, CamaraConnectorError> {
+    serde_json::from_slice(body).map_err(|_| CamaraConnectorError::invalid_response(Stage::Api, InvalidResponse::Body))
 }

@@ -7,7 +7,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ringtrue_domain::lifecycle::ErrorCode;
+use ringtrue_domain::{
+    lifecycle::{CheckId, ErrorCode},
+    phone::Msisdn,
+};
 use ringtrue_engine::ports::{
     operator_tokens::{CredentialRequest, CredentialResponse, DigitalCredential, OperatorTokenError, OperatorTokens},
     silent::NumberQuestion,
@@ -19,7 +22,7 @@ use super::{
     Camara, api_headers,
     config::{OperatorTokenConfig, OperatorTokenFlow},
     correlator_header,
-    error::{CamaraError, ErrorCause},
+    error::{CamaraConnectorError, ErrorCause},
 };
 use crate::{
     breaker::BreakerState,
@@ -39,7 +42,7 @@ impl Camara {
     /// Whether a SIM's network, given as MCC and MNC, is one of this connector's.
     fn serves_carrier(&self, carrier: &str) -> bool {
         let known: KnownNetworks = self.config.networks.iter().cloned().collect();
-        known.resolve_plmn_code(carrier).is_some_and(|network| known.contains(&network))
+        known.network_id_from_plmn(carrier).is_some_and(|network| known.contains(&network))
     }
 
     /// Verifies the wallet's answer, up to the network of its SIM.
@@ -57,21 +60,22 @@ impl Camara {
 
     async fn query_with_operator_token(
         &self,
-        token: &OperatorToken,
-        response: &CredentialResponse<'_>,
-    ) -> Result<bool, CamaraError> {
+        check: CheckId,
+        number: &Msisdn,
+        temporary_token: &str,
+    ) -> Result<bool, CamaraConnectorError> {
         // Boxed to keep the future small: it contains the flows of both token requests.
-        let tokens = Box::pin(self.exchange_operator_token(token)).await?;
-        let headers = api_headers(correlator_header(response.check)?, tokens.bearer);
-        self.verify(&NumberQuestion::Plain(response.number.clone()), headers).await
+        let tokens = Box::pin(self.exchange_operator_token(temporary_token)).await?;
+        let headers = api_headers(correlator_header(check)?, tokens.bearer);
+        self.verify(&NumberQuestion::Plain(number.clone()), headers).await
     }
 
-    async fn exchange_operator_token(&self, token: &OperatorToken) -> Result<TokenResponse, CamaraError> {
-        let internal_error = || CamaraError::new(Stage::Token, ErrorCause::Internal);
+    async fn exchange_operator_token(&self, temporary_token: &str) -> Result<TokenResponse, CamaraConnectorError> {
+        let internal_error = || CamaraConnectorError::new(Stage::Token, ErrorCause::Internal);
         let config = self.config.operator_tokens.as_ref().ok_or_else(internal_error)?;
         let scope = self.config.scopes.verify.as_deref().ok_or_else(internal_error)?;
         let scope = self.user_scope(&[scope]);
-        let subscriber = Zeroizing::new(format!("operatortoken:{}", &*token.temporary_token));
+        let subscriber = Zeroizing::new(format!("operatortoken:{temporary_token}"));
         let endpoints = self.authorization_server.endpoints(&self.client).await?;
         match &config.flow {
             OperatorTokenFlow::Ciba => {
@@ -102,12 +106,21 @@ impl OperatorTokens for Camara {
 
     async fn verify_number(&self, response: CredentialResponse<'_>) -> Result<bool, OperatorTokenError> {
         let token = self.verify_credential(&response)?;
+        let verified = self.verify_number_with_token(response.check, response.number, &token.temporary_token).await;
+        verified.map_err(OperatorTokenError::Operator)
+    }
+
+    async fn verify_number_with_token(
+        &self,
+        check: CheckId,
+        number: &Msisdn,
+        temporary_token: &str,
+    ) -> Result<bool, ErrorCode> {
         let breaker = &self.number_verification_breaker;
-        breaker.allow_call(self.client.clock.now()).map_err(OperatorTokenError::Operator)?;
-        let matched = self.query_with_operator_token(&token, &response).await;
+        breaker.allow_call(self.client.clock.now())?;
+        let matched = self.query_with_operator_token(check, number, temporary_token).await;
         // A forged credential can contain any token, but not change our signed or authenticated requests.
-        let record = |error: CamaraError| self.record_error(&error.excluding_device_errors(true), breaker);
-        let matched = matched.map_err(|error| OperatorTokenError::Operator(record(error)))?;
+        let matched = matched.map_err(|error| self.record_error(&error.excluding_device_errors(true), breaker))?;
         self.record_success();
         Ok(matched)
     }

@@ -20,7 +20,7 @@ use super::{
     Camara, api_headers,
     config::{LoginHint, SimSwapConfig, SimSwapFlow, SimSwapOperation},
     correlator_header,
-    error::{CamaraError, ErrorCause, InvalidResponse},
+    error::{CamaraConnectorError, ErrorCause, InvalidResponse},
 };
 use crate::{
     breaker::{BreakerState, CallOutcome},
@@ -41,7 +41,7 @@ impl Camara {
         &self,
         config: &SimSwapConfig,
         request: SimSwapRequest<'_>,
-    ) -> Result<SimHistory, CamaraError> {
+    ) -> Result<SimHistory, CamaraConnectorError> {
         let (mut has_insufficient_history, mut denial) = (false, None);
         let mut operations = config.operations.iter();
         while let Some(operation) = operations.next() {
@@ -68,7 +68,9 @@ impl Camara {
         }
         // If the operator permitted an operation but has too little history, the result is "no data", even if the
         // operator denied another operation.
-        Err(denial.filter(|_| !has_insufficient_history).unwrap_or(CamaraError::new(Stage::Api, ErrorCause::NoHistory)))
+        Err(denial
+            .filter(|_| !has_insufficient_history)
+            .unwrap_or(CamaraConnectorError::new(Stage::Api, ErrorCause::NoHistory)))
     }
 
     async fn fetch_by_operation(
@@ -76,13 +78,13 @@ impl Camara {
         operation: SimSwapOperation,
         config: &SimSwapConfig,
         request: SimSwapRequest<'_>,
-    ) -> Result<SimHistory, CamaraError> {
+    ) -> Result<SimHistory, CamaraConnectorError> {
         let mut may_retry = true;
         loop {
             let access = self.sim_swap_access(config, operation, request).await?;
             match self.query_history(operation, config, request, &access).await {
                 // The cached token may have been revoked; retry once with a new one.
-                Err(CamaraError { status: Some(401), .. }) if access.is_cached && may_retry => {
+                Err(CamaraConnectorError { status: Some(401), .. }) if access.is_cached && may_retry => {
                     self.sim_swap_tokens.for_operation(operation, config).invalidate(&access.bearer);
                     may_retry = false;
                 }
@@ -97,7 +99,7 @@ impl Camara {
         config: &SimSwapConfig,
         request: SimSwapRequest<'_>,
         access: &SimSwapAccess,
-    ) -> Result<SimHistory, CamaraError> {
+    ) -> Result<SimHistory, CamaraConnectorError> {
         let hours = full_hours(request.period);
         let max_age = (operation == SimSwapOperation::Check).then_some(hours);
         let response = self.send_query(operation, max_age, request, access).await?;
@@ -105,7 +107,7 @@ impl Camara {
             SimSwapOperation::RetrieveDate => parse_retrieve_date(&response, config.assumed_window, request.now),
             SimSwapOperation::Check => parse_check(&response, hours),
         };
-        history.map_err(|cause| CamaraError::new(Stage::Api, cause))
+        history.map_err(|cause| CamaraConnectorError::new(Stage::Api, cause))
     }
 
     async fn send_query(
@@ -114,8 +116,8 @@ impl Camara {
         max_age: Option<u32>,
         request: SimSwapRequest<'_>,
         access: &SimSwapAccess,
-    ) -> Result<Bytes, CamaraError> {
-        let internal_error = || CamaraError::new(Stage::Api, ErrorCause::Internal);
+    ) -> Result<Bytes, CamaraConnectorError> {
+        let internal_error = || CamaraConnectorError::new(Stage::Api, ErrorCause::Internal);
         let url = self.api_urls.sim_swap(operation).ok_or_else(internal_error)?;
         let phone_number = (!access.identifies_number).then(|| request.number.as_str());
         let body = serde_json::to_vec(&SimSwapBody { phone_number, max_age }).map_err(|_| internal_error())?;
@@ -160,7 +162,7 @@ impl Drop for PendingQuery<'_> {
             // A cancellation before the deadline says nothing about the operator.
             camara.sim_swap_breaker.record_outcome(CallOutcome::Inconclusive, None, camara.client.clock.now());
         } else {
-            let timeout = CamaraError::new(Stage::Api, ErrorCause::NoResponse(ClientError::Timeout));
+            let timeout = CamaraConnectorError::new(Stage::Api, ErrorCause::NoResponse(ClientError::Timeout));
             camara.record_error(&timeout, &camara.sim_swap_breaker);
         }
     }
@@ -174,7 +176,7 @@ enum Limitation {
 }
 
 impl Limitation {
-    fn from_error(error: &CamaraError) -> Option<Self> {
+    fn from_error(error: &CamaraConnectorError) -> Option<Self> {
         match error.cause() {
             ErrorCause::NoHistory | ErrorCause::Camara("OUT_OF_RANGE") => Some(Limitation::InsufficientHistory),
             ErrorCause::Camara("PERMISSION_DENIED") | ErrorCause::OAuth("invalid_scope" | "insufficient_scope") => {
@@ -285,8 +287,8 @@ impl SimSwapAccess {
 
 /// Client-credentials tokens, one per scope: an operator may refuse one scope and grant the other.
 pub(super) struct SimSwapTokenCache {
-    retrieve_date: TokenCache<CamaraError>,
-    check: TokenCache<CamaraError>,
+    retrieve_date: TokenCache<CamaraConnectorError>,
+    check: TokenCache<CamaraConnectorError>,
 }
 
 impl SimSwapTokenCache {
@@ -294,7 +296,7 @@ impl SimSwapTokenCache {
         SimSwapTokenCache { retrieve_date: TokenCache::new(), check: TokenCache::new() }
     }
 
-    fn for_operation(&self, operation: SimSwapOperation, config: &SimSwapConfig) -> &TokenCache<CamaraError> {
+    fn for_operation(&self, operation: SimSwapOperation, config: &SimSwapConfig) -> &TokenCache<CamaraConnectorError> {
         match operation {
             SimSwapOperation::Check if config.check_scope != config.retrieve_date_scope => &self.check,
             SimSwapOperation::Check | SimSwapOperation::RetrieveDate => &self.retrieve_date,
@@ -308,7 +310,7 @@ impl Camara {
         config: &SimSwapConfig,
         operation: SimSwapOperation,
         request: SimSwapRequest<'_>,
-    ) -> Result<SimSwapAccess, CamaraError> {
+    ) -> Result<SimSwapAccess, CamaraConnectorError> {
         let scope = config.scope(operation);
         match &config.flow {
             SimSwapFlow::ClientCredentials => {
@@ -340,7 +342,11 @@ impl Camara {
         }
     }
 
-    async fn renew_token(&self, tokens: &TokenCache<CamaraError>, scope: &str) -> Result<HeaderValue, CamaraError> {
+    async fn renew_token(
+        &self,
+        tokens: &TokenCache<CamaraConnectorError>,
+        scope: &str,
+    ) -> Result<HeaderValue, CamaraConnectorError> {
         let token = tokens.get_or_fetch(&*self.client.clock, self.fetch_client_token(scope)).await;
         token.map_err(|error| match error {
             TokenError::FetchFailed(error) => error,
@@ -349,7 +355,7 @@ impl Camara {
     }
 
     /// Fetches a token that is valid for all numbers. It identifies no user, so the scope `openid` does not apply.
-    async fn fetch_client_token(&self, scope: &str) -> Result<TokenResponse, CamaraError> {
+    async fn fetch_client_token(&self, scope: &str) -> Result<TokenResponse, CamaraConnectorError> {
         let endpoints = self.authorization_server.endpoints(&self.client).await?;
         let scope = self.scope_with_purpose(&[scope]);
         self.request_token(&[("grant_type", "client_credentials"), ("scope", &scope)], &endpoints).await

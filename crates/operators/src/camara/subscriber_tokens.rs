@@ -11,7 +11,7 @@ use url::form_urlencoded::Serializer;
 
 use super::{
     Camara,
-    error::{CamaraError, ErrorCause, InvalidResponse},
+    error::{CamaraConnectorError, ErrorCause, InvalidResponse},
 };
 use crate::{
     jwt::SigningKey,
@@ -31,7 +31,7 @@ impl Camara {
         key: &SigningKey,
         audience: Audience,
         endpoints: &Endpoints,
-    ) -> Result<TokenResponse, CamaraError> {
+    ) -> Result<TokenResponse, CamaraConnectorError> {
         let now = self.now();
         let claims = json!({
             "iss": self.config.client_id,
@@ -45,7 +45,8 @@ impl Camara {
             "jti": self.random_jti(),
             "scope": scope,
         });
-        let assertion = key.sign("JWT", &claims).ok_or(CamaraError::new(Stage::Token, ErrorCause::Internal))?;
+        let assertion =
+            key.sign("JWT", &claims).ok_or(CamaraConnectorError::new(Stage::Token, ErrorCause::Internal))?;
         let fields = [("grant_type", JWT_BEARER_GRANT_TYPE), ("assertion", &*assertion)];
         let form = Serializer::new(String::new()).extend_pairs(fields).finish();
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(FORM_CONTENT_TYPE))]);
@@ -79,7 +80,7 @@ impl Camara {
         login_hint: &str,
         deadline: Instant,
         endpoints: &Endpoints,
-    ) -> Result<TokenResponse, CamaraError> {
+    ) -> Result<TokenResponse, CamaraConnectorError> {
         let started = self.start_ciba(scope, login_hint, endpoints).await?;
         let mut poll_interval = PollInterval::new(started.interval);
         loop {
@@ -100,19 +101,19 @@ impl Camara {
         scope: &str,
         login_hint: &str,
         endpoints: &Endpoints,
-    ) -> Result<BackchannelResponse, CamaraError> {
+    ) -> Result<BackchannelResponse, CamaraConnectorError> {
         let stage = Stage::Backchannel;
         let url = endpoints
             .backchannel
             .as_ref()
-            .ok_or(CamaraError::invalid_response(stage, InvalidResponse::NoBackchannel))?;
+            .ok_or(CamaraConnectorError::invalid_response(stage, InvalidResponse::NoBackchannel))?;
         let fields = [("scope", scope), ("login_hint", login_hint)];
         let (headers, form) = self.authenticated_form(stage, url, endpoints, &fields)?;
         let response = self.client.send_once(stage, Method::POST, url, headers, form).await?;
         let started: BackchannelResponse = serde_json::from_slice(&response.body)
-            .map_err(|_| CamaraError::invalid_response(stage, InvalidResponse::Body))?;
+            .map_err(|_| CamaraConnectorError::invalid_response(stage, InvalidResponse::Body))?;
         if started.auth_req_id.is_empty() {
-            Err(CamaraError::invalid_response(stage, InvalidResponse::Body))
+            Err(CamaraConnectorError::invalid_response(stage, InvalidResponse::Body))
         } else {
             Ok(started)
         }

@@ -6,7 +6,7 @@ use url::{Url, form_urlencoded::Serializer};
 
 use super::{
     Camara,
-    error::{CamaraError, ErrorCause, InvalidResponse},
+    error::{CamaraConnectorError, ErrorCause, InvalidResponse},
 };
 use crate::oauth::{AuthenticationContext, Endpoints, ExpectedClaims, PkceState, Stage, TokenResponse, parse_tokens};
 
@@ -17,7 +17,7 @@ impl Camara {
         code: &str,
         pkce: &PkceState,
         endpoints: &Endpoints,
-    ) -> Result<TokenResponse, CamaraError> {
+    ) -> Result<TokenResponse, CamaraConnectorError> {
         let code_verifier = pkce.code_verifier();
         let mut fields = vec![
             ("grant_type", "authorization_code"),
@@ -33,7 +33,7 @@ impl Camara {
         &self,
         fields: &[(&str, &str)],
         endpoints: &Endpoints,
-    ) -> Result<TokenResponse, CamaraError> {
+    ) -> Result<TokenResponse, CamaraConnectorError> {
         let (headers, form) = self.authenticated_form(Stage::Token, &endpoints.token, endpoints, fields)?;
         let response = self.client.send_once(Stage::Token, Method::POST, &endpoints.token, headers, form).await?;
         Ok(parse_tokens(&response.body)?)
@@ -46,7 +46,7 @@ impl Camara {
         endpoint: &Url,
         endpoints: &Endpoints,
         fields: &[(&str, &str)],
-    ) -> Result<(HeaderMap, Vec<u8>), CamaraError> {
+    ) -> Result<(HeaderMap, Vec<u8>), CamaraConnectorError> {
         let context = AuthenticationContext {
             client_id: &self.config.client_id,
             issuer: &endpoints.issuer,
@@ -56,7 +56,7 @@ impl Camara {
         let credentials = self.config.client_authentication.credentials(context, &*self.entropy);
         let mut form = Serializer::new(String::new());
         form.extend_pairs(fields);
-        Ok(credentials.ok_or(CamaraError::new(stage, ErrorCause::Internal))?.into_form_request(form))
+        Ok(credentials.ok_or(CamaraConnectorError::new(stage, ErrorCause::Internal))?.into_form_request(form))
     }
 
     pub(super) async fn verify_id_token(
@@ -64,7 +64,7 @@ impl Camara {
         token: &str,
         pkce: &PkceState,
         endpoints: &Endpoints,
-    ) -> Result<(), CamaraError> {
+    ) -> Result<(), CamaraConnectorError> {
         // The configuration requires a JWKS URL if it requests ID tokens. Without one, an ID token that the operator
         // sends unasked is ignored.
         let Some(url) = &endpoints.jwks else { return Ok(()) };
@@ -83,8 +83,8 @@ impl Camara {
         expected.check(&claims).map_err(|claim| self.id_token_error(claim))
     }
 
-    fn id_token_error(&self, reason: &str) -> CamaraError {
+    fn id_token_error(&self, reason: &str) -> CamaraConnectorError {
         tracing::warn!(connector = %self.config.name, reason, "invalid ID token");
-        CamaraError::invalid_response(Stage::IdToken, InvalidResponse::IdToken)
+        CamaraConnectorError::invalid_response(Stage::IdToken, InvalidResponse::IdToken)
     }
 }

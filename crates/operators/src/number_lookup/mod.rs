@@ -51,7 +51,7 @@ impl FromIterator<NetworkId> for KnownNetworks {
 
 impl KnownNetworks {
     /// Returns the network with this MCC and MNC. `None`: they are invalid.
-    pub fn resolve_plmn(&self, mcc: &str, mnc: &str) -> Option<NetworkId> {
+    pub fn network_id_from_mcc_mnc(&self, mcc: &str, mnc: &str) -> Option<NetworkId> {
         let (mcc, mnc) = (mcc.trim(), mnc.trim());
         let are_digits = mcc.bytes().chain(mnc.bytes()).all(|byte| byte.is_ascii_digit());
         if is_zero_plmn(mcc) || !are_digits || mcc.len() != 3 || !(2..=3).contains(&mnc.len()) {
@@ -74,9 +74,9 @@ impl KnownNetworks {
     }
 
     /// Returns the network whose MCC and MNC are given in one string. `None`: they are invalid.
-    pub fn resolve_plmn_code(&self, plmn: &str) -> Option<NetworkId> {
+    pub fn network_id_from_plmn(&self, plmn: &str) -> Option<NetworkId> {
         let (mcc, mnc) = plmn.trim().split_at_checked(3)?;
-        self.resolve_plmn(mcc, mnc)
+        self.network_id_from_mcc_mnc(mcc, mnc)
     }
 }
 
@@ -323,7 +323,7 @@ mod tests {
             ("000", "10", None),
             ("２６２", "02", None),
         ] {
-            assert_eq!(known.resolve_plmn(mcc, mnc).as_ref().map(NetworkId::as_str), id, "{mcc} {mnc}");
+            assert_eq!(known.network_id_from_mcc_mnc(mcc, mnc).as_ref().map(NetworkId::as_str), id, "{mcc} {mnc}");
         }
         for (plmn, id) in [
             ("26202", Some("26202")),
@@ -335,7 +335,7 @@ mod tests {
             ("é2602", None),
             ("2620002", None),
         ] {
-            assert_eq!(known.resolve_plmn_code(plmn).as_ref().map(NetworkId::as_str), id, "{plmn}");
+            assert_eq!(known.network_id_from_plmn(plmn).as_ref().map(NetworkId::as_str), id, "{plmn}");
         }
     }
 }

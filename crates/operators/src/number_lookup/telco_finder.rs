@@ -192,7 +192,7 @@ impl TelcoFinder {
         if is_zero_plmn(&plmn) {
             return Ok(LookupResult::NoData);
         }
-        self.config.known_networks.resolve_plmn_code(&plmn).map(LookupResult::Network).ok_or_else(invalid_response)
+        self.config.known_networks.network_id_from_plmn(&plmn).map(LookupResult::Network).ok_or_else(invalid_response)
     }
 
     async fn access_token(&self) -> Result<HeaderValue, SourceError> {

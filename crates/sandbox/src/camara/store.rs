@@ -42,7 +42,7 @@ pub(super) struct Grant {
 
 /// Content of an authorization code.
 #[derive(Deserialize, Serialize)]
-pub(super) struct Authorization {
+pub(super) struct AuthorizationCode {
     pub grant: Grant,
     pub redirect_uri: String,
     pub code_challenge: Option<String>,

@@ -124,7 +124,7 @@ mod tests {
     use ringtrue_operators::camara::RequestSigner;
 
     use super::*;
-    use crate::certificates::validity;
+    use crate::leaf_certificate::validity;
 
     #[test]
     fn certificates_can_sign_requests() {

@@ -275,7 +275,7 @@ fn read_telco_finder(section: &Section<'_>, known: &KnownNetworks) -> Result<Tel
     let interfaces = keyword(&[("telco_finder", true), ("network_id", false)]);
     let operation = if section.get_or("interface", interfaces, true)? {
         TelcoFinderOperation::Search {
-            operators: section.get("operators", list(code_to_network()))?.into_iter().collect(),
+            operators: section.get("operators", list(code_mapping()))?.into_iter().collect(),
             depth: section.get_or("depth", keyword(DEPTHS), SearchDepth::default())?,
         }
     } else {
@@ -297,7 +297,7 @@ fn read_telco_finder(section: &Section<'_>, known: &KnownNetworks) -> Result<Tel
 }
 
 /// Parses `CODE=NETWORK_ID`: the code by which a number source identifies a network, and the id of this network.
-fn code_to_network() -> ValueParser<(String, NetworkId)> {
+fn code_mapping() -> ValueParser<(String, NetworkId)> {
     text("a code, `=` and a network id, such as \"d2701=25001\"", |text| {
         let (code, network) = text.rsplit_once('=').filter(|(code, _)| !code.is_empty())?;
         Some((code.to_owned(), network.parse().ok()?))
@@ -305,5 +305,5 @@ fn code_to_network() -> ValueParser<(String, NetworkId)> {
 }
 
 fn code_table() -> ValueParser<CodeTable> {
-    list(code_to_network()).map(|codes| codes.into_iter().collect())
+    list(code_mapping()).map(|codes| codes.into_iter().collect())
 }

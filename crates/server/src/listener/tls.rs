@@ -16,7 +16,7 @@ use rustls::{
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-use crate::certificates;
+use crate::leaf_certificate;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
@@ -75,7 +75,7 @@ impl Tls {
     /// Returns when the current certificate expires. `None`: it is malformed.
     pub fn expires_at(&self) -> Option<Timestamp> {
         let current = self.current.0.load();
-        certificates::validity(current.cert.first()?).map(|(_, until)| until)
+        leaf_certificate::validity(current.cert.first()?).map(|(_, until)| until)
     }
 
     pub async fn accept(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {

@@ -196,13 +196,13 @@ impl SimSwapConnector for ProjectSimSwaps {
         SimSwapConnector::name(&*self.operator)
     }
 
-    async fn sim_history(&self, question: SimSwapRequest<'_>) -> Result<SimHistory, ErrorCode> {
-        let reported = self.operator.sim_history(question).await?;
+    async fn sim_history(&self, request: SimSwapRequest<'_>) -> Result<SimHistory, ErrorCode> {
+        let reported = self.operator.sim_history(request).await?;
         // Retries while the database is unavailable: the operator has answered, so the check must not end as an error.
         loop {
-            match self.sims.swapped_at(question.project, question.number).await {
+            match self.sims.swapped_at(request.project, request.number).await {
                 Ok(swapped_at) => return Ok(swapped_at.map_or(reported, SimHistory::ChangedAt)),
-                Err(error) if Instant::now() + STORE_RETRY_DELAY >= question.deadline => {
+                Err(error) if Instant::now() + STORE_RETRY_DELAY >= request.deadline => {
                     tracing::debug!(%error, "failed to read the simulated SIM swaps");
                     return Err(ErrorCode::InternalError);
                 }

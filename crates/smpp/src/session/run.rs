@@ -57,7 +57,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
                 biased;
                 Some(completed) = handlers.next(), if !handlers.is_empty() => state.on_completed(completed),
                 Some(waiter) = commands.unbinds.recv() => {
-                    state.on_unbind(waiter);
+                    state.start_draining(waiter);
                     commands.requests.close();
                     while commands.requests.try_recv().is_ok() {}
                 }
@@ -310,7 +310,7 @@ impl<'a, A: RequestHandler, S: AsyncWrite> SessionState<'a, A, S> {
         }
     }
 
-    fn on_unbind(&mut self, waiter: oneshot::Sender<()>) {
+    fn start_draining(&mut self, waiter: oneshot::Sender<()>) {
         self.unbind_waiters.push(waiter);
         if matches!(self.phase, Phase::Open) {
             self.phase = Phase::Draining;

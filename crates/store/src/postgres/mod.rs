@@ -335,7 +335,7 @@ impl Database for Postgres {
         with_connection(client, async move |client| read(client, None, work).await).await
     }
 
-    async fn read_list<T: Send + 'static>(&self, turn: ListTurn, work: impl Work<T>) -> Result<T, StoreError> {
+    async fn read_for_list<T: Send + 'static>(&self, turn: ListTurn, work: impl Work<T>) -> Result<T, StoreError> {
         read_with_deadline(&self.lists, self.search_timeout, turn, work).await
     }
 

@@ -14,9 +14,8 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     accounts::{
-        AccountAccess, AccountChangeOutcome, AccountRecord, AccountStore, AccountSummary, IdentitySignIn,
-        LinkedIdentity, LoginAttempt, MembershipGrants, NewSecondFactor, PasswordHash, SealedSeed, SecondFactor,
-        SecondFactorUse,
+        AccountAccess, AccountChangeOutcome, AccountRecord, AccountStore, AccountSummary, LinkedIdentity, LoginAttempt,
+        MembershipGrants, NewSecondFactor, OpenIdSignIn, PasswordHash, SealedSeed, SecondFactor, SecondFactorUse,
     },
     hashes::TokenHash,
     keys::KeyId,
@@ -32,7 +31,7 @@ use super::{
     memberships::{read_grants, store_grants},
     placeholders,
     row_macs::{
-        account_grants_rights, lock_account, lock_signed_account, read_signed_account, sign_account,
+        account_grants_rights, lock_and_verify_account, lock_signed_account, read_signed_account, sign_account,
         signed_account_columns,
     },
     sessions::{end_access, insert_session, record_success, use_second_factor},
@@ -127,7 +126,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
     async fn make_admin(&self, account: AccountId, audit: &AuditEvent) -> Result<bool, StoreError> {
         let (event, signer) = (audit.clone(), self.signer()?);
         self.change_control_plane(work!(|tx, _| {
-            lock_account(tx, &*signer, account).await?;
+            lock_and_verify_account(tx, &*signer, account).await?;
             // Housekeeping deletes accounts without `signed_in_at` as unused. An account whose password is removed here
             // gets a `signed_in_at`, so that it is kept.
             let update = "update accounts set is_admin = $1, admin_by_claim = $2, password_hash = null,
@@ -148,7 +147,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
     async fn remove_admin(&self, account: AccountId, audit: &AuditEvent) -> Result<AccountChangeOutcome, StoreError> {
         let (event, signer) = (audit.clone(), self.signer()?);
         self.change_control_plane(work!(|tx, _| {
-            lock_account(tx, &*signer, account).await?;
+            lock_and_verify_account(tx, &*signer, account).await?;
             let update = "update accounts set is_admin = $1, admin_by_claim = $1
                            where id = $2 and is_admin <> $1 returning id";
             if !tx.exists(update, values![false, account]).await? {
@@ -172,7 +171,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
     ) -> Result<AccountChangeOutcome, StoreError> {
         let (event, signer) = (audit.clone(), self.signer()?);
         self.change_control_plane(work!(|tx, _| {
-            lock_account(tx, &*signer, account).await?;
+            lock_and_verify_account(tx, &*signer, account).await?;
             let update = "update accounts set disabled_at = $1 where id = $2 and disabled_at is null
                           returning is_admin";
             let Some(disabled) = tx.first(update, values![event.at, account]).await? else {
@@ -193,7 +192,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
     async fn enable_account(&self, account: AccountId, audit: &AuditEvent) -> Result<AccountChangeOutcome, StoreError> {
         let (event, signer) = (audit.clone(), self.signer()?);
         let enabled = self.transact(work!(|tx| {
-            lock_account(tx, &*signer, account).await?;
+            lock_and_verify_account(tx, &*signer, account).await?;
             let update =
                 "update accounts set disabled_at = null where id = $1 and disabled_at is not null returning id";
             if !tx.exists(update, values![account]).await? {
@@ -235,13 +234,13 @@ impl<D: Database> AccountStore for SqlStore<D> {
             .await
     }
 
-    async fn sign_in_with_identity(&self, sign_in: IdentitySignIn, audit: &[AuditEvent]) -> Result<bool, StoreError> {
+    async fn sign_in_with_identity(&self, sign_in: OpenIdSignIn, audit: &[AuditEvent]) -> Result<bool, StoreError> {
         let (events, signer) = (audit.to_vec(), self.signer()?);
         self.change_control_plane(work!(|tx, _| {
-            let IdentitySignIn { before, after, session } = sign_in;
+            let OpenIdSignIn { before, after, session } = sign_in;
             let account = after.account.id;
             if before.is_some() {
-                lock_account(tx, &*signer, account).await?;
+                lock_and_verify_account(tx, &*signer, account).await?;
             }
             let is_expected = match &before {
                 Some(before) => read_access(tx, &*signer, account).await?.as_ref() == Some(before),
@@ -273,7 +272,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
         let (before, after, events) = (before.clone(), after.clone(), audit.to_vec());
         let signer = self.signer()?;
         self.change_control_plane(work!(|tx, _| {
-            lock_account(tx, &*signer, after.account.id).await?;
+            lock_and_verify_account(tx, &*signer, after.account.id).await?;
             if read_access(tx, &*signer, after.account.id).await?.as_ref() != Some(&before) {
                 return Ok(TransactionEnd::Rollback(false));
             }
@@ -289,7 +288,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
         let (event, signer) = (audit.clone(), self.signer()?);
         self.transact(work!(|tx| {
             let NewSecondFactor { account, seed, step, password, replaces, session, attempts } = factor;
-            lock_account(tx, &*signer, account).await?;
+            lock_and_verify_account(tx, &*signer, account).await?;
             if let Some(used) = replaces {
                 if !use_second_factor(tx, used).await? {
                     return Ok(TransactionEnd::Rollback(false));
@@ -321,7 +320,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
     ) -> Result<bool, StoreError> {
         let (event, signer) = (audit.clone(), self.signer()?);
         self.transact(work!(|tx| {
-            lock_account(tx, &*signer, used.account).await?;
+            lock_and_verify_account(tx, &*signer, used.account).await?;
             if !use_second_factor(tx, used).await? {
                 return Ok(TransactionEnd::Rollback(false));
             }
@@ -337,7 +336,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
     async fn remove_second_factor(&self, account: AccountId, audit: &AuditEvent) -> Result<bool, StoreError> {
         let (event, signer) = (audit.clone(), self.signer()?);
         self.transact(work!(|tx| {
-            lock_account(tx, &*signer, account).await?;
+            lock_and_verify_account(tx, &*signer, account).await?;
             let update = "update accounts set second_factor_seed = null
                            where id = $1 and second_factor_seed is not null returning id";
             if !tx.exists(update, values![account]).await? {

@@ -125,7 +125,7 @@ impl<D: Database> ActivityStore for SqlStore<D> {
         let sql = "select event, cast(sum(count) as bigint) from funnel_counts
                     where project_id = $1 and start_at >= $2 and start_at < $3 group by event order by event";
         let values = values![project, from, to].to_vec();
-        let rows = self.read_list(project, work!(|tx| tx.query(sql.into(), &values).await)).await?;
+        let rows = self.read_for_list(project, work!(|tx| tx.query(sql.into(), &values).await)).await?;
         let count = |row: Row| {
             let mut row = row.reader("funnel_counts");
             Ok((row.parsed("event")?, row.int("count")?))
@@ -135,7 +135,7 @@ impl<D: Database> ActivityStore for SqlStore<D> {
 
     async fn activity(&self, project: ProjectId, filter: ActivityFilter) -> Result<Vec<PeriodActivity>, StoreError> {
         let (sql, values) = activity_sql(project, &filter);
-        let rows = self.read_list(project, work!(|tx| tx.query(sql.into(), &values).await)).await?;
+        let rows = self.read_for_list(project, work!(|tx| tx.query(sql.into(), &values).await)).await?;
         let period = |row: Row| {
             let mut row = row.reader("activity");
             Ok(PeriodActivity { start: row.instant("start_at")?, counts: counts_from_row(&mut row)? })
@@ -156,7 +156,7 @@ impl<D: Database> ActivityStore for SqlStore<D> {
             sums()
         );
         let values = values![project, from, to].to_vec();
-        let rows = self.read_list(project, work!(|tx| tx.query(sql.into(), &values).await)).await?;
+        let rows = self.read_for_list(project, work!(|tx| tx.query(sql.into(), &values).await)).await?;
         let network = |row: Row| {
             let mut row = row.reader("activity");
             Ok(NetworkActivity {
@@ -177,7 +177,7 @@ impl<D: Database> ActivityStore for SqlStore<D> {
         scan_limit: u32,
     ) -> Result<Option<Vec<CompletionTime>>, StoreError> {
         let (sql, values) = completion_times_sql(project, &filter, scan_limit);
-        let rows = self.read_list(project, work!(|tx| tx.query(sql.into(), &values).await)).await?;
+        let rows = self.read_for_list(project, work!(|tx| tx.query(sql.into(), &values).await)).await?;
         let time = |row: Row| {
             let mut row = row.reader("checks");
             Ok(CompletionTime { millis: row.int("millis")?, count: row.int("count")? })
@@ -206,7 +206,7 @@ impl<D: Database> ActivityStore for SqlStore<D> {
         );
         let mut values = values![project, i64::from(among)].to_vec();
         values.extend(products.iter().map(|product| Value::from(product.into_str())));
-        let row = self.read_list(project, work!(|tx| tx.query(sql.into(), &values).await)).await?.pop();
+        let row = self.read_for_list(project, work!(|tx| tx.query(sql.into(), &values).await)).await?.pop();
         let Some(row) = row else { return Ok(WaitingCallbacks::default()) };
         let mut row = row.reader("callbacks");
         let examined = row.int("count")?;

@@ -174,7 +174,7 @@ impl<D: Database> CallbackStore for SqlStore<D> {
             condition(selection),
             values.len()
         );
-        let rows = self.read_list(project, work!(|tx| tx.query(select.into(), &values).await)).await?;
+        let rows = self.read_for_list(project, work!(|tx| tx.query(select.into(), &values).await)).await?;
         let callbacks = rows.into_iter().map(listed_callback_from_row).collect::<Result<Vec<_>, _>>()?;
         let is_cut = is_limit_reached(callbacks.len(), limit);
         Ok(CallbackList { cut_at: callbacks.last().filter(|_| is_cut).map(|last| last.check), callbacks })
@@ -186,7 +186,7 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         checks: Vec<CheckId>,
         limit: u32,
     ) -> Result<Vec<AttemptSummary>, StoreError> {
-        let rows = self.read_list(
+        let rows = self.read_for_list(
             project,
             work!(|tx| {
                 let mut rows = vec![];
@@ -231,7 +231,7 @@ impl<D: Database> CallbackStore for SqlStore<D> {
             D::same_bucket("a", "c")
         );
         let values = values![project, first, last, since].to_vec();
-        let rows = self.read_list(project, work!(|tx| tx.query(select.into(), &values).await));
+        let rows = self.read_for_list(project, work!(|tx| tx.query(select.into(), &values).await));
         let mut progress = ResendProgress::default();
         for row in rows.await? {
             let mut row = row.reader("callbacks");
@@ -283,7 +283,7 @@ impl<D: Database> SqlStore<D> {
             Some(product) => vec![product],
             None => Product::WITH_CALLBACKS.to_vec(),
         };
-        let rows = self.read_list(
+        let rows = self.read_for_list(
             project,
             work!(|tx| {
                 let mut ids = vec![];

@@ -39,7 +39,7 @@ const LIST_BUDGET: u64 = 8_000;
 
 /// Maximum SQL `offset` of a page. To skip more checks, the id of the page's first check is looked up first, because an
 /// index finds this id without reading the skipped checks.
-const MAX_OFFSET: u64 = 200;
+const MAX_SQL_OFFSET: u64 = 200;
 
 /// A span of time with the number of its checks that match the filter.
 #[derive(Clone, Copy, Debug)]
@@ -280,7 +280,7 @@ impl CheckList {
     ) -> Result<Vec<AnyCheck>, StoreError> {
         let (condition, mut values) = self.span_condition(segment.span)?;
         let mut offset = skip;
-        if skip > MAX_OFFSET {
+        if skip > MAX_SQL_OFFSET {
             let Some(first) = self.nth_id(tx, segment, skip).await? else { return Ok(Vec::new()) };
             // The upper bound of the id range is exclusive, and the page includes `first`.
             values[3] = Value::Uuid(Uuid::from_u128(first.as_u128().saturating_add(1)));

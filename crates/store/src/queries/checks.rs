@@ -111,7 +111,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
             " from checks where number_hash = $1 and project_id = $2 and id >= $3 order by id desc limit $4"
         );
         let values = values![number, project, first_id_after(created_after), i64::from(limit)].to_vec();
-        let rows = self.read_list(project, work!(|tx| tx.run(select, &values).await)).await?;
+        let rows = self.read_for_list(project, work!(|tx| tx.run(select, &values).await)).await?;
         rows.into_iter().map(check_row_mapping::check_from_row).collect()
     }
 
@@ -147,7 +147,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
         check_row_mapping::prefer_open_check(rows.map(check_row_mapping::check_from_row))
     }
 
-    fn are_together(&self, number: NumberHash, check: Bucket) -> bool {
+    fn are_colocated(&self, number: NumberHash, check: Bucket) -> bool {
         self.database.server_index(digest_bucket(&number.0)) == self.database.server_index(check)
     }
 
@@ -202,7 +202,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
         let workspace = query.workspace;
         let list = Arc::new(CheckList::new(query, D::MIN_ID_SQL));
         let cheap = Arc::clone(&list);
-        let page = self.read_list(workspace, work!(|tx| cheap.read_within_budget(tx).await)).await?;
+        let page = self.read_for_list(workspace, work!(|tx| cheap.read_within_budget(tx).await)).await?;
         if let Some(page) = page {
             return Ok(page);
         }

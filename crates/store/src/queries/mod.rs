@@ -161,7 +161,7 @@ impl<D: Database> SqlStore<D> {
     }
 
     /// Waits until the workspace of `owner` may read a list, and then runs `work` to read it.
-    async fn read_list<T: Send + 'static>(
+    async fn read_for_list<T: Send + 'static>(
         &self,
         owner: impl Into<ListOwner>,
         work: impl Work<T>,
@@ -172,7 +172,7 @@ impl<D: Database> SqlStore<D> {
             ListOwner::Deployment => None,
         };
         let turn = self.list_turns.take(workspace).await?;
-        self.database.read_list(turn, work).await
+        self.database.read_for_list(turn, work).await
     }
 
     /// Returns the workspace of a project. A project that does not exist gets its own id as workspace, so that its
@@ -195,7 +195,7 @@ impl<D: Database> SqlStore<D> {
         query: PagedQuery,
         item: fn(Row) -> Result<T, StoreError>,
     ) -> Result<Page<T>, StoreError> {
-        self.read_list(owner, work!(|tx| query.read(tx, item).await)).await
+        self.read_for_list(owner, work!(|tx| query.read(tx, item).await)).await
     }
 }
 

@@ -85,7 +85,7 @@ pub(super) fn read_signed_account(row: &mut RowReader) -> Result<(AccountId, Sig
 
 /// Locks and verifies an account. Returns `false` if it does not exist. Fails if its row was altered, so that no writer
 /// signs the altered row.
-pub(super) async fn lock_account(
+pub(super) async fn lock_and_verify_account(
     tx: &mut dyn Tx,
     signer: &dyn RowSigner,
     account: AccountId,
@@ -100,7 +100,8 @@ pub(super) async fn lock_signed_account(tx: &mut dyn Tx, account: AccountId) -> 
     row.map(|row| Ok(read_signed_account(&mut row.reader("accounts"))?.1)).transpose()
 }
 
-/// Signs the current row of an account. The caller has verified the row with [`lock_account`], or has inserted it.
+/// Signs the current row of an account. The caller has verified the row with [`lock_and_verify_account`], or has
+/// inserted it.
 pub(super) async fn sign_account(
     tx: &mut dyn Tx,
     signer: &dyn RowSigner,

@@ -30,8 +30,8 @@ use super::{
     memberships::{grants_or_null, read_grants},
     placeholders,
     row_macs::{
-        link_fields, lock_account, read_mac, read_signed_account, session_fields, sign_account, signed_account_columns,
-        signed_link, signed_membership, signed_session,
+        link_fields, lock_and_verify_account, read_mac, read_signed_account, session_fields, sign_account,
+        signed_account_columns, signed_link, signed_membership, signed_session,
     },
 };
 use crate::{
@@ -51,7 +51,7 @@ impl<D: Database> SessionStore for SqlStore<D> {
         let (event, signer) = (audit.clone(), self.signer()?);
         self.transact(work!(|tx| {
             let NewOneTimeLink { token, account, purpose, expires_at } = link;
-            lock_account(tx, &*signer, account).await?;
+            lock_and_verify_account(tx, &*signer, account).await?;
             let lock = "update accounts set email = email where id = $1 and disabled_at is null returning id";
             if !tx.exists(lock, values![account]).await? {
                 return Ok(TransactionEnd::Rollback(false));
@@ -101,7 +101,7 @@ impl<D: Database> SessionStore for SqlStore<D> {
     ) -> Result<bool, StoreError> {
         let (password, events, signer) = (password.cloned(), audit.to_vec(), self.signer()?);
         self.transact(work!(|tx| {
-            lock_account(tx, &*signer, session.account).await?;
+            lock_and_verify_account(tx, &*signer, session.account).await?;
             let update = "update accounts set signed_in_at = $1 where id = $2 and disabled_at is null returning id";
             let enabled = tx.first(update, values![session.created_at, session.account]).await?;
             let delete = "delete from account_links where token_hash = $1 and account_id = $2 and expires_at > $3
@@ -131,7 +131,7 @@ impl<D: Database> SessionStore for SqlStore<D> {
     ) -> Result<bool, StoreError> {
         let (PasswordHash(password), event, signer) = (password.clone(), audit.clone(), self.signer()?);
         self.transact(work!(|tx| {
-            lock_account(tx, &*signer, account).await?;
+            lock_and_verify_account(tx, &*signer, account).await?;
             let update = "update accounts set password_hash = $1 where id = $2 and disabled_at is null
                           returning id";
             let enabled = tx.first(update, values![password, account]).await?;
@@ -162,7 +162,7 @@ impl<D: Database> SessionStore for SqlStore<D> {
     ) -> Result<bool, StoreError> {
         let (PasswordHash(password), event, signer) = (password.clone(), audit.clone(), self.signer()?);
         self.transact(work!(|tx| {
-            lock_account(tx, &*signer, session.account).await?;
+            lock_and_verify_account(tx, &*signer, session.account).await?;
             let update = "update accounts set signed_in_at = $1
                            where id = $2 and coalesce(password_hash, '') = $3 and second_factor_seed is null
                              and disabled_at is null returning id";
@@ -187,7 +187,7 @@ impl<D: Database> SessionStore for SqlStore<D> {
     ) -> Result<bool, StoreError> {
         let (PasswordHash(password), events, signer) = (password.clone(), audit.to_vec(), self.signer()?);
         self.transact(work!(|tx| {
-            lock_account(tx, &*signer, session.account).await?;
+            lock_and_verify_account(tx, &*signer, session.account).await?;
             let update = "update accounts set signed_in_at = $1
                            where id = $2 and password_hash = $3 and disabled_at is null returning id";
             let is_valid = tx.first(update, values![session.created_at, session.account, password]).await?;
@@ -206,7 +206,7 @@ impl<D: Database> SessionStore for SqlStore<D> {
         let (event, signer) = (audit.clone(), self.signer()?);
         self.transact(work!(|tx| {
             let PasswordChange { account, current, new, session, attempt } = change;
-            lock_account(tx, &*signer, account).await?;
+            lock_and_verify_account(tx, &*signer, account).await?;
             let update = "update accounts set password_hash = $1
                            where id = $2 and password_hash = $3 and disabled_at is null returning id";
             if !tx.exists(update, values![new.0, account, current.0]).await? {
@@ -390,7 +390,7 @@ async fn count_attempt(
     attempt: LoginAttempt,
 ) -> Result<TransactionEnd<Option<LoginBlocked>>, StoreError> {
     let mut entries = Vec::new();
-    for (key, free_attempts) in sorted_keys(attempt) {
+    for (key, free_attempts) in throttle_keys_in_lock_order(attempt) {
         entries.push((key, free_attempts, lock_entry(tx, key, attempt.at).await?));
     }
     let blocks = entries
@@ -468,7 +468,7 @@ pub(super) async fn delete_expired_throttles(tx: &mut dyn Tx, now: Timestamp) ->
 
 /// Returns the two throttle keys of a login attempt, each with its number of free attempts. They are sorted, so that
 /// concurrent transactions lock the rows in the same order.
-fn sorted_keys(attempt: LoginAttempt) -> [(LoginThrottleKey, u32); 2] {
+fn throttle_keys_in_lock_order(attempt: LoginAttempt) -> [(LoginThrottleKey, u32); 2] {
     let mut keys = [(attempt.account, FREE_ATTEMPTS_PER_ACCOUNT), (attempt.address, FREE_ATTEMPTS_PER_ADDRESS)];
     keys.sort_unstable();
     keys

@@ -173,7 +173,7 @@ impl<D: Database> UsageStore for SqlStore<D> {
         let sql = usage_sql(filter.grouping, filter.project.is_some());
         let mut values = values![workspace, from, to].to_vec();
         values.extend(filter.project.map(Into::into));
-        let rows = self.read_list(workspace, work!(|tx| tx.query(sql.into(), &values).await)).await?;
+        let rows = self.read_for_list(workspace, work!(|tx| tx.query(sql.into(), &values).await)).await?;
         let mut usage = rows.into_iter().map(usage_row_from_row).collect::<Result<Vec<_>, _>>()?;
         usage.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
         Ok(usage)

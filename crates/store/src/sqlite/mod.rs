@@ -162,7 +162,7 @@ impl Database for Sqlite {
         self.read_durable(self.reserved_reader.run(work)).await
     }
 
-    async fn read_list<T: Send + 'static>(&self, turn: ListTurn, work: impl Work<T>) -> Result<T, StoreError> {
+    async fn read_for_list<T: Send + 'static>(&self, turn: ListTurn, work: impl Work<T>) -> Result<T, StoreError> {
         self.list_durable(self.lists.run_with_permit(turn, work)).await
     }
 

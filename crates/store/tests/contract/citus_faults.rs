@@ -106,7 +106,7 @@ async fn outage_of_the_coordinator_does_not_affect_checks() {
     while checks.len() < 20 {
         let check = check_sample::check(project, sample::now());
         // As the engine does, so that one worker has the check and the limit of its number.
-        if store.are_together(check.claimed.unwrap().hash, check.id.bucket()) {
+        if store.are_colocated(check.claimed.unwrap().hash, check.id.bucket()) {
             store.create_check(check_sample::new(check.clone())).await.unwrap();
             checks.push(check);
         }

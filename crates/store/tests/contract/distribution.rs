@@ -111,7 +111,7 @@ pub async fn frequent_operations_ask_the_server_that_has_the_rows(fixture: &Stor
     while created < 20 {
         // As the engine does, so that the limit of the number is on the server of the check.
         let check = check_sample::check(project, sample::now());
-        if !store.are_together(check.claimed.unwrap().hash, check.id.bucket()) {
+        if !store.are_colocated(check.claimed.unwrap().hash, check.id.bucket()) {
             continue;
         }
         let new = check_sample::new(check.clone());

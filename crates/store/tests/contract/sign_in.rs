@@ -7,7 +7,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     accounts::{
-        AccountAccess, IdentitySignIn, LinkPurpose, LinkedIdentity, MembershipGrants, NewSecondFactor, PasswordHash,
+        AccountAccess, LinkPurpose, LinkedIdentity, MembershipGrants, NewSecondFactor, OpenIdSignIn, PasswordHash,
         SealedSeed, SecondFactor, SecondFactorProof, SecondFactorUse,
     },
     audit::AuditFilter,
@@ -48,7 +48,7 @@ async fn sign_in(store: &dyn Store, before: Option<AccountAccess>, after: Accoun
     let account = after.account.id;
     let session = session(account, sample::later(600));
     let (token, audit) = (session.token, [event(None, account, Action::AccountIdentityLinked)]);
-    let is_done = store.sign_in_with_identity(IdentitySignIn { before, after, session }, &audit).await.unwrap();
+    let is_done = store.sign_in_with_identity(OpenIdSignIn { before, after, session }, &audit).await.unwrap();
     assert_eq!(store.find_session(token, sample::now()).await.unwrap().is_some(), is_done);
     is_done.then_some(token)
 }

@@ -349,7 +349,7 @@ fn product_examples(has_local_callbacks: bool) -> [(Product, Example); 7] {
             "Creates a verification, prints the URL of its hosted page, and reads the verification. Open the page, then \
              repeat the last command.",
             &[
-                authorize(Product::Verification),
+                set_auth_header(Product::Verification),
                 create(r#"{"phone_number": "+990123456702"}"#, "/v1/verifications"),
                 r#"of "$check" url"#.to_owned(),
                 get(r#"/v1/verifications/$(of "$check" verification_id)"#),
@@ -365,7 +365,7 @@ fn product_examples(has_local_callbacks: bool) -> [(Product, Example); 7] {
                    URL.",
                 file: None,
                 commands: [
-                    authorize(Product::Verification),
+                    set_auth_header(Product::Verification),
                     create(r#"{"phone_number": "+990123456748"}"#, "/v1/verifications"),
                     r#"code=$(of "$(curl -sL "$(of "${check#*next_step}" url)")" code)"#.to_owned(),
                     post(r#"{\"code\": \"$code\"}"#, r#"/v1/verifications/$(of "$check" verification_id)"#),
@@ -377,7 +377,7 @@ fn product_examples(has_local_callbacks: bool) -> [(Product, Example); 7] {
             Product::ReverseSms,
             "Creates a check, sends its SMS from a simulated phone, and reads the result.",
             &[
-                authorize(Product::ReverseSms),
+                set_auth_header(Product::ReverseSms),
                 create(&format!(r#"{{"phone_number": "+990123456704"{callback}}}"#), sms_checks),
                 post(
                     r#"{\"from\": \"+990123456704\", \"to\": \"$(of "$check" receiver_phone_number)\", \"body\": \"$(of "$check" expected_sms_body)\"}"#,
@@ -399,12 +399,15 @@ fn product_examples(has_local_callbacks: bool) -> [(Product, Example); 7] {
         example(
             Product::SimSwap,
             "Asks the operator when the SIM of a number was changed. The result is immediate.",
-            &[authorize(Product::SimSwap), post(r#"{\"phone_number\": \"+990123456710\"}"#, "/v1/sim-swap-checks")],
+            &[
+                set_auth_header(Product::SimSwap),
+                post(r#"{\"phone_number\": \"+990123456710\"}"#, "/v1/sim-swap-checks"),
+            ],
         ),
         example(
             Product::Eligibility,
             "Asks which products can verify the user of a number.",
-            &[authorize(Product::Eligibility), get("/v1/eligibility/phone-numbers/+990123456712")],
+            &[set_auth_header(Product::Eligibility), get("/v1/eligibility/phone-numbers/+990123456712")],
         ),
     ]
 }
@@ -413,14 +416,14 @@ fn product_examples(has_local_callbacks: bool) -> [(Product, Example); 7] {
 fn silent_commands(product: Product, body: &str, collection: &str, more: &str) -> [String; 4] {
     let path = format!("/v1/number-verification/{collection}");
     [
-        authorize(product),
+        set_auth_header(product),
         create(body, &path),
         format!(r#"code=$(of "$(curl -sL "$(of "$check" url){more}")" code)"#),
         post(r#"{\"code\": \"$code\"}"#, &format!(r#"{path}/$(of "$check" check_id)"#)),
     ]
 }
 
-fn authorize(product: Product) -> String {
+fn set_auth_header(product: Product) -> String {
     format!(r#"auth="Authorization: Bearer $(token {product})""#)
 }
 

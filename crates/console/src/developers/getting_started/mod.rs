@@ -189,7 +189,7 @@ fn find_tool(name: Option<&str>) -> Tool {
 
 /// Returns the path of the page with the examples of the tool.
 fn tool_path(access: &ProjectAccess, tool: Tool) -> String {
-    page::link(&format!("{}/getting-started", access.path()), &[("with", Some(tool.name()))])
+    page::path_with_query(&format!("{}/getting-started", access.path()), &[("with", Some(tool.name()))])
 }
 
 async fn render(

@@ -33,8 +33,8 @@ use crate::{
     page::{
         self, Badge, BadgeKind, Layout, MenuSection, ShortId, UtcTime,
         error::ConsoleError,
-        masking::{NumberMask, redact_query},
         network_name::network_name,
+        redaction::{NumberMask, redact_query},
     },
     session::{console_session::ProjectAccess, forms::SessionForm},
 };
@@ -97,7 +97,7 @@ impl StepView {
         StepView {
             product: step.product.title(),
             path: step.check.map(|check| format!("{project_path}/checks/{}/{check}", step.product)),
-            status: step.state.final_status().or(open_status).unwrap_or(CheckStatus::Accepted).into_str(),
+            status: step.state.ended_status().or(open_status).unwrap_or(CheckStatus::Accepted).into_str(),
             badge: Badge::new(kind, text),
         }
     }

@@ -87,7 +87,7 @@ fn chip_groups(path: &str, filters: &CheckFilters, product: Product, today: Date
     let chip = |title, is_on, changed: CheckFilters| {
         let expression = changed.expression();
         let search = Some(expression.as_str()).filter(|expression| !expression.is_empty());
-        Chip { title, path: page::link(path, &[("search", search)]), is_on }
+        Chip { title, path: page::path_with_query(path, &[("search", search)]), is_on }
     };
     let statuses = [
         ("Accepted", CheckStatus::Accepted),
@@ -156,7 +156,7 @@ async fn list(
         // The form for the date range was submitted. The redirect makes the dates part of the search expression.
         let date = |name| query.get(name).and_then(|date| date.parse().ok());
         let filters = CheckFilters { from: date("from"), to: date("to"), ..filters.unwrap_or_default() };
-        return Ok(page::see_other(&page::link(&here, &[("search", Some(&filters.expression()))])));
+        return Ok(page::see_other(&page::path_with_query(&here, &[("search", Some(&filters.expression()))])));
     }
 
     let (status, search_error, found) = match parse_search(&search, product) {
@@ -193,7 +193,7 @@ async fn list(
             chip_groups: chip_groups(&here, &filters, product, today),
             from: date(filters.from),
             to: date(filters.to),
-            csv_path: page::link(&format!("{here}/export.csv"), &[("search", filter)]),
+            csv_path: page::path_with_query(&format!("{here}/export.csv"), &[("search", filter)]),
             csv_limit: MAX_EXPORTED_CHECKS,
             path: here,
             search,

@@ -16,10 +16,10 @@ use ringtrue_engine::{
 };
 
 use crate::{
-    observe::{callbacks::reason_label, checks::check_view::result_label},
+    observe::{checks::check_view::result_label, failure_label::failure_label},
     page::{
         ExactTime,
-        masking::{NumberMask, format_headers},
+        redaction::{NumberMask, format_headers},
     },
 };
 
@@ -265,7 +265,7 @@ fn conclusion_event<V: Verdict>(
 fn describe_attempt(attempt: &Attempt) -> String {
     match (attempt.status, &attempt.failure) {
         (Some(status), _) => status.to_string(),
-        (None, Some(failure)) => reason_label(failure),
+        (None, Some(failure)) => failure_label(failure),
         (None, None) => "no response".to_owned(),
     }
 }

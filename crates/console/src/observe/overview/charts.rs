@@ -32,7 +32,7 @@ pub fn latency_chart(span: OverviewPeriods, periods: &[PeriodActivity]) -> Chart
 }
 
 /// Draws the number of callback attempts by the time at which they ended.
-pub fn attempts_chart(span: OverviewPeriods, periods: &[PeriodActivity]) -> Chart {
+pub fn callback_attempts_chart(span: OverviewPeriods, periods: &[PeriodActivity]) -> Chart {
     let series = [
         series("Delivered", "match", periods, |counts| Some(counts.attempts_delivered)),
         series("Failed", "failed", periods, |counts| Some(counts.attempts_failed)),

@@ -35,7 +35,7 @@ use crate::{
     session::console_session::ProjectAccess,
 };
 use breakdowns::{Breakdown, breakdowns};
-use charts::{attempts_chart, checks_chart, latency_chart};
+use charts::{callback_attempts_chart, checks_chart, latency_chart};
 use filter::{DATE_TIME_FORMAT, parse_filter, products_with_checks, span_name};
 use funnel::{HeadlineFigure, StageView, check_stages, headline, verification_stages};
 use metrics::{Metric, callback_metrics, completion_metrics};
@@ -84,7 +84,7 @@ struct OverviewPage {
     latency_chart: Option<Chart>,
     callback_metrics: Vec<Metric>,
     /// `None`: no callback was sent.
-    attempts_chart: Option<Chart>,
+    callback_attempts_chart: Option<Chart>,
 }
 
 /// Fields of the form for a custom time span.
@@ -202,7 +202,7 @@ impl OverviewPage {
                 ("span", Some(span_name(*span)).filter(|span| *span != "custom")),
                 ("network", network.as_ref().map(NetworkId::as_str)),
             ];
-            Tab { path: page::link(&path, &query), title: other.title(), is_current: other == view }
+            Tab { path: page::path_with_query(&path, &query), title: other.title(), is_current: other == view }
         };
         let tab = |other: OverviewSpan| {
             let query = [
@@ -212,7 +212,7 @@ impl OverviewPage {
                 ("network", network.as_ref().map(NetworkId::as_str)),
             ];
             Tab {
-                path: page::link(&path, &query),
+                path: page::path_with_query(&path, &query),
                 title: match other {
                     OverviewSpan::Hour => "Last hour",
                     OverviewSpan::Day => "24 hours",
@@ -266,8 +266,8 @@ impl OverviewPage {
             breakdowns,
             latency_chart: (total.completed > 0).then(|| latency_chart(periods, &overview.periods)),
             callback_metrics: callback_metrics(total, overview.waiting),
-            attempts_chart: (total.attempts_delivered + total.attempts_failed > 0)
-                .then(|| attempts_chart(periods, &overview.periods)),
+            callback_attempts_chart: (total.attempts_delivered + total.attempts_failed > 0)
+                .then(|| callback_attempts_chart(periods, &overview.periods)),
             layout,
         }
     }

@@ -236,10 +236,10 @@ impl RecordRules {
     }
 
     fn network(&self, uri: &NumberUri) -> Option<NetworkId> {
-        let resolve = |(country, network): (&str, &str)| self.known_networks.resolve_plmn(country, network);
+        let resolve = |(country, network): (&str, &str)| self.known_networks.network_id_from_mcc_mnc(country, network);
         let by_parameters = uri.plmn_from_parameters().and_then(resolve);
         by_parameters
-            .or_else(|| uri.parameter("mccmnc").and_then(|codes| self.known_networks.resolve_plmn_code(codes)))
+            .or_else(|| uri.parameter("mccmnc").and_then(|codes| self.known_networks.network_id_from_plmn(codes)))
             .or_else(|| uri.plmn_from_host().and_then(resolve))
             .or_else(|| uri.parameter("rn").and_then(|code| self.routing_numbers.find(code)).cloned())
             .or_else(|| uri.parameter("spn").and_then(|code| self.service_providers.find(code)).cloned())

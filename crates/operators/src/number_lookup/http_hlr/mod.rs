@@ -161,7 +161,7 @@ fn resolve_plmn_value(codes: Option<&Value>, known_networks: &KnownNetworks) -> 
     let Some(codes) = code_text(codes)?.filter(|codes| !is_zero_plmn(codes)) else {
         return Ok(LookupResult::NoData);
     };
-    known_networks.resolve_plmn_code(&codes).map(LookupResult::Network).ok_or(LookupError::InvalidResponse)
+    known_networks.network_id_from_plmn(&codes).map(LookupResult::Network).ok_or(LookupError::InvalidResponse)
 }
 
 /// Resolves separate JSON values of MCC and MNC.
@@ -178,10 +178,10 @@ fn resolve_mcc_mnc(
     // An MNC that is a JSON number has lost its leading zeros. A single digit is therefore completed with zeros, but
     // accepted only if a configured network results.
     let resolved = if is_number && network.len() == 1 {
-        let found = known_networks.resolve_plmn(&country, &format!("0{network}"));
+        let found = known_networks.network_id_from_mcc_mnc(&country, &format!("0{network}"));
         found.filter(|id| known_networks.contains(id))
     } else {
-        known_networks.resolve_plmn(&country, &network)
+        known_networks.network_id_from_mcc_mnc(&country, &network)
     };
     resolved.map(LookupResult::Network).ok_or(LookupError::InvalidResponse)
 }

@@ -13,7 +13,7 @@ use crate::camara::{
     jose::Jws,
     message::{HttpResponse, OAuthError, OAuthErrorCode, OAuthParameters, Request, redirect_response, text_response},
     sim::{PhoneNumber, Recognition},
-    store::{AuthenticationMethod, Authorization, Grant, SealedKind, Subject},
+    store::{AuthenticationMethod, AuthorizationCode, Grant, SealedKind, Subject},
 };
 
 /// Outcome of a valid authorization request.
@@ -112,7 +112,7 @@ fn authorize_device(
         Recognition::Recognised | Recognition::OtherDevice | Recognition::NotApplicable => {}
     }
     let now = state.now();
-    let authorization = Authorization {
+    let authorization = AuthorizationCode {
         grant: Grant {
             client_id: client.id.clone(),
             scopes,

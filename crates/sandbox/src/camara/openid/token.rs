@@ -18,7 +18,8 @@ use crate::camara::{
     random_token,
     sim::{PhoneNumber, SimHistory},
     store::{
-        AccessToken, AuthenticationMethod, Authorization, BackchannelRequest, Grant, OperatorToken, SealedKind, Subject,
+        AccessToken, AuthenticationMethod, AuthorizationCode, BackchannelRequest, Grant, OperatorToken, SealedKind,
+        Subject,
     },
 };
 
@@ -114,7 +115,7 @@ fn redeem_code(state: &OperatorState, client: &OAuthClient, form: &OAuthParamete
     let invalid = |description| OAuthErrorCode::InvalidGrant.with_description(description);
     let code = form.get("code").ok_or(OAuthErrorCode::InvalidRequest.with_description("code is missing"))?;
     let now = state.now();
-    let authorization: Authorization =
+    let authorization: AuthorizationCode =
         state.sealer.open(SealedKind::Code, code).ok_or_else(|| invalid("unknown code"))?;
     let mut store = state.store();
     if let Some(token) = store.used_codes.get_mut(now, code).copied() {
@@ -134,7 +135,7 @@ fn redeem_code(state: &OperatorState, client: &OAuthClient, form: &OAuthParamete
     Ok(issued)
 }
 
-fn matches_code_challenge(authorization: &Authorization, verifier: Option<&str>) -> bool {
+fn matches_code_challenge(authorization: &AuthorizationCode, verifier: Option<&str>) -> bool {
     match (&authorization.code_challenge, verifier) {
         (None, None) => true,
         (Some(challenge), Some(verifier)) => {

@@ -49,7 +49,7 @@ impl DataDir {
 
     /// Returns the database path, the master key and the base URL of an existing data directory. `ringtrue dev` need
     /// not be running.
-    pub(super) fn open_existing(path: &Path) -> Result<(PathBuf, MasterKey, Option<String>), CliError> {
+    pub(super) fn read_existing(path: &Path) -> Result<(PathBuf, MasterKey, Option<String>), CliError> {
         let database = path.join(DATABASE_FILE);
         if !exists(&database)? {
             return Err(CliError::with_hint(

@@ -93,7 +93,7 @@ pub(super) fn open_data_dir(context: &CommandContext, path: &Path) -> Result<Dev
             "Use `--data DIR` for `ringtrue dev`, and `--config PATH` for `ringtrue serve`.",
         ));
     }
-    let (database, master, base_url) = DataDir::open_existing(path)?;
+    let (database, master, base_url) = DataDir::read_existing(path)?;
     let listen = base_url.as_deref().and_then(|url| url.strip_prefix("http://")).and_then(|text| text.parse().ok());
     let listen = listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)));
     let config = config::load_for_development(&database, listen, &context.environment)?;

@@ -33,8 +33,8 @@ use url::Url;
 
 use super::{Finding, failed, passed, skipped, warning};
 use crate::{
-    certificates::{read_leaf, validity},
     config::{Config, Connector, TlsFiles},
+    leaf_certificate::{read_leaf, validity},
     listener::Tls,
 };
 

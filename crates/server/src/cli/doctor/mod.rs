@@ -5,6 +5,7 @@
 //! is missing that tenants need, but without which a server can run. Warnings do not fail the command.
 
 mod database;
+mod dns;
 mod listeners;
 mod operators;
 

@@ -154,7 +154,7 @@ fn networks_are_known_by_id_and_aliases() {
             NumberSourceSection::TelcoFinder(config, _) => &config.known_networks,
         };
         for (written, meant) in [("234010", "23410"), ("234011", "23411"), ("234012", "234012")] {
-            assert_eq!(known.resolve_plmn_code(written).unwrap().as_str(), meant);
+            assert_eq!(known.network_id_from_plmn(written).unwrap().as_str(), meant);
         }
     }
 }

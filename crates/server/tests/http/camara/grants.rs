@@ -1,11 +1,14 @@
 //! Tokens without network authentication: client credentials, JWT bearer and backchannel authentication.
 
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
+
 use super::*;
 
 on_both_stores!(
     client_names_the_number_itself,
     assertion_names_the_user,
     backchannel_request_gives_one_token,
+    operator_token_is_verified_by_its_operator,
     network_authentication_is_required,
     projects_without_purposes_get_no_tokens,
     apis_are_off_by_default,
@@ -123,6 +126,41 @@ async fn backchannel_request_gives_one_token(world: World) {
     let unauthenticated = [("scope", &*scope), ("login_hint", &hint), ("client_id", client.id())];
     let request = Request::post("/oauth2/bc-authorize").form(&unauthenticated);
     world.send(request).await.assert_problem(401, "invalid_client");
+}
+
+async fn operator_token_is_verified_by_its_operator(world: World) {
+    let client = ApiClient::new(&world).await;
+    let scope = format!("openid number-verification:verify {FRAUD}");
+    let grant = async |sub: &str| client.bearer_grant(&json!({"sub": sub, "scope": scope})).await;
+    for sub in
+        ["operatortoken:", "operatortoken:a b", "operatortoken:é", &format!("operatortoken:{}", "x".repeat(2_049))]
+    {
+        grant(sub).await.assert_problem(400, "invalid_grant");
+    }
+    let claims = json!({"sub": "operatortoken:x", "scope": format!("sim-swap number-verification:verify {FRAUD}")});
+    client.bearer_grant(&claims).await.assert_problem(400, "invalid_grant");
+    // The token itself is the operator's to judge, which refuses it when the client asks about a number.
+    let longest = format!("operatortoken:{}", "x".repeat(2_048));
+    let tokens = grant(&longest).await.assert(200).json();
+    let subject = |tokens: &Value| {
+        let payload = tokens["id_token"].as_str().unwrap().split('.').nth(1).unwrap();
+        let claims: Value = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(payload).unwrap()).unwrap();
+        claims["sub"].as_str().unwrap().to_owned()
+    };
+    assert_ne!(subject(&tokens), subject(&grant(&longest).await.assert(200).json()), "each is a new authentication");
+    let code = "NUMBER_VERIFICATION.USER_NOT_AUTHENTICATED_BY_MOBILE_NETWORK";
+    let (token, body) = (tokens["access_token"].as_str().unwrap(), json!({"phoneNumber": EVEN}));
+    assert_error(&client.post(VERIFY, token, &body).await, 403, code);
+    assert_error(&client.post(VERIFY, token, &body).await, 401, "UNAUTHENTICATED");
+    // By a backchannel request. A hash does not lead to the operator.
+    let fields = [("scope", &*scope), ("login_hint", "operatortoken:x")];
+    let begun = world.send(client.authenticated("/oauth2/bc-authorize", &fields)).await.assert(200).json();
+    let fields = [("grant_type", CIBA), ("auth_req_id", begun["auth_req_id"].as_str().unwrap())];
+    let tokens = world.send(client.authenticated("/oauth2/token", &fields)).await.assert(200).json();
+    let token = tokens["access_token"].as_str().unwrap();
+    let hashed = json!({"hashedPhoneNumber": "0".repeat(64)});
+    assert_error(&client.post(VERIFY, token, &hashed).await, 422, "SERVICE_NOT_APPLICABLE");
+    assert_error(&client.post(VERIFY, token, &body).await, 403, code);
 }
 
 async fn network_authentication_is_required(world: World) {

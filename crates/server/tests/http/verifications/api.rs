@@ -122,7 +122,7 @@ impl<'a> VerificationClient<'a> {
         self.world.wait_for_sms().await;
     }
 
-    /// Waits for the end of a verification. Its SIM Swap question to the operator is not part of any request, so the
+    /// Waits for the end of a verification. Its SIM Swap query to the operator is not part of any request, so the
     /// end has to be polled.
     pub async fn wait_for_end(&self, id: &str) -> Value {
         let mut read = Value::Null;
@@ -510,7 +510,7 @@ async fn third_wrong_code_leads_to_the_next_method(world: World) {
     assert_completed(&client.get(id(&created)).await, true, "reverse_sms");
 }
 
-async fn match_is_followed_by_the_sim_swap_question(world: World) {
+async fn match_is_followed_by_the_sim_swap_query(world: World) {
     ScriptedOperator::of(&world);
     let client = VerificationClient::sandbox(&world).await;
     for (suffix, no_sim_change, step) in [
@@ -865,7 +865,7 @@ on_both_stores!(
     silence_expires_the_steps_and_the_verification,
     steps_are_given_up_until_none_is_left,
     third_wrong_code_leads_to_the_next_method,
-    match_is_followed_by_the_sim_swap_question,
+    match_is_followed_by_the_sim_swap_query,
     repeated_key_returns_the_first_verification,
     verifications_belong_to_their_project,
     lists_are_filtered,

@@ -7,24 +7,24 @@ use ringtrue_domain::lifecycle::CheckId;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-/// SIM Swap requests to operators ("questions") that are in progress on this node.
+/// SIM Swap requests to operators that are in progress on this node.
 #[derive(Debug)]
-pub(super) struct SimSwapQuestions {
-    /// Open questions by verification. The channel closes when the question ends.
+pub(super) struct SimSwapQueries {
+    /// Open queries by verification. The channel closes when the query ends.
     open: Mutex<HashMap<CheckId, watch::Receiver<()>>>,
     tasks: TaskTracker,
 }
 
-impl Default for SimSwapQuestions {
+impl Default for SimSwapQueries {
     fn default() -> Self {
         let tasks = TaskTracker::new();
         // `TaskTracker::wait` returns only for a closed tracker. A closed tracker can still spawn tasks.
         tasks.close();
-        SimSwapQuestions { open: Mutex::default(), tasks }
+        SimSwapQueries { open: Mutex::default(), tasks }
     }
 }
 
-impl SimSwapQuestions {
+impl SimSwapQueries {
     /// Registers a SIM Swap request as in progress, until the returned sender is dropped.
     pub(super) fn begin(&self, verification: CheckId) -> watch::Sender<()> {
         let (done, waiting) = watch::channel(());
@@ -36,15 +36,15 @@ impl SimSwapQuestions {
         self.lock().remove(&verification);
     }
 
-    pub(super) fn spawn(&self, question: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(question);
+    pub(super) fn spawn(&self, query: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(query);
     }
 
     /// Waits until this node's SIM Swap request for the verification ends. Returns immediately if this node has none.
     pub(super) async fn wait(&self, verification: CheckId) {
         let done = self.lock().get(&verification).cloned();
         if let Some(mut done) = done {
-            // An error means that the sender was dropped, so the question has ended.
+            // An error means that the sender was dropped, so the query has ended.
             let _ = done.changed().await;
         }
     }
