@@ -7,6 +7,9 @@ use ringtrue_domain::tenancy::RateLimits;
 pub enum RateLimitClass {
     /// Requests that create a check or redeem a code.
     Create,
+    /// Browsers that begin a silent sign-in or CAMARA's network authentication. Counted per workspace, apart from its API
+    /// requests, because anybody can send them.
+    SilentAuthorization,
     /// Requests that read checks.
     Read,
     Eligibility,
@@ -27,6 +30,7 @@ impl RateLimitClass {
     pub(super) fn as_str(self) -> &'static str {
         match self {
             RateLimitClass::Create => "create",
+            RateLimitClass::SilentAuthorization => "silent_authorization",
             RateLimitClass::Read => "read",
             RateLimitClass::Eligibility => "eligibility",
             RateLimitClass::Management => "management",
@@ -88,7 +92,7 @@ impl DefaultRateLimits {
     /// Returns the limit of a class, with the workspace's overrides applied.
     pub fn limit_for(&self, class: RateLimitClass, overrides: &RateLimits) -> u32 {
         match class {
-            RateLimitClass::Create => overrides.create.unwrap_or(self.create),
+            RateLimitClass::Create | RateLimitClass::SilentAuthorization => overrides.create.unwrap_or(self.create),
             RateLimitClass::Read => overrides.read.unwrap_or(self.read),
             RateLimitClass::Eligibility => overrides.eligibility.unwrap_or(self.eligibility),
             RateLimitClass::Management => overrides.management.unwrap_or(self.management),

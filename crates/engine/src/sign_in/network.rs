@@ -63,7 +63,11 @@ impl SignIns {
         }
         let now = self.context.now();
         let own = self.context.control_plane.rate_limit_overrides(project.workspace);
-        if !self.rate_limiter.limit_workspace(RateLimitClass::Create, project.workspace, &own, now).admitted {
+        if !self
+            .rate_limiter
+            .limit_workspace(RateLimitClass::SilentAuthorization, project.workspace, &own, now)
+            .admitted
+        {
             let description = "the workspace has too many requests at the moment";
             return refuse(&AuthorizationError::new(Code::TemporarilyUnavailable, description));
         }

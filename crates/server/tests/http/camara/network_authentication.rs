@@ -248,6 +248,10 @@ async fn workspace_limits_its_authorizations(world: World) {
         errors.extend(url.query_pairs().filter(|(name, _)| name == "error").map(|(_, value)| value.into_owned()));
     }
     assert!(errors.contains(&"temporarily_unavailable".to_owned()), "{errors:?}");
+    // Browsers, which anybody can send, do not use up the limit of the API.
+    let tokens = client.client_credentials(&format!("sim-swap {FRAUD}")).await.assert(200).json();
+    let check = Request::post(CHECK).bearer(tokens["access_token"].as_str().unwrap());
+    client::send(node.address, &check.json(&json!({"phoneNumber": EVEN}))).await.assert(200);
 }
 
 async fn two_loads_of_the_return_lead_to_the_client(world: World) {
