@@ -162,15 +162,7 @@ fn authorize(
     if headers.contains_key(X_CORRELATOR) && context.correlator().is_none() {
         return Err(Problem::bad_request("`x-correlator` has characters that are not allowed, or more than 256"));
     }
-    if !bearer.scopes.permit(operation) {
-        let detail = format!("this request needs an access token with the scope `{operation}`");
-        return Err(Problem::new(ProblemCode::Forbidden, detail));
-    }
-    if !bearer.project.configuration.camara.purposes.contains(bearer.scopes.purpose()) {
-        let detail = format!("the project no longer declares the purpose `{}`", bearer.scopes.purpose());
-        return Err(Problem::new(ProblemCode::Forbidden, detail));
-    }
-    bearer.granted(operation).map_err(|error| Problem::new(ProblemCode::Forbidden, error.to_string()))?;
+    bearer.require_permission(operation).map_err(|error| Problem::new(ProblemCode::Forbidden, error.to_string()))?;
     Ok(bearer)
 }
 

@@ -206,10 +206,28 @@ fn seal_context(id: Uuid, mode: Mode) -> String {
     format!("camara-token-{}:{id}", mode.into_str())
 }
 
+/// Why a valid token does not permit an operation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CamaraPermissionError {
+    #[error("this request needs an access token with the scope `{0}`")]
+    Scope(CamaraScope),
+    #[error("the project no longer declares the purpose `{0}`")]
+    Purpose(String),
+    #[error(transparent)]
+    Credential(#[from] ScopeError),
+}
+
 impl CamaraBearer {
-    /// Whether the credential and its project still permit an operation.
-    pub fn granted(&self, operation: CamaraScope) -> Result<(), ScopeError> {
+    /// Returns an error unless the token permits an operation, and its credential and project still do.
+    pub fn require_permission(&self, operation: CamaraScope) -> Result<(), CamaraPermissionError> {
+        if !self.scopes.permit(operation) {
+            return Err(CamaraPermissionError::Scope(operation));
+        }
+        let purpose = self.scopes.purpose();
+        if !self.project.configuration.camara.purposes.contains(purpose) {
+            return Err(CamaraPermissionError::Purpose(purpose.to_string()));
+        }
         let has_product = |product| self.project.products.contains(&product);
-        scope_grant(&self.credential, Scope::Product(operation.product()), has_product)
+        Ok(scope_grant(&self.credential, Scope::Product(operation.product()), has_product)?)
     }
 }

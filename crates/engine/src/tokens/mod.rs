@@ -33,7 +33,7 @@ use crate::{
     },
 };
 pub(crate) use camara_token::CamaraGrant;
-pub use camara_token::{CamaraBearer, CamaraSubject};
+pub use camara_token::{CamaraBearer, CamaraPermissionError, CamaraSubject};
 use last_use::LastUseTracker;
 use verified_token_cache::{JwtParts, VerifiedToken, VerifiedTokenCache};
 
