@@ -402,10 +402,10 @@ describe('what the operator of the first says becomes the error of the second', 
 describe('an operator token from a phone\'s wallet through both', () => {
   /** Creates a check at the second deployment, whose request a wallet of the first one's sandbox confirms for a SIM.
    * Returns a function that sends the wallet's response to the second deployment. */
-  async function confirm(phone_number, sim, forgery) {
+  async function confirm({ id }, phone_number, sim, forgery) {
     const { check_id, digital_credential } = await api(second, shop, SECURE_SNA, '', { phone_number });
     const wallet = { ...SECURE_SNA, path: '/v1/sandbox/digital-credentials' };
-    const body = { request: digital_credential, sim, origin: APP_ORIGIN, ...(forgery && { forgery }) };
+    const body = { request: digital_credential, sim, origin: APP_ORIGIN, network_id: id, ...(forgery && { forgery }) };
     const response = await api(first, withSecret, wallet, '', body);
     return {
       send: () => api(second, shop, SECURE_SNA, `/${check_id}`, { digital_credential: response }),
@@ -416,15 +416,15 @@ describe('an operator token from a phone\'s wallet through both', () => {
   for (const [name, connector] of Object.entries(WALLET_CONNECTORS)) {
     test(`by the connector ${name}`, async () => {
       const number = numberOf(connector);
-      const { status, match, network_id } = await (await confirm(number, number)).send();
+      const { status, match, network_id } = await (await confirm(connector, number, number)).send();
       assert.deepEqual([status, match, network_id], ['COMPLETED', true, connector.id]);
-      const other = await (await confirm(numberOf(connector), numberOf(connector))).send();
+      const other = await (await confirm(connector, numberOf(connector), numberOf(connector))).send();
       assert.deepEqual([other.status, other.match], ['COMPLETED', false]);
     });
 
     test(`a token that the operator did not issue, by the connector ${name}`, async () => {
       const number = numberOf(connector);
-      const forged = await confirm(number, number, 'operator_token');
+      const forged = await confirm(connector, number, number, 'operator_token');
       await assert.rejects(forged.send(), /409/);
       const { status, error_code } = await forged.read();
       assert.equal(status, 'ERROR');
@@ -433,10 +433,11 @@ describe('an operator token from a phone\'s wallet through both', () => {
   }
 
   test('each check of the second is one of the first', async () => {
-    const number = numberOf(WALLET_CONNECTORS.token_by_assertion);
+    const connector = WALLET_CONNECTORS.token_by_assertion;
+    const number = numberOf(connector);
     const count = async () => (await api(first, withKey, SECURE_SNA, '?size=1')).page.total_elements;
     const before = await count();
-    await (await confirm(number, number)).send();
+    await (await confirm(connector, number, number)).send();
     assert.equal(await count(), before + 1);
   });
 });

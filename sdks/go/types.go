@@ -1416,6 +1416,8 @@ type SandboxCredentialRequest struct {
 	// Origin of the page or app that asks the wallet: `https://shop.example`, or `android:apk-key-hash:` and the hash of
 	// the app's signing key.
 	Origin string `json:"origin"`
+	// Network of the SIM. By default, it belongs to the simulated operator.
+	NetworkID string `json:"network_id,omitempty"`
 	// Forges a part of the response. `issuer_signature` and `binding_signature`: the JWT is signed by another key.
 	// `audience` and `nonce`: the response is for another origin or request. `operator_token`: the operator did not issue
 	// the token. By default, the response is genuine. Known values: `issuer_signature`, `binding_signature`, `audience`,

@@ -8,6 +8,7 @@ use axum::{
 };
 use http::{HeaderMap, StatusCode, header};
 use ringtrue_domain::{
+    network::NetworkId,
     phone::{InvalidPhoneNumber, Msisdn},
     silent::AppOrigin,
     tenancy::Mode,
@@ -153,6 +154,7 @@ struct ConfirmationBody {
     request: DigitalCredential,
     sim: String,
     origin: AppOrigin,
+    network: Option<NetworkId>,
     forgery: Option<Forgery>,
 }
 
@@ -167,7 +169,8 @@ async fn confirm_credential_request(
     let sim = Msisdn::parse(&body.sim, Mode::Sandbox)
         .map_err(|error| Problem::new(ProblemCode::PhoneNumberInvalid, format!("`/sim`: {error}")))?;
     let request = app.handsets.read_credential_request(&body.request)?;
-    let credential = app.handsets.confirm_credential_request(&request, &sim, &body.origin, body.forgery)?;
+    let network = body.network.as_ref();
+    let credential = app.handsets.confirm_credential_request(&request, &sim, &body.origin, network, body.forgery)?;
     Ok(json_response(StatusCode::OK, &CredentialBody::from(&credential)))
 }
 
@@ -177,6 +180,10 @@ fn parse_confirmation(document: &[u8]) -> Result<ConfirmationBody, JsonError> {
         request: body.require("request", as_digital_credential)?,
         sim: body.require("sim", as_text)?,
         origin: body.require("origin", as_origin)?,
+        network: body.take("network_id", |node, pointer| {
+            let id = as_text(node, pointer)?.parse();
+            id.map_err(|_| JsonError::new(pointer, "must be the MCC and MNC of a network: five or six digits"))
+        })?,
         forgery: body.take("forgery", |node, pointer| {
             as_text(node, pointer)?
                 .parse()

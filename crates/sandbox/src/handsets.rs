@@ -4,6 +4,7 @@
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 use ringtrue_domain::{
+    network::NetworkId,
     phone::{InvalidPhoneNumber, Msisdn},
     silent::AppOrigin,
     tenancy::{Mode, Project},
@@ -177,16 +178,19 @@ impl Handsets {
         number.as_str().parse().is_ok_and(|number| Wallet::offers(&number))
     }
 
-    /// Responds to a request, as the wallet does after its user has confirmed the consent for this SIM.
+    /// Responds to a request, as the wallet does after its user has confirmed the consent for this SIM. Without a network,
+    /// the SIM belongs to the simulated operator.
     pub fn confirm_credential_request(
         &self,
         request: &CredentialRequest,
         sim: &Msisdn,
         origin: &AppOrigin,
+        network: Option<&NetworkId>,
         forgery: Option<Forgery>,
     ) -> Result<DigitalCredential, HandsetError> {
         let sim: PhoneNumber = sim.as_str().parse().map_err(|_| HandsetError::SimNotEligible)?;
-        let data = self.services()?.wallet.respond(request, &sim, origin.as_str(), forgery)?;
+        let carrier = network.map(NetworkId::as_str);
+        let data = self.services()?.wallet.respond(request, &sim, origin.as_str(), carrier, forgery)?;
         Ok(DigitalCredential { protocol: PROTOCOL.to_owned(), data })
     }
 }

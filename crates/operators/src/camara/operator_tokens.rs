@@ -120,7 +120,12 @@ impl OperatorTokens for Camara {
         breaker.allow_call(self.client.clock.now())?;
         let matched = self.query_with_operator_token(check, number, temporary_token).await;
         // A forged credential can contain any token, but not change our signed or authenticated requests.
-        let matched = matched.map_err(|error| self.record_error(&error.excluding_device_errors(true), breaker))?;
+        let matched =
+            matched.map_err(|error| match self.record_error(&error.excluding_device_errors(true), breaker) {
+                // The operator does not recognise the token. The device's address plays no part.
+                ErrorCode::NotMobileIp => ErrorCode::MnoUserNotFound,
+                code => code,
+            })?;
         self.record_success();
         Ok(matched)
     }

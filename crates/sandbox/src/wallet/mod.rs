@@ -27,6 +27,8 @@ use crate::camara::{Operator, PhoneNumber, WalletSupport};
 
 /// Protocol of requests and responses: OpenID for Verifiable Presentations 1.0 with unsigned requests.
 pub const PROTOCOL: &str = "openid4vp-v1-unsigned";
+/// MCC and MNC of the simulated operator.
+const OWN_CARRIER: &str = "00101";
 
 /// The wallets of all simulated phones, with SIMs of one operator.
 #[derive(Debug)]
@@ -82,13 +84,14 @@ impl Wallet {
         sim.wallet_support() != WalletSupport::NotEligible
     }
 
-    /// Responds for the SIM with this number to a request of a page or app with this origin. Returns the `data` of the
-    /// response.
+    /// Responds for the SIM with this number to a request of a page or app with this origin. Without a carrier (MCC and
+    /// MNC), the SIM belongs to the simulated operator. Returns the `data` of the response.
     pub fn respond(
         &self,
         request: &CredentialRequest,
         sim: &PhoneNumber,
         origin: &str,
+        carrier: Option<&str>,
         forgery: Option<Forgery>,
     ) -> Result<Value, WalletError> {
         match sim.wallet_support() {
@@ -97,7 +100,14 @@ impl Wallet {
             WalletSupport::NoAnswer => return Err(WalletError::NoAnswer),
         }
         let operator_token = self.operator.issue_operator_token(sim)?;
-        let response = Response { request, operator_token: &operator_token, origin, forgery, now: self.operator.now() };
+        let response = Response {
+            request,
+            operator_token: &operator_token,
+            origin,
+            carrier: carrier.unwrap_or(OWN_CARRIER),
+            forgery,
+            now: self.operator.now(),
+        };
         Ok(response.build(&self.issuer, self.operator.issuer())?)
     }
 }

@@ -17,8 +17,6 @@ const ISSUER_TYPE: &str = "dc-authorization+sd-jwt";
 const BINDING_TYPE: &str = "kb+jwt";
 /// Lifetime of credentials, in seconds.
 const CREDENTIAL_LIFETIME: i64 = 300;
-/// MCC and MNC of the simulated operator.
-const CARRIER: &str = "00101";
 /// Android's id of carriers that it does not know.
 const ANDROID_UNKNOWN_CARRIER: i32 = -1;
 /// Number of the SIM slot.
@@ -72,6 +70,8 @@ pub(super) struct Response<'a> {
     pub request: &'a CredentialRequest,
     pub operator_token: &'a str,
     pub origin: &'a str,
+    /// MCC and MNC of the SIM's network.
+    pub carrier: &'a str,
     pub forgery: Option<Forgery>,
     pub now: i64,
 }
@@ -117,7 +117,7 @@ impl Response<'_> {
             "consent_data_hash": hash(&self.request.consent_data),
             "encrypted_credential": self.request.encryption_key.encrypt(message.to_string().as_bytes())?,
             "subscription_hint": SUBSCRIPTION,
-            "carrier_hint": CARRIER,
+            "carrier_hint": self.carrier,
             "android_carrier_hint": ANDROID_UNKNOWN_CARRIER,
         });
         if let Some(state) = &self.request.state {

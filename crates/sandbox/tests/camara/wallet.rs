@@ -87,7 +87,7 @@ impl PhoneWallet {
     /// Responds to the vector's request.
     fn respond(&self, sim: &str, forgery: Option<Forgery>) -> Result<ParsedResponse, WalletError> {
         let request = self.read(&vector()["request"]).unwrap();
-        let data = self.0.respond(&request, &sim.parse().unwrap(), ORIGIN, forgery)?;
+        let data = self.0.respond(&request, &sim.parse().unwrap(), ORIGIN, None, forgery)?;
         Ok(ParsedResponse::parse(&data))
     }
 }

@@ -2177,6 +2177,8 @@ class SandboxCredentialRequest(TypedDict):
     """Origin of the page or app that asks the wallet: `https://shop.example`, or `android:apk-key-hash:` and the
     hash of the app's signing key.
     """
+    network_id: NotRequired[NetworkId]
+    """Network of the SIM. By default, it belongs to the simulated operator."""
     forgery: NotRequired[Literal["issuer_signature", "binding_signature", "audience", "nonce", "operator_token"]]
     """Forges a part of the response. `issuer_signature` and `binding_signature`: the JWT is signed by another key.
     `audience` and `nonce`: the response is for another origin or request. `operator_token`: the operator did not

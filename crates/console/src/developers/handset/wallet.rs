@@ -101,7 +101,7 @@ pub async fn confirm(State(app): State<App>, ids: PathParameters, form: SessionF
     // The hosted page belongs to this deployment.
     let origin = AppOrigin::from_stored(app.engine.base_url()).map_err(|error| Problem::internal(&error))?;
     let confirmed = read_request(&app, &fields)
-        .and_then(|request| app.handsets.confirm_credential_request(&request, &sim, &origin, forgery));
+        .and_then(|request| app.handsets.confirm_credential_request(&request, &sim, &origin, None, forgery));
     Ok(match confirmed {
         Ok(DigitalCredential { protocol, data }) => {
             json_response(StatusCode::OK, &WalletConfirmation { credential: CredentialJson { protocol, data } })
