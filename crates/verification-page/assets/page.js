@@ -18,7 +18,8 @@ const WALLET_TIMEOUT_MS = 90000;
 const ANSWER_TIMEOUT_MS = 20000;
 const WALLET_FAILURES = { NotAllowedError: 'declined', NotFoundError: 'no_sim', AbortError: 'timed_out', TimeoutError: 'timed_out' };
 const { state, events, poll: stateUrl, operator, returnTo, page, origins, event: endEvent, result } = document.body.dataset;
-const { wallet, walletRequest, start, handset } = document.body.dataset;
+const { wallet, walletRequest, walletSeconds, start, handset } = document.body.dataset;
+const stepEndsAt = Date.now() + walletSeconds * 1000;
 // The company's page, if its library (sdks/web) opened and named this window or frame.
 const host = origins && window.name === 'ringtrue-verify' && (parent === window ? opener : parent);
 
@@ -54,7 +55,9 @@ function report() {
   }, state === 'confirming' ? 0 : RETURN_AFTER_MS);
 }
 
-let asksWallet = false;
+// Aborted when the page loads another state.
+const loading = new AbortController();
+let sendsAnswer = false;
 if (wallet) offerWallet();
 if (operator) leave();
 else if (events) follow();
@@ -66,6 +69,11 @@ function leave() {
   const giveUp = () => {
     if (!stalled.hidden) return;
     window.stop();
+    if (wallet) {
+      // The page offers the wallet after a redirect without an answer.
+      location.replace(page);
+      return;
+    }
     leaving.hidden = true;
     stalled.hidden = false;
     follow();
@@ -87,13 +95,7 @@ function offerWallet() {
     section.hidden = false;
     // After a redirect without an answer, the user may also try that again.
     document.getElementById('without-wallet').hidden = state !== 'stalled';
-    const [button, busy] = [section.querySelector('button'), section.querySelector('.busy')];
-    button.addEventListener('click', () => {
-      asksWallet = true;
-      button.hidden = true;
-      busy.hidden = false;
-      askWallet().catch(() => page).then((url) => location.replace(url));
-    });
+    useButton(section.querySelector('button'), section.querySelector('[role=status]'));
     return;
   }
   // With this parameter, a redirect that fails leads back here.
@@ -106,31 +108,69 @@ function offerWallet() {
   else for (const form of document.querySelectorAll('form[action*="/silent"]')) form.action = marked(form.action);
 }
 
-// Returns the URL to go to.
-async function askWallet() {
-  const send = (url, body) => fetch(url, {
-    method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify(body),
-    // Without a timeout, a response that never comes would leave the user here.
-    signal: AbortSignal.timeout?.(ANSWER_TIMEOUT_MS),
+// Asks the wallet on a tap, and goes on with its answer. The button keeps the focus.
+function useButton(button, status) {
+  const show = (isBusy) => {
+    button.setAttribute('aria-disabled', isBusy);
+    status.classList.toggle('busy', isBusy);
+    status.textContent = isBusy ? status.dataset.busy : '';
+  };
+  let request = null;
+  const ask = async () => {
+    request ??= await requestWallet().catch(() => null);
+    if (loading.signal.aborted) return;
+    // Browsers open the wallet only within seconds of a tap. A late response needs another one.
+    if (request && handset !== '' && navigator.userActivation?.isActive === false) {
+      button.textContent = button.dataset.again;
+      show(false);
+      return;
+    }
+    const answer = request ? await (handset === '' ? askSimulatedWallet : askBrowser)(request) : { error: 'unavailable' };
+    if (loading.signal.aborted) return;
+    sendsAnswer = true;
+    location.replace(await sendAnswer(answer));
+  };
+  button.addEventListener('click', () => {
+    if (button.getAttribute('aria-disabled') === 'true') return;
+    show(true);
+    ask();
   });
-  const request = await send(walletRequest, {});
-  if (!request.ok) return page;
-  const credential = await (handset === '' ? askSimulatedWallet : askBrowser)(await request.json());
-  const answered = await send(wallet, credential);
-  return answered.ok ? (await answered.json()).location : page;
 }
 
-function askBrowser(request) {
-  return navigator.credentials.get({
-    digital: { requests: [request] },
-    mediation: 'required',
-    signal: AbortSignal.timeout(WALLET_TIMEOUT_MS),
-  }).then(
-    ({ protocol, data }) => ({ digital_credential: { protocol, data } }),
-    ({ name }) => ({ error: WALLET_FAILURES[name] ?? 'unavailable' }),
-  );
+const send = (url, body) => fetch(url, {
+  method: 'POST',
+  headers: { 'Content-Type': 'application/json' },
+  body: JSON.stringify(body),
+  // Without a timeout, a response that never comes would leave the user here.
+  signal: AbortSignal.timeout?.(ANSWER_TIMEOUT_MS),
+});
+
+async function requestWallet() {
+  const response = await send(walletRequest, {});
+  return response.ok ? response.json() : null;
+}
+
+// Sends the wallet's answer, or why there is none. Returns the URL to go to.
+async function sendAnswer(answer) {
+  const response = await send(wallet, answer).catch(() => null);
+  if (response?.ok) return (await response.json()).location;
+  // Otherwise, an answer that is refused would lead back to the button, again and again.
+  return answer.error ? page : sendAnswer({ error: 'unavailable' });
+}
+
+const walletTimeout = () => Math.max(0, Math.min(WALLET_TIMEOUT_MS, stepEndsAt - Date.now()));
+
+async function askBrowser(request) {
+  try {
+    const { protocol, data } = await navigator.credentials.get({
+      digital: { requests: [request] },
+      mediation: 'required',
+      signal: AbortSignal.any([loading.signal, AbortSignal.timeout(walletTimeout())]),
+    });
+    return { digital_credential: { protocol, data } };
+  } catch ({ name }) {
+    return { error: WALLET_FAILURES[name] ?? 'unavailable' };
+  }
 }
 
 // The console's handset plays the phone around this frame.
@@ -141,7 +181,7 @@ function askSimulatedWallet(request) {
       const { credential, error } = data.wallet;
       resolve(credential ? { digital_credential: credential } : { error });
     });
-    setTimeout(() => resolve({ error: 'timed_out' }), WALLET_TIMEOUT_MS);
+    setTimeout(() => resolve({ error: 'timed_out' }), walletTimeout());
     parent.postMessage({ source: 'ringtrue', wallet: request }, location.origin);
   });
 }
@@ -157,8 +197,9 @@ function follow() {
   };
   const compare = (current) => {
     // The response to the wallet's answer leads on. A reload would cancel its navigation.
-    if (current === state || asksWallet) return;
+    if (current === state || sendsAnswer) return;
     stop();
+    loading.abort();
     location.replace(page);
   };
   async function poll() {

@@ -35,6 +35,8 @@ pub use sign_in::{
 
 use language::Message;
 
+/// Query parameter with the [`DisplayMode`] of the page.
+pub const DISPLAY_PARAMETER: &str = "display";
 /// Query parameter with the language of the page.
 pub const LANGUAGE_PARAMETER: &str = "lang";
 
@@ -93,8 +95,12 @@ pub enum Notice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wallet {
     /// The page offers the wallet, because the device is not on mobile data, or its redirect has led to nothing.
-    /// `starts`: without a wallet, the silent check starts without an action of the user.
-    Offered { starts: bool },
+    Offered {
+        /// Whether the silent check starts without an action of the user if there is no wallet.
+        starts: bool,
+        /// Time until the silent check expires.
+        seconds_left: u32,
+    },
     /// The redirect comes first. The page offers the wallet if that fails.
     Fallback,
 }
@@ -479,9 +485,13 @@ impl Page<'_> {
             },
             qr,
             script: Some(SCRIPT),
-            wallet: self.wallet.map(|_| WalletView {
-                request_url: self.url("/wallet-request"),
-                answer_url: self.url("/wallet"),
+            wallet: self.wallet.map(|wallet| WalletView {
+                request_url: self.script_url("/wallet-request"),
+                answer_url: self.script_url("/wallet"),
+                seconds_left: match wallet {
+                    Wallet::Offered { seconds_left, .. } => Some(seconds_left),
+                    Wallet::Fallback => None,
+                },
                 start_url: self.starts_unless_wallet().then(|| self.url("/silent")),
                 is_simulated: self.display == DisplayMode::Handset,
             }),
@@ -506,7 +516,7 @@ impl Page<'_> {
     /// Whether the silent check starts without an action of the user, unless the page asks the phone's wallet.
     fn starts_unless_wallet(&self) -> bool {
         match self.wallet {
-            Some(Wallet::Offered { starts }) => starts,
+            Some(Wallet::Offered { starts, .. }) => starts,
             Some(Wallet::Fallback) => matches!(self.state, State::Silent),
             None => false,
         }
@@ -514,6 +524,16 @@ impl Page<'_> {
 
     fn url(&self, action: &str) -> String {
         format!("{}{action}{}", self.path, self.query)
+    }
+
+    /// Returns a URL that the script fetches. Its requests do not show that the page is in the handset's frame.
+    fn script_url(&self, action: &str) -> String {
+        let url = self.url(action);
+        if self.display != DisplayMode::Handset {
+            return url;
+        }
+        let separator = if self.query.is_empty() { '?' } else { '&' };
+        format!("{url}{separator}{DISPLAY_PARAMETER}={}", self.display.into_str())
     }
 
     /// Returns the method that the user can give up to continue with the next method. `None`: the page does not offer
@@ -685,6 +705,8 @@ struct WalletView {
     request_url: String,
     /// URL that receives the wallet's answer.
     answer_url: String,
+    /// Time until the silent check expires. `None`: the page does not offer the wallet.
+    seconds_left: Option<u32>,
     /// URL that starts the silent check if the page does not wait for a tap. `None`: it waits.
     start_url: Option<String>,
     /// Whether the page around the frame plays the wallet.

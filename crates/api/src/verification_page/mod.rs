@@ -78,7 +78,10 @@ async fn leave(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap)
         let has_wallet = visitor.has_wallet && visitor.wallet(&app, &view).is_some();
         let begun = app.engine.verifications.begin_silent(&visitor.token, &key, address, sim, has_wallet).await?;
         let mut response = match begun.ok_or(RedirectError::NotFound)? {
-            NextStep::Redirect(location) => visitor.render(Some(&view), page::State::Leaving { location: &location }),
+            NextStep::Redirect(location) => {
+                let wallet = has_wallet.then_some(page::Wallet::Fallback);
+                visitor.render_with(Some(&view), page::State::Leaving { location: &location }, wallet)
+            }
             NextStep::Finish(end) if end.leaves_wallet => {
                 return visitor.redirect_to_action("", Some((START_PARAMETER, StartHint::Wallet.into_str())));
             }

@@ -22,8 +22,8 @@ use ringtrue_engine::{
     verifications::{PageState, PageView},
 };
 use ringtrue_verification_page::{
-    self as page, DisplayMode, LANGUAGE_PARAMETER, Language, Notice, Page, Question, QuestionSubject, RenderedPage,
-    detect_platform,
+    self as page, DISPLAY_PARAMETER, DisplayMode, LANGUAGE_PARAMETER, Language, Notice, Page, Question,
+    QuestionSubject, RenderedPage, detect_platform,
 };
 use ringtrue_web::{
     app::App,
@@ -50,8 +50,6 @@ pub const PERMIT_PARAMETER: &str = "go";
 pub const START_PARAMETER: &str = "start";
 /// Query parameter that says that the browser can ask the phone's wallet.
 const WALLET_PARAMETER: &str = "wallet";
-/// Query parameter that says where the browser shows the page: `popup` or `frame`.
-const DISPLAY_PARAMETER: &str = "display";
 /// Maximum length of the page's query parameters. Longer ones are ignored, because the page copies some to its links.
 const MAX_PARAMETER_BYTES: usize = 64;
 
@@ -329,7 +327,7 @@ impl PageVisitor {
     /// Returns when the page asks the phone's wallet. `None`: never. Only Android's wallets have operator tokens, a
     /// computer's browser would ask the wallet of another phone, and a frame in another site may not ask.
     pub fn wallet(&self, app: &App, view: &PageView) -> Option<page::Wallet> {
-        let PageState::Silent { takes_wallet: true, waits_until: None, has_begun, .. } = view.state else {
+        let PageState::Silent { takes_wallet: true, waits_until: None, has_begun, expires_at, .. } = view.state else {
             return None;
         };
         let is_phone = match self.display {
@@ -343,7 +341,11 @@ impl PageVisitor {
         let has_failed = has_begun || self.start_hint == Some(StartHint::Wallet);
         let may_use_mobile_data = app.engine.verifications.may_use_mobile_data(view, self.device_address(view));
         let starts = starts_by_itself(view) && self.start_hint.is_none() && self.navigation != Navigation::Unknown;
-        Some(if has_failed || !may_use_mobile_data { page::Wallet::Offered { starts } } else { page::Wallet::Fallback })
+        Some(if has_failed || !may_use_mobile_data {
+            page::Wallet::Offered { starts, seconds_left: seconds_until(expires_at, self.now) }
+        } else {
+            page::Wallet::Fallback
+        })
     }
 
     pub fn render_view(&self, app: &App, view: &PageView) -> Response {
@@ -413,7 +415,12 @@ impl PageVisitor {
         self.render_with(view, state, None)
     }
 
-    fn render_with(&self, view: Option<&PageView>, state: page::State<'_>, wallet: Option<page::Wallet>) -> Response {
+    pub fn render_with(
+        &self,
+        view: Option<&PageView>,
+        state: page::State<'_>,
+        wallet: Option<page::Wallet>,
+    ) -> Response {
         let frame_origins = view.map_or(&[][..], |view| &view.frame_origins);
         let frame_origins: Vec<_> = frame_origins.iter().map(WebOrigin::as_str).collect();
         let end = view.and_then(EndResult::of);
@@ -486,6 +493,8 @@ fn requested_display(parameter: Option<&str>, headers: &HeaderMap) -> Option<Dis
     let requested = parameter.and_then(|display| display.parse().ok());
     match requested {
         Some(DisplayMode::Frame) if !headers.contains_key(SEC_FETCH_DEST) || is_framed(headers) => requested,
+        // The script of the page in the handset's frame.
+        Some(DisplayMode::Handset) if headers.get(SEC_FETCH_DEST).is_some_and(|value| value == "empty") => requested,
         _ if is_framed(headers) => {
             let is_own = headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "same-origin");
             (!is_own).then_some(DisplayMode::Frame)

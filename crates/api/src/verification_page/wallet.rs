@@ -10,7 +10,7 @@ use ringtrue_engine::ports::operator_tokens::DigitalCredential;
 use ringtrue_verification_page::DisplayMode;
 use ringtrue_web::{
     app::App,
-    body::{JsonError, Object, as_digital_credential, as_parsed, read_json_bytes},
+    body::{JsonError, Node, Object, as_digital_credential, as_parsed, read_json_bytes},
     problem::Problem,
     response::json_response,
 };
@@ -32,9 +32,22 @@ impl WalletOutcome {
         let mut body = Object::parse(document)?;
         let outcome = match body.take("digital_credential", as_digital_credential)? {
             Some(credential) => WalletOutcome::Credential(credential),
-            None => WalletOutcome::Failure(body.require("error", as_parsed)?),
+            None => WalletOutcome::Failure(body.require("error", as_reported_failure)?),
         };
         body.finish(outcome)
+    }
+}
+
+/// Parses a failure that a browser can know of. Whether an answer is invalid or refused is for the server to say.
+fn as_reported_failure(node: Node, pointer: &str) -> Result<WalletFailure, JsonError> {
+    let failure = as_parsed(node, pointer)?;
+    match failure {
+        WalletFailure::Declined | WalletFailure::NoSim | WalletFailure::TimedOut | WalletFailure::Unavailable => {
+            Ok(failure)
+        }
+        WalletFailure::Invalid | WalletFailure::Refused => {
+            Err(JsonError::new(pointer, "expected `declined`, `no_sim`, `timed_out` or `unavailable`"))
+        }
     }
 }
 

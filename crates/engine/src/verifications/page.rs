@@ -86,8 +86,10 @@ pub enum PageState {
         /// Hash of the last redirect's `state`. Start tokens are bound to it, so that they become invalid when another
         /// redirect begins. `None`: no redirect has begun, or its `state` is consumed.
         state_hash: Option<TokenHash>,
-        /// Whether the operator accepts a token of the phone's wallet instead.
+        /// Whether the operator accepts a token of the phone's wallet instead, at present.
         takes_wallet: bool,
+        /// When the silent check expires.
+        expires_at: Timestamp,
     },
     /// The device has returned from its operator with a code, which is not redeemed yet.
     #[debug("Returned")]
@@ -294,6 +296,7 @@ impl Verifications {
                         },
                         state_hash: session.and_then(|session| session.state_hash),
                         takes_wallet: self.silent.takes_wallet(step),
+                        expires_at: step.expires_at,
                     },
                 }
             }
