@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
-    lifecycle::{AnyCheck, AnyVerdict, Bucket, CheckConclusion, CheckId, Concluded, NumberHash, Sealed},
+    lifecycle::{AnyCheck, AnyVerdict, Bucket, CheckConclusion, CheckId, Concluded, ErrorCode, NumberHash, Sealed},
     network::NetworkId,
     page::{Page, PageRequest},
     phone::Msisdn,
@@ -94,6 +94,8 @@ pub struct CheckHistory {
     pub way: Option<Way>,
     /// Why the phone's wallet led to no verdict. `None`: it led to one, or was not asked.
     pub wallet_failure: Option<WalletFailure>,
+    /// The error of the redirect over mobile data after which the wallet was left. `None`: there was no such error.
+    pub redirect_error: Option<ErrorCode>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

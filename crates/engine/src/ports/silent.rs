@@ -272,6 +272,9 @@ pub trait RedirectSessionStore: Send + Sync {
     /// verdict.
     async fn take_verdict(&self, check: CheckId) -> Result<Option<TakenVerdict>, StoreError>;
 
+    /// Records the error of a redirect after which an open check was left to the phone's wallet, for the check's history.
+    async fn record_redirect_error(&self, check: CheckId, code: ErrorCode) -> Result<(), StoreError>;
+
     /// Counts a wrong redemption code. Returns the total for the check. `None`: the check is concluded.
     async fn count_wrong_code(&self, check: CheckId) -> Result<Option<u32>, StoreError>;
 }

@@ -544,6 +544,7 @@ impl SilentFlow {
     ) -> Result<RedirectOutcome, RedirectError> {
         if has_wallet && self.takes_wallet(&check.clone().map(Into::into)) {
             tracing::info!(check = %check.id, code = %code, "redirect of a silent check failed; the wallet is left");
+            self.store.record_redirect_error(check.id, code).await?;
             let outcome = self.build_outcome(&check, Err(failure_of(&check)));
             return Ok(RedirectOutcome { leaves_wallet: true, ..outcome });
         }

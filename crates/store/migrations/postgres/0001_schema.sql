@@ -357,9 +357,11 @@ create table checks (
     receiver         text collate "C",
     code_hash        bytea,
     connector        text collate "C",
-    -- Silent checks: the way by which the device was verified, and why its wallet gave no verdict.
+    -- Silent checks: the way by which the device was verified, why its wallet gave no verdict, and the error of the
+    -- redirect after which the wallet was left.
     way              text collate "C",
     wallet_failure   text collate "C",
+    redirect_error   text collate "C",
     -- SIM Swap: the minutes that the verdict covers, and those within which the SIM was changed.
     swap_covered     integer,
     swap_within      integer,

@@ -289,9 +289,11 @@ create table checks (
     receiver         text,
     code_hash        blob check (length(code_hash) = 32),
     connector        text,
-    -- Silent checks: the way by which the device was verified, and why its wallet gave no verdict.
+    -- Silent checks: the way by which the device was verified, why its wallet gave no verdict, and the error of the
+    -- redirect after which the wallet was left.
     way              text,
     wallet_failure   text,
+    redirect_error   text,
     -- SIM Swap: the minutes that the verdict covers, and those within which the SIM was changed.
     swap_covered     integer,
     swap_within      integer,

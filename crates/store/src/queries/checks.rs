@@ -7,7 +7,8 @@ use futures_util::future::try_join_all;
 use jiff::Timestamp;
 use ringtrue_domain::{
     lifecycle::{
-        AnyCheck, AnyVerdict, Bucket, CheckConclusion, CheckId, Concluded, Lifecycle, NumberHash, OpenState, Sealed,
+        AnyCheck, AnyVerdict, Bucket, CheckConclusion, CheckId, Concluded, ErrorCode, Lifecycle, NumberHash, OpenState,
+        Sealed,
     },
     page::Page,
     phone::Msisdn,
@@ -122,7 +123,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
         id: CheckId,
     ) -> Result<Option<CheckHistory>, StoreError> {
         let select = format!(
-            "select id, pending_at, connector, way, wallet_failure
+            "select id, pending_at, connector, way, wallet_failure, redirect_error
                from checks where id = $1 and project_id = $2 and product = $3 {}",
             in_bucket::<D>("", id)
         );
@@ -133,7 +134,8 @@ impl<D: Database> CheckStore for SqlStore<D> {
             let pending_at = row.instant_or_null("pending_at")?;
             let connector = row.text_or_null("connector")?;
             let (way, wallet_failure) = (row.parsed_or_null("way")?, row.parsed_or_null("wallet_failure")?);
-            Ok(CheckHistory { pending_at, connector, way, wallet_failure })
+            let redirect_error = row.parsed_or_null("redirect_error")?;
+            Ok(CheckHistory { pending_at, connector, way, wallet_failure, redirect_error })
         })
         .transpose()
     }
@@ -239,6 +241,14 @@ impl<D: Database> RedirectSessionStore for SqlStore<D> {
         let verdict = record.session.and_then(|session| session.verdict);
         let verdict = verdict.ok_or_else(|| rest.corrupt("verdict", "missing"))?;
         Ok(Some(TakenVerdict { check: record.check, verdict: verdict.verdict }))
+    }
+
+    async fn record_redirect_error(&self, check: CheckId, code: ErrorCode) -> Result<(), StoreError> {
+        let update = format!(
+            "update checks set redirect_error = $1 where id = $2 and status in ('ACCEPTED', 'PENDING') {}",
+            in_bucket::<D>("", check)
+        );
+        self.write_at(check.bucket(), update, values![code.into_str(), check]).await.map(drop)
     }
 
     async fn count_wrong_code(&self, check: CheckId) -> Result<Option<u32>, StoreError> {

@@ -107,6 +107,7 @@ pub fn build_timeline(
             if is_concluded_by_sms(check) {
                 events.push(TimelineEvent::new(*at, "SMS received", describe_connector(history)));
             }
+            events.extend(redirect_error_event(check, history));
             events.extend(wallet_event(history, *at));
             events.push(conclusion_event(check, outcome, *at, history.pending_at.is_some()));
         }
@@ -187,11 +188,19 @@ fn step_events(step: &AnyCheck, history: &CheckHistory) -> Vec<TimelineEvent> {
             CheckOutcome::Expired => "Not completed in time.".to_owned(),
             CheckOutcome::Error(code) => code.into_str().to_owned(),
         };
+        events.extend(redirect_error_event(step, history));
         events.extend(wallet_event(history, *at));
         let event = TimelineEvent::new(*at, title, text);
         events.push(if has_matched { event } else { event.failure() });
     }
     events
+}
+
+/// Returns the error over mobile data after which the phone's wallet was left. `None`: there was no such error.
+fn redirect_error_event(check: &AnyCheck, history: &CheckHistory) -> Option<TimelineEvent> {
+    let code = history.redirect_error?;
+    let at = history.pending_at.unwrap_or(check.created_at);
+    Some(TimelineEvent::new(at, "Mobile data failed", code.into_str()).failure())
 }
 
 /// Returns what the phone's wallet did at the end of a silent check. `None`: it was not asked.
@@ -202,7 +211,7 @@ fn wallet_event(history: &CheckHistory, at: Timestamp) -> Option<TimelineEvent> 
     }
     let Some(failure) = history.wallet_failure else { return Some(event("Wallet confirmed")) };
     let title = match failure {
-        WalletFailure::Declined => "Wallet declined by the user",
+        WalletFailure::Declined => "Wallet declined, or no suitable SIM",
         WalletFailure::NoSim => "Wallet has no suitable SIM",
         WalletFailure::TimedOut => "Wallet did not answer in time",
         WalletFailure::Invalid => "Wallet answer invalid",
