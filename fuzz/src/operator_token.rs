@@ -13,7 +13,7 @@ use base64::{
     prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD},
 };
 use jiff::Timestamp;
-use ringtrue_domain::{lifecycle::CheckId, phone::Msisdn, tenancy::Mode};
+use ringtrue_domain::lifecycle::CheckId;
 use ringtrue_engine::ports::operator_tokens::{CredentialKey, CredentialResponse, DigitalCredential};
 use ringtrue_operators::operator_token::{ConsentData, CredentialVerifier};
 use serde_json::{Value, json};
@@ -126,7 +126,6 @@ fn check(credential: &DigitalCredential) -> bool {
     let verify = |nonce: &str, origin: &str, key: [u8; 32], second: i64| {
         VERIFIER.verify(&CredentialResponse {
             check: "0199d2c4-7a5e-7c3a-9d2f-1b2c3d4e5f60".parse::<CheckId>().unwrap(),
-            number: &Msisdn::parse("+16502154321", Mode::Live).unwrap(),
             nonce,
             key: &CredentialKey::new(key),
             origins: &[origin],

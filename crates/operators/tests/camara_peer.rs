@@ -21,7 +21,7 @@ use ringtrue_domain::{
 use ringtrue_engine::ports::{
     clock::{Clock, SystemClock},
     entropy::SystemEntropy,
-    operator_tokens::{CredentialKey, CredentialRequest, CredentialResponse, OperatorTokenError},
+    operator_tokens::{CredentialKey, CredentialRequest, CredentialResponse},
     silent::{
         AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation,
         SilentResult,
@@ -210,14 +210,16 @@ impl Route {
     }
 
     /// Has the wallet answer a request, and asks the operator about the number.
-    async fn verify_by_token(&self, text: &str) -> Result<bool, OperatorTokenError> {
+    async fn verify_by_token(&self, text: &str) -> Result<bool, ErrorCode> {
         let (check, number, now) = (check(), &number(text), SystemClock.now());
         let (nonce, key) = ("nonce-of-the-request", &CredentialKey::new([9; 32]));
         let tokens = self.0.operator_tokens().unwrap();
-        let request = tokens.credential_request(CredentialRequest { check, number, nonce, key, now }).unwrap();
+        let request = CredentialRequest { check, number_hint: Some(number), nonce, key, now };
+        let request = tokens.credential_request(request).unwrap();
         let credential = &Draft::new(&request, now.as_second()).seal();
-        let response = CredentialResponse { check, number, nonce, key, origins: &[ORIGIN], credential, now };
-        tokens.verify_number(response).await
+        let response = CredentialResponse { check, nonce, key, origins: &[ORIGIN], credential, now };
+        let token = tokens.verify_credential(&response).unwrap();
+        tokens.verify_number_with_token(check, number, &token.temporary_token).await
     }
 
     async fn sim_history(&self, text: &str, minutes: i64) -> Result<SimHistory, ErrorCode> {
@@ -485,13 +487,13 @@ async fn external_operator_exchanges_operator_tokens() {
             OperatorTokenFlow::Ciba => ErrorCode::MnoUserNotFound,
             OperatorTokenFlow::JwtBearer { .. } => ErrorCode::MnoResponseError,
         };
-        assert_eq!(route.verify_by_token(SUBSCRIBER).await, Err(OperatorTokenError::Operator(error)), "{flow:?}");
+        assert_eq!(route.verify_by_token(SUBSCRIBER).await, Err(error), "{flow:?}");
         assert_eq!(route.0.breaker_state(), BreakerState::Closed);
     }
     let wrong_key = OperatorTokenFlow::JwtBearer { key: new_key().0, audience: Audience::Endpoint };
     let route = peer.route(peer.operator_token_config(wrong_key));
     peer.issue_temporary_token(SUBSCRIBER).await;
-    let rejected = Err(OperatorTokenError::Operator(ErrorCode::MnoResponseError));
+    let rejected = Err(ErrorCode::MnoResponseError);
     assert_eq!(route.verify_by_token(SUBSCRIBER).await, rejected, "invalid_grant");
     peer.process.kill().await.unwrap();
 }

@@ -234,6 +234,11 @@ impl OperatorAccess for SandboxAccess {
         connector.operator_tokens().is_some().then(|| Arc::clone(&*connector))
     }
 
+    fn operator_token_connector_of_carrier(&self, carrier: &str) -> Option<Arc<dyn SilentConnector>> {
+        let connector = self.silent_connector.load_full()?;
+        connector.operator_tokens()?.serves_carrier(carrier).then(|| Arc::clone(&*connector))
+    }
+
     fn may_be_same_device(&self, _: IpAddr, _: IpAddr, _: Option<IpAddr>) -> bool {
         true
     }

@@ -131,7 +131,7 @@ error_catalog! {
         "The request body was not received in time.",
         "Send the complete request without delay.";
     CheckNotReady: CONFLICT "check_not_ready" "Check not ready",
-        "The device has not completed the redirect chain, so there is no code to redeem. A verification may have moved on to a step without a code.",
+        "The device has not completed the redirect chain, so there is no code to redeem. A verification may have moved on to a step without a code. An answer of a phone's wallet gets this error if the device has returned from its operator meanwhile.",
         "Open the check's `url` on the device, and submit the code from the end of the redirect chain.";
     CheckAlreadyCompleted: CONFLICT "check_already_completed" "Check already completed",
         "The check or verification has ended: its code was redeemed, or it failed. You also get this error if you open the check's `url` again.",

@@ -335,7 +335,9 @@ impl From<RedeemError> for Problem {
                 Problem::new(ProblemCode::CodeInvalid, format!("{detail}; {rest}"))
             }
             RedeemError::WrongCompletionCode => Problem::new(ProblemCode::CodeInvalid, detail),
-            RedeemError::NotReady => Problem::new(ProblemCode::CheckNotReady, detail),
+            RedeemError::NotReady | RedeemError::SupersededCredential | RedeemError::NotSecureSna => {
+                Problem::new(ProblemCode::CheckNotReady, detail)
+            }
             RedeemError::AlreadyCompleted { error_code, may_use_reverse_sms } => {
                 let how = error_code.map(|code| format!(", with the error `{code}`")).unwrap_or_default();
                 let instead = if may_use_reverse_sms { FALLBACK_HINT } else { "" };

@@ -171,6 +171,15 @@ impl Networks {
         routes.iter().find(serves).map(|route| Arc::clone(&route.connector))
     }
 
+    /// Returns a connector that verifies numbers by tokens of SIMs of this network, given as MCC and MNC.
+    pub fn operator_token_route_of_carrier(&self, carrier: &str) -> Option<Arc<dyn SilentConnector>> {
+        let routes = self.silent_routes.load();
+        let serves = |connector: &&Arc<dyn SilentConnector>| {
+            connector.operator_tokens().is_some_and(|tokens| tokens.serves_carrier(carrier))
+        };
+        routes.iter().map(|route| &route.connector).find(serves).cloned()
+    }
+
     pub fn silent_route_by_name(&self, name: &str) -> Option<Arc<dyn SilentConnector>> {
         let routes = self.silent_routes.load();
         routes.iter().map(|route| &route.connector).find(|connector| connector.name() == name).cloned()

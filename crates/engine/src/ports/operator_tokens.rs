@@ -21,8 +21,9 @@ pub type CredentialKey = Zeroizing<[u8; 32]>;
 #[debug("CredentialRequest({check})")]
 pub struct CredentialRequest<'a> {
     pub check: CheckId,
-    /// The number to verify. Wallets offer its SIM first. The answer proves nothing about it.
-    pub number: &'a Msisdn,
+    /// The number to verify. Wallets offer its SIM first. The answer proves nothing about it. `None`: a browser that
+    /// shows the hosted page gets the request, and may not know the number.
+    pub number_hint: Option<&'a Msisdn>,
     /// Unguessable, single use, of the characters `A-Z a-z 0-9 _ -`.
     pub nonce: &'a str,
     pub key: &'a CredentialKey,
@@ -37,12 +38,11 @@ pub struct DigitalCredential {
     pub data: Value,
 }
 
-/// A wallet's answer. Its nonce is parsed, belongs to the check, and was not used before.
+/// A wallet's answer. Its nonce is parsed, and belongs to the check.
 #[derive(Clone, Copy, derive_more::Debug)]
 #[debug("CredentialResponse({check})")]
 pub struct CredentialResponse<'a> {
     pub check: CheckId,
-    pub number: &'a Msisdn,
     pub nonce: &'a str,
     pub key: &'a CredentialKey,
     /// Origins at which the wallet may have been asked: of web pages, or `android:apk-key-hash:…` of apps.
@@ -51,20 +51,21 @@ pub struct CredentialResponse<'a> {
     pub now: Timestamp,
 }
 
-/// Why a wallet's answer led to no verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OperatorTokenError {
-    /// The response is invalid. The message names the failed validation, and never quotes the response.
-    #[error("invalid digital credential: {0}")]
-    Invalid(&'static str),
-    /// The operator did not accept the token, or could not be asked.
-    #[error("the operator did not answer: {0}")]
-    Operator(ErrorCode),
+/// The operator's temporary token from a wallet's answer.
+#[derive(derive_more::Debug)]
+#[debug("OperatorToken(…)")]
+pub struct OperatorToken {
+    pub temporary_token: Zeroizing<String>,
+    /// MCC and MNC of the SIM's network, as the phone states them.
+    pub carrier: Option<String>,
 }
 
 /// A connector to an operator that accepts tokens from wallets.
 #[async_trait]
 pub trait OperatorTokens: Send + Sync {
+    /// Whether the operator can currently be asked about tokens. Users should confirm only if it can.
+    fn is_available(&self) -> bool;
+
     /// Builds a signed request for the wallet. Does not send anything.
     fn credential_request(&self, request: CredentialRequest<'_>) -> Result<DigitalCredential, ErrorCode>;
 
@@ -72,12 +73,15 @@ pub trait OperatorTokens: Send + Sync {
     /// malformed.
     fn stated_nonce(&self, credential: &DigitalCredential) -> Option<String>;
 
-    /// Verifies the wallet's answer, exchanges its token, and asks the operator whether the phone has the number.
-    /// Called at most once per nonce, because operators' tokens are single use.
-    async fn verify_number(&self, response: CredentialResponse<'_>) -> Result<bool, OperatorTokenError>;
+    /// Verifies the wallet's answer. Asks nobody, and proves nothing about the number. The error is the reason, without
+    /// text from the answer.
+    fn verify_credential(&self, response: &CredentialResponse<'_>) -> Result<OperatorToken, &'static str>;
 
-    /// Exchanges a temporary token that another party got from a wallet, and asks the operator whether the phone has the
-    /// number. Called at most once per token.
+    /// Whether the connector serves the network of a SIM, given as MCC and MNC.
+    fn serves_carrier(&self, carrier: &str) -> bool;
+
+    /// Exchanges a temporary token from a wallet, and asks the operator whether the phone has the number. Called at most
+    /// once per token, because operators' tokens are single use.
     async fn verify_number_with_token(
         &self,
         check: CheckId,

@@ -104,6 +104,12 @@ pub enum RedeemError {
     InvalidCredential(&'static str),
     #[error("this digital credential was used before; ask the wallet again with a new request")]
     UsedCredential,
+    /// The wallet's answer came after the operator's verdict over mobile data. The check stays open.
+    #[error("the operator has verified the device in another way; redeem the code that the device got")]
+    SupersededCredential,
+    /// The verification has no open Secure SNA step.
+    #[error("the current step of the verification is not Secure SNA, so it takes no digital credential")]
+    NotSecureSna,
     #[error(transparent)]
     Read(#[from] ReadError),
 }

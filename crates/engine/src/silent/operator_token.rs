@@ -13,11 +13,12 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    lifecycle::{AnyCheck, Check, CheckId, ErrorCode},
+    lifecycle::{AnyCheck, Check, CheckId, CheckStatus, ErrorCode},
+    network::NetworkId,
     phone::Msisdn,
     product::Product,
     silent::{AppOrigin, OperatorVerdict, SilentCheck, WalletFailure, Way},
-    tenancy::{Project, ProjectId},
+    tenancy::{Mode, Project, ProjectId},
 };
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -26,18 +27,17 @@ use zeroize::Zeroizing;
 use super::{
     RedeemError, RedirectError, SilentFlow,
     redirect_session::SessionState,
-    secrets::{BrowserKey, RedirectState, SilentCheckInput, seal_input},
+    secrets::{BrowserKey, RedirectState, SilentCheckInput, corrupt_session_error, seal_input},
 };
 use crate::{
+    checks::downcast,
     context::Context,
     lookups::operator_access::Operators,
     ports::{
         checks::ConcludeOutcome,
         hashes::{BrowserHash, TokenHash},
-        operator_tokens::{
-            CredentialKey, CredentialRequest, CredentialResponse, DigitalCredential, OperatorTokenError,
-        },
-        silent::{RedirectSessionRecord, SilentResult},
+        operator_tokens::{CredentialKey, CredentialRequest, CredentialResponse, DigitalCredential},
+        silent::{RedirectSessionRecord, SealedVerdict, SilentResult},
         store::StoreError,
     },
 };
@@ -83,8 +83,16 @@ struct WalletResponse<'a> {
     credential: &'a DigitalCredential,
 }
 
+/// The operator's answer to the token in a wallet's response.
+struct VerifiedResponse {
+    state: RedirectState,
+    /// Hash of the response's nonce.
+    credential_hash: TokenHash,
+    matched: bool,
+}
+
 /// Builds a request to the wallet about the number of a Secure SNA check. `browser`: the only browser that may answer,
-/// or `None` if the API client answers. Returns `None` if the number's operator accepts no tokens of wallets.
+/// or `None` if the API client answers. Returns `None` if the number's operator accepts no tokens of wallets at present.
 pub(crate) fn credential_request<V: Clone>(
     context: &Context,
     operators: &Operators,
@@ -93,10 +101,12 @@ pub(crate) fn credential_request<V: Clone>(
     browser: Option<BrowserHash>,
 ) -> Result<Option<DigitalCredential>, StoreError> {
     let network = check.network.as_ref().filter(|_| check.product == Product::SecureSna);
-    let connector = network.and_then(|network| operators.for_mode(check.mode).operator_token_connector(network));
+    let connector = network.and_then(|network| operators.for_mode(check.mode).available_operator_tokens(network));
     let Some(tokens) = connector.as_ref().and_then(|connector| connector.operator_tokens()) else { return Ok(None) };
     let (nonce, key) = generate_nonce(context, RedirectState { check: check.id, browser })?;
-    let request = CredentialRequest { check: check.id, number, nonce: &nonce, key: &key, now: context.now() };
+    // Whoever has the page's link gets a request there, and sees only the last digits of the number.
+    let number_hint = browser.is_none().then_some(number);
+    let request = CredentialRequest { check: check.id, number_hint, nonce: &nonce, key: &key, now: context.now() };
     Ok(tokens
         .credential_request(request)
         .inspect_err(|code| tracing::error!(check = %check.id, %code, "request to a wallet cannot be built"))
@@ -119,14 +129,14 @@ pub(crate) fn credential_request_for_apps<V: Clone>(
 }
 
 impl SilentFlow {
-    /// Whether the operator of a check's number accepts tokens of wallets.
+    /// Whether the operator of a check's number accepts tokens of wallets at present.
     pub(crate) fn takes_wallet(&self, check: &AnyCheck) -> bool {
         let network = check.network.as_ref().filter(|_| check.product == Product::SecureSna);
-        network.is_some_and(|network| self.operators.for_mode(check.mode).operator_token_connector(network).is_some())
+        network.is_some_and(|network| self.operators.for_mode(check.mode).available_operator_tokens(network).is_some())
     }
 
     /// Builds a request to the wallet that only one browser may answer. `None`: the check is concluded, or its operator
-    /// accepts no tokens of wallets.
+    /// accepts no tokens of wallets at present.
     pub(crate) async fn wallet_request(
         &self,
         step: CheckId,
@@ -160,7 +170,7 @@ impl SilentFlow {
             browser_keys: Some(browser_keys),
             credential,
         };
-        let (state, matched) = match self.verify_response(response).await {
+        let VerifiedResponse { state, matched, .. } = match self.verify_response(response).await {
             Ok(verified) => verified,
             Err(WalletResponseError::OtherBrowser) => return Err(RedirectError::OtherBrowser),
             Err(WalletResponseError::Store(error)) => return Err(error.into()),
@@ -200,7 +210,8 @@ impl SilentFlow {
     }
 
     /// Concludes a check with the operator's answer to a wallet's token, which an API client sends. If the operator gives
-    /// no answer, concludes the check with its error.
+    /// no answer, concludes the check with its error. The nonce takes the place of the redirect code, so that the first
+    /// verdict counts if the device also returns from its operator.
     pub async fn redeem_credential(
         &self,
         project: ProjectId,
@@ -213,29 +224,26 @@ impl SilentFlow {
             is_own && !check.is_overdue(self.context.now())
         });
         let Some(record) = record else { return Err(self.redeem_error(project, product, id).await) };
-        let (check, input) = match self.resume_session(record).await? {
-            SessionState::Open(check, input) => (check, input),
-            // The operator has answered over mobile data already. Its code is to be redeemed.
-            SessionState::Finished(_) => return Err(self.redeem_error(project, product, id).await),
-        };
-        if self.context.has_left_sandbox(project, check.mode) {
-            self.conclude_with_error(check, ErrorCode::InternalError).await?;
+        if self.context.has_left_sandbox(project, record.check.mode) {
+            self.conclude_with_error(downcast(record.check)?, ErrorCode::InternalError).await?;
             return Err(self.redeem_error(project, product, id).await);
         }
+        let has_session = record.session.is_some();
+        if let Some(stored) = record.session.as_ref().and_then(|session| session.verdict.as_ref()) {
+            return self.redeem_stored_verdict(downcast(record.check)?, stored, credential).await;
+        }
+        let SessionState::Open(check, input) = self.resume_session(record).await? else {
+            return Err(self.redeem_error(project, product, id).await);
+        };
         let owner = self.context.control_plane.project(project);
         let settings = owner.as_ref().map(|project| &project.configuration.secure_sna);
         let origins: Vec<&str> =
             settings.into_iter().flat_map(|settings| &settings.app_origins).map(AppOrigin::as_str).collect();
         let response =
             WalletResponse { check: &check, input: &input, origins: &origins, browser_keys: None, credential };
-        let concluded = match self.verify_response(response).await {
-            Ok((_, matched)) => {
-                let verdict = OperatorVerdict::Match(matched);
-                (check.conclude_with_verdict(verdict, self.context.now()), Way::OperatorToken.into())
-            }
-            Err(WalletResponseError::Operator(code)) => {
-                (check.conclude_with_error(code, self.context.now()), WalletFailure::Refused.into())
-            }
+        let VerifiedResponse { state, credential_hash, matched } = match self.verify_response(response).await {
+            Ok(verified) => verified,
+            Err(WalletResponseError::Operator(code)) => return Err(self.refuse_credential(check, code).await?),
             Err(WalletResponseError::Invalid(reason)) => return Err(RedeemError::InvalidCredential(reason)),
             Err(WalletResponseError::Used) => return Err(RedeemError::UsedCredential),
             Err(WalletResponseError::OtherBrowser) => {
@@ -243,45 +251,102 @@ impl SilentFlow {
             }
             Err(WalletResponseError::Store(error)) => return Err(error.into()),
         };
-        let (Ok(concluded), provenance) = concluded else { return Err(self.redeem_error(project, product, id).await) };
+        let result = SilentResult::Match(matched);
+        // Only the hosted page repeats a code.
+        let verdict = self.seal_result(state, &result, Way::OperatorToken, "")?;
+        let stored = SealedVerdict { code_hash: credential_hash, verdict };
+        let has_session =
+            has_session || self.step_sessions.open(&check, seal_input(&self.context, check.id, &input)?).await?;
+        if !has_session || !self.store.store_verdict(check.id, stored).await? {
+            return Err(self.superseded_credential_error(project, id).await);
+        }
+        self.conclude_with_wallet_verdict(check, matched).await
+    }
+
+    /// Concludes a check whose verdict is stored already, if the verdict is that of this answer: the request that stored
+    /// it was interrupted.
+    async fn redeem_stored_verdict(
+        &self,
+        check: SilentCheck,
+        stored: &SealedVerdict,
+        credential: &DigitalCredential,
+    ) -> Result<SilentCheck, RedeemError> {
+        let hash = self.credential_hash(check.mode, check.network.as_ref(), check.id, credential)?;
+        if !hash.is_some_and(|hash| verify_slices_are_equal(&hash.0, &stored.code_hash.0).is_ok()) {
+            return Err(RedeemError::SupersededCredential);
+        }
+        match self.unseal_result(check.id, check.mode, &stored.verdict)? {
+            (SilentResult::Match(matched), _) => self.conclude_with_wallet_verdict(check, matched).await,
+            _ => Err(corrupt_session_error(check.id).into()),
+        }
+    }
+
+    async fn conclude_with_wallet_verdict(
+        &self,
+        check: SilentCheck,
+        matched: bool,
+    ) -> Result<SilentCheck, RedeemError> {
+        let (project, product, id) = (check.project, check.product, check.id);
+        let verdict = OperatorVerdict::Match(matched);
+        let Ok(concluded) = check.conclude_with_verdict(verdict, self.context.now()) else {
+            return Err(self.redeem_error(project, product, id).await);
+        };
         let redeemed = concluded.check().clone();
-        match self.checks.conclude_by(concluded, provenance).await? {
-            ConcludeOutcome::Concluded { .. } if redeemed.error_code().is_none() => Ok(redeemed),
-            // The operator did not answer, or the check expired, or another request concluded it first.
+        match (self.checks.conclude_by(concluded, Way::OperatorToken.into()).await?, redeemed.status()) {
+            (ConcludeOutcome::Concluded { .. }, CheckStatus::Completed) => Ok(redeemed),
+            // The check expired, or another request concluded it first.
             _ => Err(self.redeem_error(project, product, id).await),
         }
     }
 
-    /// Whether a wallet's answer states the nonce of a request to an API client's app about a step of this verification.
-    pub(crate) fn answers_request_for(
-        &self,
-        verification: &AnyCheck,
-        step: CheckId,
-        credential: &DigitalCredential,
-    ) -> bool {
-        let network = verification.network.as_ref();
-        let connector =
-            network.and_then(|network| self.operators.for_mode(verification.mode).operator_token_connector(network));
-        let tokens = connector.as_ref().and_then(|connector| connector.operator_tokens());
-        let nonce = tokens.and_then(|tokens| tokens.stated_nonce(credential));
-        let state = nonce.and_then(|nonce| parse_nonce(&self.context, &nonce)).map(|(state, _)| state);
-        state.is_some_and(|state| state.check == step && state.browser.is_none())
+    /// Concludes a check with the operator's error, and returns the error for the API client. Leaves the check open if
+    /// it has got a verdict over mobile data meanwhile.
+    async fn refuse_credential(&self, check: SilentCheck, code: ErrorCode) -> Result<RedeemError, StoreError> {
+        let (project, id) = (check.project, check.id);
+        let has_verdict = self.redirect_session(id).await?.is_some_and(|session| session.verdict.is_some());
+        if !has_verdict && let Ok(concluded) = check.conclude_with_error(code, self.context.now()) {
+            self.checks.conclude_by(concluded, WalletFailure::Refused.into()).await?;
+        }
+        Ok(self.superseded_credential_error(project, id).await)
     }
 
-    /// Verifies a wallet's response and asks the operator whose token it contains. Returns the `state` in the nonce,
-    /// and whether the phone has the number.
-    async fn verify_response(
+    /// Returns the reason why an answer did not conclude its check.
+    async fn superseded_credential_error(&self, project: ProjectId, id: CheckId) -> RedeemError {
+        match self.redeem_error(project, Product::SecureSna, id).await {
+            RedeemError::NotReady => RedeemError::SupersededCredential,
+            error => error,
+        }
+    }
+
+    /// Hashes the nonce that a wallet's answer states, for comparison with the answer that gave a check's verdict.
+    /// `None`: the answer is malformed, or the operator accepts none any more.
+    pub(crate) fn credential_hash(
         &self,
-        response: WalletResponse<'_>,
-    ) -> Result<(RedirectState, bool), WalletResponseError> {
+        mode: Mode,
+        network: Option<&NetworkId>,
+        check: CheckId,
+        credential: &DigitalCredential,
+    ) -> Result<Option<TokenHash>, StoreError> {
+        let connector = network.and_then(|network| self.operators.for_mode(mode).operator_token_connector(network));
+        let tokens = connector.as_ref().and_then(|connector| connector.operator_tokens());
+        let nonce = tokens.and_then(|tokens| tokens.stated_nonce(credential));
+        nonce.map(|nonce| self.nonce_hash(check, &nonce)).transpose()
+    }
+
+    fn nonce_hash(&self, check: CheckId, nonce: &str) -> Result<TokenHash, StoreError> {
+        let hash = self.context.keyed_hash(&[b"credential-verdict", check.0.as_bytes(), nonce.as_bytes()]);
+        hash.map(TokenHash)
+    }
+
+    /// Verifies a wallet's response and asks the operator whose token it contains.
+    async fn verify_response(&self, response: WalletResponse<'_>) -> Result<VerifiedResponse, WalletResponseError> {
+        const NO_TOKENS: WalletResponseError =
+            WalletResponseError::Invalid("the operator accepts no tokens of wallets");
         let WalletResponse { check, input, origins, browser_keys, credential } = response;
+        let operators = self.operators.for_mode(check.mode);
         let network = check.network.as_ref();
-        let connector = network
-            .and_then(|network| self.operators.for_mode(check.mode).operator_token_connector(network))
-            .ok_or(WalletResponseError::Invalid("the operator accepts no tokens of wallets"))?;
-        let tokens = connector
-            .operator_tokens()
-            .ok_or(WalletResponseError::Invalid("the operator accepts no tokens of wallets"))?;
+        let connector = network.and_then(|network| operators.operator_token_connector(network)).ok_or(NO_TOKENS)?;
+        let tokens = connector.operator_tokens().ok_or(NO_TOKENS)?;
         let number = input.number.as_ref().ok_or(WalletResponseError::Invalid("the check has no number"))?;
         let nonce = tokens.stated_nonce(credential).ok_or(WalletResponseError::Invalid("malformed"))?;
         let (state, key) = parse_nonce(&self.context, &nonce)
@@ -292,22 +357,23 @@ impl SilentFlow {
             (None, None) => {}
             _ => return Err(WalletResponseError::OtherBrowser),
         }
-        self.use_nonce(check, &nonce).await?;
-        let response = CredentialResponse {
-            check: check.id,
-            number,
-            nonce: &nonce,
-            key: &key,
-            origins,
-            credential,
-            now: self.context.now(),
+        let (nonce, key, now) = (&*nonce, &key, self.context.now());
+        let response = CredentialResponse { check: check.id, nonce, key, origins, credential, now };
+        let token = tokens.verify_credential(&response).map_err(WalletResponseError::Invalid)?;
+        // The wallet offers all SIMs of the phone. Only the operator of the chosen one knows its token.
+        let other = match &token.carrier {
+            Some(carrier) if !tokens.serves_carrier(carrier) => {
+                let connector = operators.operator_token_connector_of_carrier(carrier);
+                Some(connector.ok_or(WalletResponseError::Invalid("the SIM's operator accepts no tokens of wallets"))?)
+            }
+            _ => None,
         };
-        match timeout(OPERATOR_TIMEOUT, tokens.verify_number(response)).await {
-            Ok(Ok(matched)) => Ok((state, matched)),
-            Ok(Err(OperatorTokenError::Invalid(reason))) => Err(WalletResponseError::Invalid(reason)),
-            Ok(Err(OperatorTokenError::Operator(code))) => Err(WalletResponseError::Operator(code)),
-            Err(_) => Err(WalletResponseError::Operator(ErrorCode::MnoTimeout)),
-        }
+        let tokens = other.as_ref().unwrap_or(&connector).operator_tokens().ok_or(NO_TOKENS)?;
+        self.use_nonce(check, nonce).await?;
+        let answer = tokens.verify_number_with_token(check.id, number, &token.temporary_token);
+        let answer = timeout(OPERATOR_TIMEOUT, answer).await.unwrap_or(Err(ErrorCode::MnoTimeout));
+        let matched = answer.map_err(WalletResponseError::Operator)?;
+        Ok(VerifiedResponse { state, credential_hash: self.nonce_hash(check.id, nonce)?, matched })
     }
 
     /// Records that an answer to this nonce was used. It is kept until the check has ended, when no answer counts.

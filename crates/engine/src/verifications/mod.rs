@@ -613,8 +613,8 @@ impl Verifications {
     }
 
     /// Ends the Secure SNA step with the operator's answer to a wallet's token, which the client's backend sends. If the
-    /// operator gives no answer, the verification continues with the next method. An answer that was used before gives
-    /// the same result again if it completed the verification.
+    /// operator gives no answer, the verification continues with the next method. The wallet's answer that ended the step
+    /// with a verdict gives the same result again.
     pub async fn redeem_credential(
         &self,
         project: ProjectId,
@@ -622,9 +622,20 @@ impl Verifications {
         credential: &DigitalCredential,
     ) -> Result<Redeemed, RedeemError> {
         for _ in 0..MAX_READS {
-            let current = self.load_of_project(project, id).await?;
-            let Some(step) = current.step.as_ref().filter(|step| step.product == Product::SecureSna) else {
-                return self.redeem_credential_again(current, credential);
+            let Current { record, step } = self.load_of_project(project, id).await?;
+            if self.is_redeemed_credential(&record, credential)? {
+                let verification = self.read_after_sim_swap(project, id).await?;
+                return Ok(Redeemed { verification, is_replayed: true });
+            }
+            let Some(step) = step.filter(|step| step.product == Product::SecureSna) else {
+                return Err(match record.check.status() {
+                    CheckStatus::Accepted | CheckStatus::Pending => RedeemError::NotSecureSna,
+                    CheckStatus::Expired => RedeemError::Expired,
+                    CheckStatus::Completed | CheckStatus::Error => {
+                        let error_code = record.check.error_code();
+                        RedeemError::AlreadyCompleted { error_code, may_use_reverse_sms: false }
+                    }
+                });
             };
             match self.silent.redeem_credential(project, step.id, credential).await {
                 // After an error of the operator, the verification has moved to the next method.
@@ -640,30 +651,20 @@ impl Verifications {
         Err(changes_too_often().into())
     }
 
-    /// Returns the result of a wallet's answer to a step that has ended.
-    fn redeem_credential_again(
+    /// Whether this wallet's answer gave the verdict of the Secure SNA step. Its nonce took the place of a code. If
+    /// another method gave the verdict of the verification, the answer is not accepted.
+    fn is_redeemed_credential(
         &self,
-        current: Current,
+        record: &VerificationRecord,
         credential: &DigitalCredential,
-    ) -> Result<Redeemed, RedeemError> {
-        let record = &current.record;
-        match record.check.status() {
-            CheckStatus::Completed if self.is_redeemed_credential(record, credential) => {
-                Ok(Redeemed { verification: self.present(current)?, is_replayed: true })
-            }
-            CheckStatus::Accepted | CheckStatus::Pending => Err(RedeemError::NotReady),
-            CheckStatus::Expired => Err(RedeemError::Expired),
-            CheckStatus::Completed | CheckStatus::Error => {
-                let error_code = record.check.error_code();
-                Err(RedeemError::AlreadyCompleted { error_code, may_use_reverse_sms: false })
-            }
+    ) -> Result<bool, StoreError> {
+        if verdict_method(record).is_some_and(|method| method != Method::SecureSna) {
+            return Ok(false);
         }
-    }
-
-    /// Whether the verdict of a verification was given by Secure SNA, and `credential` answers a request for that step.
-    fn is_redeemed_credential(&self, record: &VerificationRecord, credential: &DigitalCredential) -> bool {
-        let step = record.progress.redeemed_step().filter(|_| verdict_method(record) == Some(Method::SecureSna));
-        step.is_some_and(|step| self.silent.answers_request_for(&record.check, step, credential))
+        let Some((right, step)) = record.code_hash.zip(record.progress.redeemed_step()) else { return Ok(false) };
+        let (mode, network) = (record.check.mode, record.check.network.as_ref());
+        let given = self.silent.credential_hash(mode, network, step, credential)?;
+        Ok(given.is_some_and(|given| verify_slices_are_equal(&given.0, &right.0).is_ok()))
     }
 
     /// Waits until the operator has answered about SIM changes, and then reads the verification, so that the response

@@ -201,7 +201,9 @@ impl Steps {
             return Ok(ConcludeOutcome::AlreadyConcluded);
         }
         let ended = EndedStep::Concluded(CheckConclusion::from(&concluded).with_provenance(provenance.clone()));
-        let ending = self.ending(record, ended, step.expires_at);
+        let mut ending = self.ending(record, ended, step.expires_at);
+        // A way that failed does not discard the verdict to which the other way has led.
+        ending.options.unless_verdict = provenance.way.is_some() && matches!(outcome, CheckOutcome::Error(_));
         let Some(advanced) = self.end_step(ending, StepEnd::from(outcome)).await? else {
             return Ok(ConcludeOutcome::AlreadyConcluded);
         };

@@ -12,7 +12,7 @@ use ringtrue_domain::{
     phone::Msisdn,
 };
 use ringtrue_engine::ports::{
-    operator_tokens::{CredentialRequest, CredentialResponse, DigitalCredential, OperatorTokenError, OperatorTokens},
+    operator_tokens::{CredentialRequest, CredentialResponse, DigitalCredential, OperatorToken, OperatorTokens},
     silent::NumberQuestion,
 };
 use tokio::time::Instant;
@@ -28,7 +28,7 @@ use crate::{
     breaker::BreakerState,
     number_lookup::KnownNetworks,
     oauth::{Stage, TokenResponse},
-    operator_token::{CredentialVerifier, OperatorToken, build_request},
+    operator_token::{CredentialVerifier, build_request},
 };
 
 /// Maximum time that the operator gets to decide by CIBA. The SIM is already authenticated, so nobody has to approve.
@@ -37,25 +37,6 @@ const CIBA_TIMEOUT: Duration = Duration::from_secs(10);
 impl Camara {
     fn operator_token_config(&self) -> Result<&OperatorTokenConfig, ErrorCode> {
         self.config.operator_tokens.as_ref().ok_or(ErrorCode::MnoNotSupported)
-    }
-
-    /// Whether a SIM's network, given as MCC and MNC, is one of this connector's.
-    fn serves_carrier(&self, carrier: &str) -> bool {
-        let known: KnownNetworks = self.config.networks.iter().cloned().collect();
-        known.network_id_from_plmn(carrier).is_some_and(|network| known.contains(&network))
-    }
-
-    /// Verifies the wallet's answer, up to the network of its SIM.
-    fn verify_credential(&self, response: &CredentialResponse<'_>) -> Result<OperatorToken, OperatorTokenError> {
-        let config = self.operator_token_config().map_err(OperatorTokenError::Operator)?;
-        let token = config.verifier.verify(response).and_then(|token| {
-            let is_served = token.carrier.as_deref().is_none_or(|carrier| self.serves_carrier(carrier));
-            if is_served { Ok(token) } else { Err("the SIM belongs to a network of another connector") }
-        });
-        token.map_err(|reason| {
-            tracing::debug!(connector = %self.config.name, reason, "invalid digital credential");
-            OperatorTokenError::Invalid(reason)
-        })
     }
 
     async fn query_with_operator_token(
@@ -91,12 +72,12 @@ impl Camara {
 
 #[async_trait]
 impl OperatorTokens for Camara {
+    fn is_available(&self) -> bool {
+        !matches!(self.breaker_state(), BreakerState::Open { .. })
+    }
+
     fn credential_request(&self, request: CredentialRequest<'_>) -> Result<DigitalCredential, ErrorCode> {
         let OperatorTokenConfig { issuer, signer, consent, .. } = self.operator_token_config()?;
-        // Sends nothing to the operator. Fails while the breaker is open, so that users do not confirm without effect.
-        if let BreakerState::Open { code, .. } = self.number_verification_breaker.state(self.client.clock.now()) {
-            return Err(code);
-        }
         build_request(issuer, signer, consent, &request).ok_or(ErrorCode::InternalError)
     }
 
@@ -104,10 +85,16 @@ impl OperatorTokens for Camara {
         CredentialVerifier::stated_nonce(credential)
     }
 
-    async fn verify_number(&self, response: CredentialResponse<'_>) -> Result<bool, OperatorTokenError> {
-        let token = self.verify_credential(&response)?;
-        let verified = self.verify_number_with_token(response.check, response.number, &token.temporary_token).await;
-        verified.map_err(OperatorTokenError::Operator)
+    fn verify_credential(&self, response: &CredentialResponse<'_>) -> Result<OperatorToken, &'static str> {
+        let config = self.operator_token_config().map_err(|_| "the connector takes no operator tokens")?;
+        config.verifier.verify(response).inspect_err(|reason| {
+            tracing::debug!(connector = %self.config.name, reason, "invalid digital credential");
+        })
+    }
+
+    fn serves_carrier(&self, carrier: &str) -> bool {
+        let known: KnownNetworks = self.config.networks.iter().cloned().collect();
+        known.network_id_from_plmn(carrier).is_some_and(|network| known.contains(&network))
     }
 
     async fn verify_number_with_token(

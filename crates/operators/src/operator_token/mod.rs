@@ -20,7 +20,7 @@ use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 pub use request::ConsentData;
 pub(crate) use request::build_request;
 pub use request_signer::{RequestSigner, RequestSignerError};
-pub use verification::{CredentialVerifier, InvalidIssuerCertificates, OperatorToken};
+pub use verification::{CredentialVerifier, InvalidIssuerCertificates};
 
 /// Protocol of requests and answers: `OpenID4VP` 1.0, with an unsigned request. The signed part is within the request.
 const PROTOCOL: &str = "openid4vp-v1-unsigned";

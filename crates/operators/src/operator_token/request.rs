@@ -81,21 +81,22 @@ pub(crate) fn build_request(
         encrypted_response_enc_values_supported: [ENCRYPTION],
         consent_data: &consent.encoded,
     };
+    let mut credential = json!({
+        "id": CREDENTIAL_ID,
+        "format": CREDENTIAL_FORMAT,
+        "meta": {
+            "vct_values": [CREDENTIAL_TYPE],
+            "credential_authorization_jwt": signer.sign("oauth-authz-req+jwt", &authorization)?,
+        },
+    });
+    if let Some(number) = request.number_hint {
+        credential["claims"] = json!([{ "path": ["phone_number_hint"], "values": [number.as_str()] }]);
+    }
     let data = json!({
         "response_type": "vp_token",
         "response_mode": "dc_api",
         "nonce": request.nonce,
-        "dcql_query": {
-            "credentials": [{
-                "id": CREDENTIAL_ID,
-                "format": CREDENTIAL_FORMAT,
-                "meta": {
-                    "vct_values": [CREDENTIAL_TYPE],
-                    "credential_authorization_jwt": signer.sign("oauth-authz-req+jwt", &authorization)?,
-                },
-                "claims": [{ "path": ["phone_number_hint"], "values": [request.number.as_str()] }],
-            }],
-        },
+        "dcql_query": { "credentials": [credential] },
     });
     Some(DigitalCredential { protocol: PROTOCOL.to_owned(), data })
 }

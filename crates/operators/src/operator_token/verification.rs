@@ -1,11 +1,11 @@
 //! Verification of a wallet's answer, which is untrusted: it comes from a browser or an app.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use jiff::Timestamp;
-use ringtrue_engine::ports::operator_tokens::{CredentialResponse, DigitalCredential};
+use ringtrue_engine::ports::operator_tokens::{CredentialResponse, DigitalCredential, OperatorToken};
 use serde::{
     Deserialize,
     de::{DeserializeOwned, IgnoredAny},
@@ -39,19 +39,6 @@ pub struct CredentialVerifier {
     /// Certificates to which the issuer's must lead. Empty: any issuer is accepted.
     issuer_roots: IssuerRoots,
     consent_data_hash: String,
-}
-
-/// The operator's temporary token, with the network of its SIM.
-pub struct OperatorToken {
-    pub temporary_token: Zeroizing<String>,
-    /// MCC and MNC of the SIM's network. The phone states them.
-    pub carrier: Option<String>,
-}
-
-impl fmt::Debug for OperatorToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OperatorToken(…)")
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

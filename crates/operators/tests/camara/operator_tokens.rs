@@ -11,12 +11,10 @@ use base64::{
 };
 use jiff::Timestamp;
 use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
-use ringtrue_domain::{lifecycle::ErrorCode, product::Product};
+use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, product::Product};
 use ringtrue_engine::ports::{
     clock::Clock,
-    operator_tokens::{
-        CredentialKey, CredentialRequest, CredentialResponse, DigitalCredential, OperatorTokenError, OperatorTokens,
-    },
+    operator_tokens::{CredentialKey, CredentialRequest, CredentialResponse, DigitalCredential, OperatorTokens},
     silent::SilentConnector,
 };
 use ringtrue_operators::camara::{
@@ -41,6 +39,15 @@ const ISSUER: &str = "https://ringtrue.example";
 
 fn credential_key() -> CredentialKey {
     CredentialKey::new([9; 32])
+}
+
+/// Why an answer led to no verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerError {
+    Invalid(&'static str),
+    /// The SIM belongs to a network of another connector.
+    OtherNetwork,
+    Operator(ErrorCode),
 }
 
 /// A certificate with its key.
@@ -106,30 +113,33 @@ impl Fixture {
     }
 
     fn request(&self) -> DigitalCredential {
-        self.try_request().unwrap()
+        self.request_with_hint(Some(&number()))
     }
 
-    fn try_request(&self) -> Result<DigitalCredential, ErrorCode> {
-        let (number, key, now) = (number(), credential_key(), self.clock.now());
-        let request = CredentialRequest { check: check(), number: &number, nonce: NONCE, key: &key, now };
-        self.tokens().credential_request(request)
+    fn request_with_hint(&self, number_hint: Option<&Msisdn>) -> DigitalCredential {
+        let (key, now) = (credential_key(), self.clock.now());
+        let request = CredentialRequest { check: check(), number_hint, nonce: NONCE, key: &key, now };
+        self.tokens().credential_request(request).unwrap()
     }
 
     pub fn draft(&self) -> Draft {
         Draft::new(&self.request(), self.clock.now().as_second())
     }
 
-    pub async fn answer(&self, draft: Draft) -> Result<bool, OperatorTokenError> {
+    pub async fn answer(&self, draft: Draft) -> Result<bool, AnswerError> {
         self.answer_credential(&draft.seal()).await
     }
 
-    async fn answer_credential(&self, credential: &DigitalCredential) -> Result<bool, OperatorTokenError> {
-        let (number, key, origins, now) = (number(), credential_key(), [ORIGIN, APP], self.clock.now());
-        let number = &number;
+    async fn answer_credential(&self, credential: &DigitalCredential) -> Result<bool, AnswerError> {
+        let (key, origins, now) = (credential_key(), [ORIGIN, APP], self.clock.now());
         let (check, key, origins) = (check(), &key, &origins[..]);
-        self.tokens()
-            .verify_number(CredentialResponse { check, number, nonce: NONCE, key, origins, credential, now })
-            .await
+        let response = CredentialResponse { check, nonce: NONCE, key, origins, credential, now };
+        let token = self.tokens().verify_credential(&response).map_err(AnswerError::Invalid)?;
+        if token.carrier.is_some_and(|carrier| !self.tokens().serves_carrier(&carrier)) {
+            return Err(AnswerError::OtherNetwork);
+        }
+        let matched = self.tokens().verify_number_with_token(check, &number(), &token.temporary_token).await;
+        matched.map_err(AnswerError::Operator)
     }
 }
 
@@ -200,6 +210,16 @@ async fn request_is_signed_for_the_wallet() {
 }
 
 #[tokio::test]
+async fn request_for_a_browser_does_not_contain_the_number() {
+    let fixture = Fixture::with_tokens().await;
+    let DigitalCredential { data, .. } = fixture.request_with_hint(None);
+    let credential = &data["dcql_query"]["credentials"][0];
+    assert!(credential.get("claims").is_none(), "{credential}");
+    let (_, claims) = decode_jwt(credential["meta"]["credential_authorization_jwt"].as_str().unwrap());
+    assert!(!format!("{data}{claims}").contains("7700900123"), "{claims}");
+}
+
+#[tokio::test]
 async fn connector_without_settings_has_no_operator_tokens() {
     let fixture = Fixture::start().await;
     assert!(fixture.camara.operator_tokens().is_none());
@@ -220,7 +240,6 @@ const JWE_ALGORITHM: &str = "the token is not encrypted with ECDH-ES and A128GCM
 const EPHEMERAL_KEY: &str = "the ephemeral key is not a key on P-256";
 const NOT_DECRYPTED: &str = "the token cannot be decrypted";
 const NO_TOKEN: &str = "the credential contains no temporary token";
-const OTHER_NETWORK: &str = "the SIM belongs to a network of another connector";
 
 const INVALID_ANSWERS: &[Case] = &[
     ("the protocol is not the requested one", |draft| draft.protocol = "openid4vp"),
@@ -337,10 +356,6 @@ const INVALID_ANSWERS: &[Case] = &[
     (NO_TOKEN, |draft| draft.plaintext = br#"{"temp_token":1}"#.to_vec()),
     (NO_TOKEN, |draft| draft.plaintext = br#"{"temp_token":"a\nb"}"#.to_vec()),
     (NO_TOKEN, |draft| draft.plaintext = format!(r#"{{"temp_token":"{}"}}"#, "x".repeat(4_097)).into_bytes()),
-    (OTHER_NETWORK, |draft| draft.binding_claims["carrier_hint"] = json!("310250")),
-    (OTHER_NETWORK, |draft| draft.binding_claims["carrier_hint"] = json!("23421")),
-    (OTHER_NETWORK, |draft| draft.binding_claims["carrier_hint"] = json!("")),
-    (OTHER_NETWORK, |draft| draft.binding_claims["carrier_hint"] = json!("Three")),
 ];
 
 fn new_point() -> Vec<u8> {
@@ -354,12 +369,17 @@ async fn invalid_answers_are_rejected_before_the_operator_is_asked() {
     for (position, (reason, change)) in INVALID_ANSWERS.iter().enumerate() {
         let mut draft = fixture.draft();
         change(&mut draft);
-        assert_eq!(fixture.answer(draft).await, Err(OperatorTokenError::Invalid(reason)), "case {position}");
+        assert_eq!(fixture.answer(draft).await, Err(AnswerError::Invalid(reason)), "case {position}");
     }
     for data in [json!(null), json!([]), json!("x"), json!({ "vp_token": null }), json!({ "vp_token": ["x~y"] })] {
         let credential = DigitalCredential { protocol: "openid4vp-v1-unsigned".to_owned(), data };
         let rejected = fixture.answer_credential(&credential).await;
-        assert_eq!(rejected, Err(OperatorTokenError::Invalid(MALFORMED)), "{}", credential.data);
+        assert_eq!(rejected, Err(AnswerError::Invalid(MALFORMED)), "{}", credential.data);
+    }
+    for carrier in ["310250", "23421", "", "Three"] {
+        let mut draft = fixture.draft();
+        draft.binding_claims["carrier_hint"] = json!(carrier);
+        assert_eq!(fixture.answer(draft).await, Err(AnswerError::OtherNetwork), "{carrier}");
     }
     assert!(fixture.operator.requests().is_empty());
     assert_eq!(fixture.camara.breaker_state(), BreakerState::Closed);
@@ -429,7 +449,7 @@ async fn issuer_certificate_must_lead_to_a_configured_one() {
         tokens.verifier = tokens.verifier.clone().with_issuer_certificates(pem.as_bytes()).unwrap();
     })
     .await;
-    let untrusted = Err(OperatorTokenError::Invalid("the issuer's certificate is not trusted"));
+    let untrusted = Err(AnswerError::Invalid("the issuer's certificate is not trusted"));
     for (chain, expected) in [
         (vec![&direct], Ok(true)),
         (vec![&direct, &root], Ok(true)),
@@ -554,7 +574,7 @@ async fn undecided_ciba_request_is_a_timeout() {
     let fixture = Fixture::with(use_tokens(OperatorTokenFlow::Ciba)).await;
     fixture.operator.respond(BACKCHANNEL, Json(200, json!({ "auth_req_id": "request-of-ours", "interval": 30 })));
     fixture.operator.respond(TOKEN, Json(400, json!({ "error": "authorization_pending" })));
-    let timeout = Err(OperatorTokenError::Operator(ErrorCode::MnoTimeout));
+    let timeout = Err(AnswerError::Operator(ErrorCode::MnoTimeout));
     assert_eq!(fixture.answer(fixture.draft()).await, timeout);
     assert_eq!(fixture.operator.requests_to(TOKEN).len(), 1);
 }
@@ -578,7 +598,7 @@ async fn operator_errors_are_mapped_and_never_retried() {
         let fixture = Fixture::with_tokens().await;
         fixture.operator.respond(path, response.clone());
         let answer = fixture.answer(fixture.draft()).await;
-        assert_eq!(answer, Err(OperatorTokenError::Operator(*expected)), "{path} {response:?}");
+        assert_eq!(answer, Err(AnswerError::Operator(*expected)), "{path} {response:?}");
         assert_eq!(fixture.operator.requests_to(path).len(), 1, "{path} {response:?}");
     }
 }
@@ -594,15 +614,16 @@ async fn wallets_are_not_asked_while_the_operator_fails() {
     assert_eq!(fixture.camara.breaker_state(), BreakerState::Closed);
     let draft = fixture.draft();
     fixture.operator.respond(TOKEN, Json(401, json!({ "error": "invalid_client" })));
-    let rejected = OperatorTokenError::Operator(ErrorCode::MnoServerError);
+    let rejected = AnswerError::Operator(ErrorCode::MnoServerError);
     assert_eq!(fixture.answer(fixture.draft()).await, Err(rejected));
     assert!(matches!(fixture.camara.breaker_state(), BreakerState::Open { .. }));
-    assert_eq!(fixture.try_request().err(), Some(ErrorCode::MnoServerError));
+    assert!(!fixture.tokens().is_available());
     let requests = fixture.operator.requests_to(TOKEN).len();
     assert_eq!(fixture.answer(draft).await, Err(rejected));
     assert_eq!(fixture.operator.requests_to(TOKEN).len(), requests);
     // A request to a wallet is no probe of the operator; the answer is.
     fixture.advance(30);
+    assert!(fixture.tokens().is_available());
     fixture.operator.respond(TOKEN, Json(200, token_response()));
     let (_, draft) = (fixture.draft(), fixture.draft());
     assert_eq!(fixture.answer(draft).await, Ok(true));
@@ -629,7 +650,6 @@ fn external_vectors_are_judged() {
         let credential = DigitalCredential { protocol, data: vector["response"]["data"].clone() };
         CredentialVerifier::new(&consent).verify(&CredentialResponse {
             check: check(),
-            number: &number(),
             nonce: &text(&request["nonce"]),
             key: &CredentialKey::new(key.clone().try_into().unwrap()),
             origins: &[&text(&request["expected_origin"])],

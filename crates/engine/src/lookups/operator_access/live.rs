@@ -107,6 +107,10 @@ impl OperatorAccess for LiveAccess {
         self.networks.operator_token_route(network)
     }
 
+    fn operator_token_connector_of_carrier(&self, carrier: &str) -> Option<Arc<dyn SilentConnector>> {
+        self.networks.operator_token_route_of_carrier(carrier)
+    }
+
     /// If the API client has not sent the device's address (`announced`), accepts any address of the same mobile
     /// network, because mobile networks may change a device's address with each request.
     fn may_be_same_device(&self, before: IpAddr, after: IpAddr, announced: Option<IpAddr>) -> bool {

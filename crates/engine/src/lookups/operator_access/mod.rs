@@ -23,7 +23,7 @@ pub(crate) use live::LiveAccess;
 
 use crate::{
     lookups::eligibility::{Eligibility, EligibilityError, EligibilityExplanation, EligibilitySubject},
-    ports::{silent::SilentConnector, sim_swap::SimSwapConnector},
+    ports::{operator_tokens::OperatorTokens, silent::SilentConnector, sim_swap::SimSwapConnector},
 };
 
 /// The reason why a number cannot be checked with a product.
@@ -140,6 +140,16 @@ pub trait OperatorAccess: fmt::Debug + Send + Sync {
 
     /// Returns a connector that verifies numbers of a network by tokens from wallets. `None`: its operator accepts none.
     fn operator_token_connector(&self, network: &NetworkId) -> Option<Arc<dyn SilentConnector>>;
+
+    /// Returns a connector that verifies numbers by tokens of SIMs of this network, given as MCC and MNC.
+    fn operator_token_connector_of_carrier(&self, carrier: &str) -> Option<Arc<dyn SilentConnector>>;
+
+    /// Like [`operator_token_connector`](Self::operator_token_connector), before a user is offered the wallet. `None`
+    /// also if the operator cannot be asked at present.
+    fn available_operator_tokens(&self, network: &NetworkId) -> Option<Arc<dyn SilentConnector>> {
+        let connector = self.operator_token_connector(network)?;
+        connector.operator_tokens().is_some_and(OperatorTokens::is_available).then_some(connector)
+    }
 
     /// Compares the addresses of the device before and after the redirect to the operator. `false`: another device has
     /// returned, so someone may have passed the operator's URL on to it.

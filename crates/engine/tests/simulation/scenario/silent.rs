@@ -275,6 +275,8 @@ impl Scenario {
                 error @ (RedeemError::WrongCompletionCode
                 | RedeemError::InvalidCredential(_)
                 | RedeemError::UsedCredential
+                | RedeemError::SupersededCredential
+                | RedeemError::NotSecureSna
                 | RedeemError::Read(_)),
             ) => panic!("{error:?}"),
         }

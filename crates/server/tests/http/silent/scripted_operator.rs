@@ -3,15 +3,29 @@
 use std::{
     collections::VecDeque,
     net::{IpAddr, SocketAddr},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, product::Product, tenancy::Mode};
-use ringtrue_engine::ports::silent::{
-    AuthenticatedDevice, AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, DeviceQuestion,
-    SilentConnector, SilentOperation, SilentResult,
+use ringtrue_domain::{
+    lifecycle::{CheckId, ErrorCode},
+    phone::Msisdn,
+    product::Product,
+    tenancy::Mode,
+};
+use ringtrue_engine::{
+    lookups::operator_access::OperatorAccess as _,
+    ports::{
+        operator_tokens::{CredentialRequest, CredentialResponse, DigitalCredential, OperatorToken, OperatorTokens},
+        silent::{
+            AuthenticatedDevice, AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, DeviceQuestion,
+            SilentConnector, SilentOperation, SilentResult,
+        },
+    },
 };
 use ringtrue_sandbox::access::DEFAULT_SIM;
 use ringtrue_test_support::WAIT_LIMIT;
@@ -38,6 +52,15 @@ pub struct ScriptedOperator {
     returned_devices: watch::Sender<Vec<ReturnedDevice>>,
     /// Each response to a returning device waits for a permit, so tests can stop the operator by removing all permits.
     responses: Semaphore,
+    /// The sandbox's connector, which verifies answers of wallets. `None`: the operator accepts none.
+    wallet: Option<Arc<dyn SilentConnector>>,
+    /// Whether the circuit breaker for tokens is closed.
+    is_available: AtomicBool,
+    /// How many tokens the operator was asked about.
+    asked_tokens: watch::Sender<usize>,
+    token_errors: Mutex<VecDeque<ErrorCode>>,
+    /// Like `responses`, for tokens of wallets.
+    token_responses: Semaphore,
 }
 
 /// Data of a device that returned from the operator, as passed to the connector.
@@ -57,12 +80,27 @@ impl ScriptedOperator {
 
     /// Installs an operator with this authorization endpoint.
     pub fn at(world: &World, authorize: &str) -> Arc<Self> {
+        ScriptedOperator::install(world, authorize, None)
+    }
+
+    /// Installs an operator that accepts tokens of the sandbox's wallet.
+    pub fn with_wallet(world: &World) -> Arc<Self> {
+        let sandbox = world.node.sandbox_access.silent_connector("sandbox").unwrap();
+        ScriptedOperator::install(world, AUTHORIZE, Some(sandbox))
+    }
+
+    fn install(world: &World, authorize: &str, wallet: Option<Arc<dyn SilentConnector>>) -> Arc<Self> {
         let operator = Arc::new(ScriptedOperator {
             authorize: authorize.to_owned(),
             request_errors: Mutex::default(),
             response_errors: Mutex::default(),
             returned_devices: watch::Sender::default(),
             responses: Semaphore::new(Semaphore::MAX_PERMITS),
+            wallet,
+            is_available: AtomicBool::new(true),
+            asked_tokens: watch::Sender::default(),
+            token_errors: Mutex::default(),
+            token_responses: Semaphore::new(Semaphore::MAX_PERMITS),
         });
         world.node.sandbox_access.set_silent_connector(Arc::clone(&operator) as _);
         operator
@@ -90,6 +128,30 @@ impl ScriptedOperator {
                 .await
                 .is_ok();
         assert!(returned, "the operator is not queried");
+    }
+
+    /// Lets questions about tokens wait for [`answer_tokens`](Self::answer_tokens).
+    pub fn hold_tokens(&self) {
+        self.token_responses.forget_permits(Semaphore::MAX_PERMITS);
+        self.asked_tokens.send_replace(0);
+    }
+
+    /// Waits until the operator was asked about a token.
+    pub async fn wait_for_token(&self) {
+        let mut asked = self.asked_tokens.subscribe();
+        let is_asked = timeout(WAIT_LIMIT, asked.wait_for(|asked| *asked > 0)).await.is_ok();
+        assert!(is_asked, "the operator is not asked about a token");
+    }
+
+    /// Answers questions about tokens. The next answer is an error if there is one.
+    pub fn answer_tokens(&self, error: Option<ErrorCode>) {
+        self.token_errors.lock().extend(error);
+        self.token_responses.add_permits(Semaphore::MAX_PERMITS);
+    }
+
+    /// Opens the circuit breaker for tokens.
+    pub fn break_circuit(&self) {
+        self.is_available.store(false, Ordering::Relaxed);
     }
 
     pub fn stop_responding(&self) {
@@ -158,5 +220,52 @@ impl SilentConnector for ScriptedOperator {
         }
         let sim = Msisdn::parse(std::str::from_utf8(question.device_data).unwrap(), Mode::Sandbox).unwrap();
         Ok(question.number.matches(&sim))
+    }
+
+    fn operator_tokens(&self) -> Option<&dyn OperatorTokens> {
+        self.wallet.as_ref().map(|_| self as _)
+    }
+}
+
+impl ScriptedOperator {
+    fn wallet(&self) -> &dyn OperatorTokens {
+        self.wallet.as_ref().and_then(|wallet| wallet.operator_tokens()).expect("an operator with a wallet")
+    }
+}
+
+#[async_trait]
+impl OperatorTokens for ScriptedOperator {
+    fn is_available(&self) -> bool {
+        self.is_available.load(Ordering::Relaxed)
+    }
+
+    fn credential_request(&self, request: CredentialRequest<'_>) -> Result<DigitalCredential, ErrorCode> {
+        self.wallet().credential_request(request)
+    }
+
+    fn stated_nonce(&self, credential: &DigitalCredential) -> Option<String> {
+        self.wallet().stated_nonce(credential)
+    }
+
+    fn verify_credential(&self, response: &CredentialResponse<'_>) -> Result<OperatorToken, &'static str> {
+        self.wallet().verify_credential(response)
+    }
+
+    fn serves_carrier(&self, carrier: &str) -> bool {
+        self.wallet().serves_carrier(carrier)
+    }
+
+    async fn verify_number_with_token(
+        &self,
+        check: CheckId,
+        number: &Msisdn,
+        temporary_token: &str,
+    ) -> Result<bool, ErrorCode> {
+        self.asked_tokens.send_modify(|asked| *asked += 1);
+        self.token_responses.acquire().await.expect("open").forget();
+        if let Some(code) = self.token_errors.lock().pop_front() {
+            return Err(code);
+        }
+        self.wallet().verify_number_with_token(check, number, temporary_token).await
     }
 }
