@@ -229,9 +229,8 @@ impl SignIns {
         let scopes = request.scopes.sign_in();
         let verification = SignInVerification {
             number: number.clone(),
-            // On Wi-Fi or a computer, the operator cannot recognise the phone. A QR code would lead the phone there,
-            // which did not begin the sign-in and may not finish it.
-            may_be_silent: self.is_on_mobile_data(project, address),
+            // Otherwise, only the phone's wallet can show its SIM to the operator.
+            is_on_mobile_data: self.is_on_mobile_data(project, address),
             redirect_url,
             sim_swap_period: scopes.is_some_and(|scopes| scopes.sim_swap).then_some(period),
             locale: Some(locale),

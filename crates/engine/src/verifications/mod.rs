@@ -100,6 +100,8 @@ struct ParsedVerification {
     number: Msisdn,
     methods: Option<Vec<Method>>,
     device_ip: Option<IpAddr>,
+    /// Whether the device is known to be outside of mobile networks. Secure SNA then needs the phone's wallet.
+    needs_wallet: bool,
     reference: Option<Reference>,
     callback_url: Option<CallbackUrl>,
     redirect_url: Option<RedirectUrl>,
@@ -110,8 +112,8 @@ struct ParsedVerification {
 /// Request of a sign-in to verify a number.
 pub(crate) struct SignInVerification {
     pub number: Msisdn,
-    /// Whether the operator may recognise the user's phone, so that Secure SNA is possible.
-    pub may_be_silent: bool,
+    /// Whether the operator may recognise the user's phone by its connection.
+    pub is_on_mobile_data: bool,
     /// Our own URL, at which the sign-in continues.
     pub redirect_url: RedirectUrl,
     pub sim_swap_period: Option<SimSwapPeriod>,
@@ -250,13 +252,12 @@ impl Verifications {
         project: &Project,
         request: SignInVerification,
     ) -> Result<Verification, CreateError> {
-        let SignInVerification { number, may_be_silent, redirect_url, sim_swap_period, locale } = request;
-        let configured = project.configuration.verification.methods.as_deref();
-        let methods = select_methods(None, configured, |method| may_be_silent || method != Method::SecureSna);
+        let SignInVerification { number, is_on_mobile_data, redirect_url, sim_swap_period, locale } = request;
         let new = ParsedVerification {
             number,
-            methods: Some(methods),
+            methods: None,
             device_ip: None,
+            needs_wallet: !is_on_mobile_data,
             reference: None,
             callback_url: None,
             redirect_url: Some(redirect_url),
@@ -286,11 +287,16 @@ impl Verifications {
         }
         let device_ip = request.device_ip.as_deref().map(str::parse::<IpAddr>);
         let device_ip = device_ip.transpose().map_err(|_| CreateError::DeviceIp)?;
+        let operators = self.steps.operators.for_mode(project.mode);
+        let needs_wallet = device_ip.is_some_and(|address| {
+            matches!(operators.eligibility_of_address(project, address), Err(EligibilityError::NotMobile))
+        });
         let sim_swap_period = request.sim_swap_period.transpose()?;
         Ok(ParsedVerification {
             number: Msisdn::parse_written(&request.phone_number, request.country, project.mode)?,
             methods: request.methods,
             device_ip,
+            needs_wallet,
             reference: request.reference,
             callback_url: callback_url.or_else(|| project.configuration.callback_url(Product::Verification).cloned()),
             redirect_url: redirect_url.or_else(|| settings.redirect_url.clone()),
@@ -308,9 +314,9 @@ impl Verifications {
         idempotency: Option<&IdempotentRequest<'_, Verification>>,
     ) -> Result<Result<Verification, CreateError>, CreateError> {
         let settings = &project.configuration.verification;
-        let ParsedVerification { number, device_ip, sim_swap_period, .. } = request.clone();
+        let ParsedVerification { number, device_ip, needs_wallet, sim_swap_period, .. } = request.clone();
         let claimed = self.context.claimed_number(&number)?;
-        let mut routes = self.find_routes(project, request.methods.as_deref(), &number, device_ip).await?;
+        let mut routes = self.find_routes(project, request.methods.as_deref(), &number, needs_wallet).await?;
         let now = self.context.now();
         let reached = self.reached_limits(project, &routes.methods, claimed.hash, now).await?;
         routes.methods.retain(|method| !reached.iter().any(|(product, _)| *product == method.product()));
@@ -386,23 +392,22 @@ impl Verifications {
     }
 
     /// Finds the methods that the number's operator supports and the project allows. If a lookup fails, returns an
-    /// error instead of fewer methods, because a later request may find more.
+    /// error instead of fewer methods, because a later request may find more. `needs_wallet`: Secure SNA needs an
+    /// operator that accepts tokens of wallets at present.
     async fn find_routes(
         &self,
         project: &Project,
         wanted: Option<&[Method]>,
         number: &Msisdn,
-        device_ip: Option<IpAddr>,
+        needs_wallet: bool,
     ) -> Result<Routes, CreateError> {
         let operators = self.steps.operators.for_mode(project.mode);
-        let is_known_not_mobile = device_ip.is_some_and(|address| {
-            matches!(operators.eligibility_of_address(project, address), Err(EligibilityError::NotMobile))
-        });
         let configured = project.configuration.verification.methods.as_deref();
         let candidates = select_methods(wanted, configured, |_| true);
         let (mut silent, mut sms) = (None, None);
-        if candidates.contains(&Method::SecureSna) && !is_known_not_mobile {
+        if candidates.contains(&Method::SecureSna) {
             silent = if_eligible(operators.silent_network(project, Product::SecureSna, number).await)?;
+            silent = silent.filter(|network| !needs_wallet || operators.available_operator_tokens(network).is_some());
         }
         if candidates.contains(&Method::ReverseSms) {
             sms = if_eligible(operators.sms_route(project, number).await)?;

@@ -167,7 +167,7 @@ async fn nodes_share_the_login_throttle(world: World) {
 
 on_both_stores!(eleventh_wrong_secret_in_a_minute_returns_429, nodes_share_the_login_throttle);
 
-fn behind_a_proxy(config: &mut Config) {
+pub fn behind_a_proxy(config: &mut Config) {
     config.http.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
 }
 

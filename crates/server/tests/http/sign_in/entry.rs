@@ -3,7 +3,10 @@
 use jiff::SignedDuration;
 
 use super::*;
-use crate::on_both_stores;
+use crate::{
+    oauth::login_throttle::behind_a_proxy, on_both_stores, silent::scripted_operator::ScriptedOperator,
+    verifications::page::navigation,
+};
 
 on_both_stores!(
     wrong_numbers_are_named_on_the_page,
@@ -29,6 +32,28 @@ async fn wrong_numbers_are_named_on_the_page(world: World) {
         let accepted = party.submit(&mut browser, &page, number).await.assert(303);
         assert!(party.path_of(&accepted).starts_with("/v/"), "{number}");
     }
+}
+
+/// On Wi-Fi, Secure SNA needs an operator that accepts tokens of wallets at present.
+#[tokio::test]
+async fn phones_on_wifi_use_their_wallet() {
+    let world = World::configured(behind_a_proxy).await;
+    let operator = ScriptedOperator::with_wallet(&world);
+    let party = Party::with_methods(&world, json!({}), &["secure_sna", "reverse_sms"]).await;
+    let on_wifi = |request: Request| request.header("X-Forwarded-For", "198.51.100.7");
+    let mut browser = Browser::default();
+    let mut hosted_page = async || {
+        let page = party.begin(&mut browser, &[]).await;
+        let form = Request::post(&format!("{page}/number")).header("Sec-Fetch-Site", "same-origin");
+        let form = on_wifi(form).form(&[("phone_number", EVEN), ("country", "")]);
+        let hosted = party.path_of(&browser.send(&world, form).await.assert(303));
+        browser.send(&world, on_wifi(navigation(&hosted))).await.assert(200).text()
+    };
+    let page = hosted_page().await;
+    assert!(page.contains(r#"<div id="wallet" hidden>"#), "{page}");
+    operator.break_circuit();
+    let page = hosted_page().await;
+    assert!(!page.contains("data-wallet=") && page.contains("sms:"), "{page}");
 }
 
 async fn wrong_number_leads_back_to_the_entry(world: World) {

@@ -48,9 +48,13 @@ impl<'a> Party<'a> {
 
     /// Creates a project with additional settings of sign-ins.
     async fn configured(world: &'a World, settings: Value) -> Self {
+        Self::with_methods(world, settings, &["reverse_sms"]).await
+    }
+
+    async fn with_methods(world: &'a World, settings: Value, methods: &[&str]) -> Self {
         let mut sign_in = json!({"redirect_uris": [CALLBACK, "com.example.app:/callback"]});
         sign_in.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
-        let configuration = json!({"sign_in": sign_in, "verification": {"methods": ["reverse_sms"]}});
+        let configuration = json!({"sign_in": sign_in, "verification": {"methods": methods}});
         let name = format!("Shop {}", PARTIES.fetch_add(1, Ordering::Relaxed));
         let project = world.project(&name, json!({ "configuration": configuration })).await;
         let sms_token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;

@@ -337,6 +337,8 @@ async fn numbers_may_be_written_as_people_write_them(world: World) {
 }
 
 async fn address_that_is_not_mobile_leaves_secure_sna_out(world: World) {
+    // An operator that accepts no tokens of wallets, which work over any connection.
+    ScriptedOperator::of(&world);
     let client = VerificationClient::sandbox(&world).await;
     let both = json!(["secure_sna", "reverse_sms"]);
     for (device_ip, methods) in [

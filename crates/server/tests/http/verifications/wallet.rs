@@ -1,22 +1,33 @@
 //! Tests Secure SNA over Wi-Fi: the client's app or the hosted page asks the phone's wallet, which the sandbox plays.
 
+use std::net::SocketAddr;
+
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use futures_util::future::join_all;
 use ringtrue_domain::{
+    lifecycle::ErrorCode,
     product::Product,
     silent::{WalletFailure, Way},
 };
+use ringtrue_server::config::BaseUrl;
 use serde_json::{Value, json};
 
 use crate::{
     client::{self, HttpResponse, Request},
     on_both_stores,
-    verifications::api::{VerificationClient, assert_completed, id, is_open, path, steps, text},
+    silent::scripted_operator::ScriptedOperator,
+    verifications::{
+        api::{VerificationClient, assert_completed, id, is_open, path, steps, text},
+        page::{Started, navigation},
+    },
     world::{World, send_to},
 };
 
 const EVEN: &str = "+990123456700";
 const ODD: &str = "+990123456701";
 const APP: &str = "android:apk-key-hash:t0uHBVLpzRPqDJqYFSZ6IYxOPzWvPrsOKYO0hvFT_wk";
+const SHOP: &str = "https://shop.example/back";
+const ANDROID: &str = "Mozilla/5.0 (Linux; Android 15; Pixel 9)";
 /// A sandbox address that does not belong to a mobile network.
 const WIFI: &str = "198.51.100.7";
 
@@ -30,7 +41,17 @@ on_both_stores!(
     browser_that_asked_completes_the_verification,
     other_browsers_complete_nothing,
     failures_of_the_wallet_are_told_apart,
+    error_over_mobile_data_before_the_wallet_is_kept,
     page_offers_the_wallet_to_phones_on_wifi,
+    answer_of_a_page_counts_once_on_all_nodes,
+    pages_get_no_number,
+    wallets_are_not_offered_while_the_operator_fails,
+    failure_of_the_wallet_leaves_a_verdict_over_mobile_data,
+    refused_token_leaves_a_verdict_over_mobile_data,
+    first_verdict_counts,
+    mobile_data_that_fails_leaves_a_verdict_of_the_wallet,
+    device_outside_of_mobile_networks_keeps_secure_sna_for_its_wallet,
+    simulated_phone_stays_in_its_frame,
 );
 
 impl<'a> VerificationClient<'a> {
@@ -83,8 +104,9 @@ async fn answer_of_an_app_completes_the_verification(world: World) {
         assert_eq!(client.first_way(&created).await, (Some(Way::OperatorToken), None));
         let again = client.answer(id(&created), &credential).await.assert(200);
         assert_eq!((again.header("idempotent-replayed"), again.json()), (Some("true"), ended.json()));
+        // Only the answer that gave the verdict repeats it.
         let unused = client.confirm_step(&read, sim).await;
-        assert_eq!(client.answer(id(&created), &unused).await.assert(200).json(), ended.json(), "the same step");
+        client.answer(id(&created), &unused).await.assert_problem(409, "check_already_completed");
     }
     let metrics = client::send(world.node.metrics_address.unwrap(), &Request::get("/metrics")).await.assert(200).text();
     assert!(
@@ -185,11 +207,28 @@ impl<'a> PageBrowser<'a> {
     }
 
     async fn post(&self, action: &str, cookie: Option<&str>, body: &Value) -> HttpResponse {
+        self.post_to(self.world.node.address, action, cookie, body).await
+    }
+
+    async fn post_to(&self, node: SocketAddr, action: &str, cookie: Option<&str>, body: &Value) -> HttpResponse {
         let request =
             Request::post(&format!("{}/{action}", self.path)).header("Sec-Fetch-Site", "same-origin").json(body);
         let request = cookie.into_iter().fold(request, |request, cookie| request.header("Cookie", cookie));
         // The page is not part of the API.
-        client::send(self.world.node.address, &request).await
+        client::send(node, &request).await
+    }
+
+    /// Opens the page, as an Android phone whose page has found a wallet.
+    async fn open(&self, query: &str) -> String {
+        let page = navigation(&format!("{}{query}", self.path)).header("User-Agent", ANDROID);
+        client::send(self.world.node.address, &page).await.assert(200).text()
+    }
+
+    /// Redirects the phone to its operator over mobile data. With the query `?wallet=1`, the wallet is left if the
+    /// redirect fails.
+    async fn start(&self, query: &str) -> Started {
+        let silent = navigation(&format!("{}/silent{query}", self.path)).header("User-Agent", ANDROID);
+        Started::new(client::send(self.world.node.address, &silent).await)
     }
 
     /// Returns a request for the wallet, and the cookie of the browser that gets it.
@@ -265,8 +304,11 @@ async fn failures_of_the_wallet_are_told_apart(world: World) {
     }
     let created = client.create(&json!({"phone_number": EVEN})).await;
     let browser = PageBrowser::new(&world, &created);
-    for body in [json!({}), json!({"error": "other"}), json!({"error": "declined", "more": 1})] {
-        browser.post("wallet", None, &body).await.assert_problem(400, "bad_request");
+    // Only the server can say that an answer is invalid or refused.
+    let reserved = ["invalid", "refused"].map(|error| json!({ "error": error }));
+    for body in [json!({}), json!({"error": "other"}), json!({"error": "declined", "more": 1})].iter().chain(&reserved)
+    {
+        browser.post("wallet", None, body).await.assert_problem(400, "bad_request");
     }
 }
 
@@ -275,22 +317,236 @@ async fn page_offers_the_wallet_to_phones_on_wifi(world: World) {
     let created = client.create(&json!({"phone_number": EVEN, "redirect_url": "https://shop.example/back"})).await;
     let browser = PageBrowser::new(&world, &created);
     let page = async |query: &str, agent: &str| {
-        let request = Request::get(&format!("{}{query}", browser.path));
-        let request = ["same-origin", "navigate", "document"]
-            .into_iter()
-            .zip(["Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest"])
-            .fold(request, |request, (value, name)| request.header(name, value));
-        client::send(world.node.address, &request.header("User-Agent", agent)).await.assert(200).text()
+        let request = navigation(&format!("{}{query}", browser.path)).header("User-Agent", agent);
+        client::send(world.node.address, &request).await.assert(200).text()
     };
-    let (wifi, android) = (format!("?ip={WIFI}"), "Mozilla/5.0 (Linux; Android 15; Pixel 9)");
-    let shown = page(&wifi, android).await;
+    let wifi = format!("?ip={WIFI}");
+    let shown = page(&wifi, ANDROID).await;
     assert!(shown.contains(r#"<div id="wallet" hidden>"#), "{shown}");
     assert!(shown.contains(r#"<noscript><meta http-equiv="refresh" content="0;url="#), "without a script as before");
-    let shown = page("", android).await;
+    let shown = page("", ANDROID).await;
     assert!(
         !shown.contains(r#"<div id="wallet""#) && shown.contains("data-wallet="),
         "mobile data comes first: {shown}"
     );
     let shown = page(&wifi, "Mozilla/5.0 (X11; Linux x86_64)").await;
     assert!(!shown.contains("data-wallet="), "a computer has no wallet: {shown}");
+}
+
+async fn answer_of_a_page_counts_once_on_all_nodes(world: World) {
+    // The wallet's answer names the address of the page, which all nodes share.
+    let base_url = BaseUrl::parse(&world.node.base_url).unwrap();
+    let second = world.node_with(|config| config.base_url = Some(base_url)).await;
+    let client = VerificationClient::sandbox(&world).await;
+    second.engine.node.refresh().await.unwrap();
+    for _ in 0..5 {
+        let created = client.create(&json!({"phone_number": EVEN, "redirect_url": SHOP})).await;
+        let browser = PageBrowser::new(&world, &created);
+        let (request, cookie) = browser.ask().await;
+        let credential = client.confirm(&request, EVEN, &browser.origin()).await;
+        let body = json!({"digital_credential": credential});
+        let nodes = [world.node.address, second.address].into_iter().cycle().take(6);
+        let answers = nodes.map(|node| browser.post_to(node, "wallet", Some(&cookie), &body));
+        let locations =
+            join_all(answers).await.into_iter().map(|answer| text(&answer.assert(200).json(), "location").to_owned());
+        let codes: Vec<_> = locations.filter_map(|location| code_of(&location)).collect();
+        let [code] = &codes[..] else { panic!("{codes:?}") };
+        let again = browser.post_to(second.address, "wallet", Some(&cookie), &body).await.assert(200).json();
+        assert_eq!(text(&again, "location"), browser.path, "no second code");
+        assert_completed(&client.redeem(id(&created), code).await.assert(200).json(), true, "secure_sna");
+    }
+}
+
+/// Returns the code in the URL at which the browser returns to the company.
+fn code_of(location: &str) -> Option<String> {
+    let code = location.strip_prefix(SHOP)?.split("code=").nth(1)?.split('&').next()?;
+    Some(code.to_owned())
+}
+
+async fn pages_get_no_number(world: World) {
+    let client = VerificationClient::with_app(&world).await;
+    let created = client.create(&json!({"phone_number": EVEN})).await;
+    let contains_number = |request: &Value| {
+        let credential = &request["data"]["dcql_query"]["credentials"][0];
+        let signed = credential["meta"]["credential_authorization_jwt"].as_str().unwrap();
+        let claims = BASE64_URL_SAFE_NO_PAD.decode(signed.split('.').nth(1).unwrap()).unwrap();
+        format!("{request}{}", String::from_utf8(claims).unwrap()).contains(&EVEN[1..])
+    };
+    let (of_page, _) = PageBrowser::new(&world, &created).ask().await;
+    assert!(!contains_number(&of_page), "{of_page}");
+    assert!(contains_number(&created["next_step"]["digital_credential"]), "the backend knows the number");
+}
+
+async fn wallets_are_not_offered_while_the_operator_fails(world: World) {
+    let operator = ScriptedOperator::with_wallet(&world);
+    let client = VerificationClient::with_app(&world).await;
+    let created = client.create(&json!({"phone_number": EVEN, "redirect_url": SHOP})).await;
+    let browser = PageBrowser::new(&world, &created);
+    let wifi = format!("?ip={WIFI}");
+    assert!(browser.open(&wifi).await.contains(r#"<div id="wallet" hidden>"#));
+    operator.break_circuit();
+    assert!(!browser.open(&wifi).await.contains("data-wallet="));
+    assert!(client.get(id(&created)).await["next_step"].get("digital_credential").is_none());
+    // For a page that was opened before.
+    browser.post("wallet-request", None, &json!({})).await.assert(404);
+    // No wallet is left after a redirect that fails.
+    operator.refuse(ErrorCode::MnoServerError);
+    let silent = navigation(&format!("{}/silent?wallet=1", browser.path)).header("User-Agent", ANDROID);
+    client::send(world.node.address, &silent).await.assert(303);
+    let next = client.get(id(&created)).await;
+    assert_eq!(steps(&next), [("secure_sna", "ERROR", "mno_server_error"), ("reverse_sms", "ACCEPTED", "")]);
+}
+
+async fn failure_of_the_wallet_leaves_a_verdict_over_mobile_data(world: World) {
+    ScriptedOperator::with_wallet(&world);
+    let client = VerificationClient::sandbox(&world).await;
+    let created = client.create(&json!({"phone_number": EVEN, "redirect_url": SHOP})).await;
+    let browser = PageBrowser::new(&world, &created);
+    // One tab comes back from the operator while another one waits for the wallet.
+    let returned = client::send(world.node.address, &browser.start("?wallet=1").await.come_back()).await.assert(302);
+    let code = code_of(returned.header("location").unwrap()).unwrap();
+    browser.post("wallet", None, &json!({"error": "declined"})).await.assert(200);
+    assert_completed(&client.redeem(id(&created), &code).await.assert(200).json(), true, "secure_sna");
+    assert_eq!(client.first_way(&created).await, (Some(Way::MobileData), None));
+}
+
+/// Has the wallet answer for the other SIM, as the page or as an app, and the device return over mobile data before the
+/// operator has answered about the token. Returns the responses to both.
+async fn answer_twice(
+    client: &VerificationClient<'_>,
+    operator: &ScriptedOperator,
+    verification: &Value,
+    as_app: bool,
+    error: Option<ErrorCode>,
+) -> (HttpResponse, String) {
+    let browser = PageBrowser::new(client.world, verification);
+    let started = browser.start("?wallet=1").await;
+    operator.hold_tokens();
+    let answer = async {
+        if as_app {
+            let credential = client.confirm_step(&client.get(id(verification)).await, ODD).await;
+            return client.answer(id(verification), &credential).await;
+        }
+        let (request, cookie) = browser.ask().await;
+        let credential = client.confirm(&request, ODD, &browser.origin()).await;
+        browser.post("wallet", Some(&cookie), &json!({"digital_credential": credential})).await
+    };
+    let returned = async {
+        operator.wait_for_token().await;
+        let returned = client::send(client.world.node.address, &started.come_back()).await.assert(302);
+        operator.answer_tokens(error);
+        code_of(returned.header("location").unwrap()).unwrap()
+    };
+    tokio::join!(answer, returned)
+}
+
+async fn refused_token_leaves_a_verdict_over_mobile_data(world: World) {
+    first_verdict_is_kept(world, Some(ErrorCode::MnoServerError)).await;
+}
+
+async fn first_verdict_counts(world: World) {
+    first_verdict_is_kept(world, None).await;
+}
+
+async fn first_verdict_is_kept(world: World, wallet_error: Option<ErrorCode>) {
+    let operator = ScriptedOperator::with_wallet(&world);
+    let client = VerificationClient::with_app(&world).await;
+    for as_app in [false, true] {
+        let created = client.create(&json!({"phone_number": EVEN, "redirect_url": SHOP})).await;
+        let (answered, code) = answer_twice(&client, &operator, &created, as_app, wallet_error).await;
+        if as_app {
+            answered.assert_problem(409, "check_not_ready");
+        } else {
+            assert_eq!(code_of(text(&answered.assert(200).json(), "location")), None, "no second code");
+        }
+        assert_completed(&client.redeem(id(&created), &code).await.assert(200).json(), true, "secure_sna");
+        assert_eq!(client.first_way(&created).await, (Some(Way::MobileData), None));
+    }
+}
+
+async fn mobile_data_that_fails_leaves_a_verdict_of_the_wallet(world: World) {
+    let operator = ScriptedOperator::with_wallet(&world);
+    let client = VerificationClient::sandbox(&world).await;
+    let created = client.create(&json!({"phone_number": EVEN, "redirect_url": SHOP})).await;
+    let browser = PageBrowser::new(&world, &created);
+    let started = browser.start("").await;
+    operator.stop_responding();
+    let (request, cookie) = browser.ask().await;
+    let credential = client.confirm(&request, EVEN, &browser.origin()).await;
+    let come_back = started.come_back();
+    let returned = client::send(world.node.address, &come_back);
+    let answered = async {
+        operator.wait_for_devices(1).await;
+        let body = json!({"digital_credential": credential});
+        let answered = browser.post("wallet", Some(&cookie), &body).await.assert(200).json();
+        operator.fail(ErrorCode::MnoServerError);
+        operator.resume_responding();
+        code_of(text(&answered, "location")).unwrap()
+    };
+    let (returned, code) = tokio::join!(returned, answered);
+    returned.assert(302);
+    assert_completed(&client.redeem(id(&created), &code).await.assert(200).json(), true, "secure_sna");
+    assert_eq!(client.first_way(&created).await, (Some(Way::OperatorToken), None));
+}
+
+async fn device_outside_of_mobile_networks_keeps_secure_sna_for_its_wallet(world: World) {
+    let client = VerificationClient::with_app(&world).await;
+    let body = json!({"phone_number": EVEN, "device_ip": WIFI, "redirect_url": SHOP});
+    let created = client.create(&body).await;
+    assert_eq!(created["methods"], json!(["secure_sna", "reverse_sms"]));
+    let browser = PageBrowser::new(&world, &created);
+    let (request, cookie) = browser.ask().await;
+    let credential = client.confirm(&request, EVEN, &browser.origin()).await;
+    let answered = browser.post("wallet", Some(&cookie), &json!({"digital_credential": credential})).await;
+    let code = code_of(text(&answered.assert(200).json(), "location")).unwrap();
+    assert_completed(&client.redeem(id(&created), &code).await.assert(200).json(), true, "secure_sna");
+
+    let operator = ScriptedOperator::with_wallet(&world);
+    operator.break_circuit();
+    assert_eq!(client.create(&body).await["methods"], json!(["reverse_sms"]));
+}
+
+async fn simulated_phone_stays_in_its_frame(world: World) {
+    let client = VerificationClient::sandbox(&world).await;
+    let created = client.create(&json!({"phone_number": EVEN, "redirect_url": SHOP})).await;
+    let browser = PageBrowser::new(&world, &created);
+    let frame = Request::get(&format!("{}?ip={WIFI}", browser.path)).header("Sec-Fetch-Site", "same-origin");
+    let frame = frame.header("Sec-Fetch-Mode", "navigate").header("Sec-Fetch-Dest", "iframe");
+    let page = client::send(world.node.address, &frame).await.assert(200).text();
+    let attribute = |name: &str| {
+        let value = page.split(&format!("{name}=\"")).nth(1).unwrap().split('"').next().unwrap();
+        value.replace("&#38;", "&").replace("&amp;", "&")
+    };
+    let fetch = async |path: &str, cookie: &str, body: &Value| {
+        let request = Request::post(path).header("Sec-Fetch-Site", "same-origin").header("Sec-Fetch-Dest", "empty");
+        client::send(world.node.address, &request.header("Cookie", cookie).json(body)).await.assert(200)
+    };
+    let requested = fetch(&attribute("data-wallet-request"), "", &json!({})).await;
+    let cookie = requested.header("set-cookie").unwrap().split(';').next().unwrap();
+    let credential = client.confirm(&requested.json(), EVEN, &browser.origin()).await;
+    let body = json!({"digital_credential": credential});
+    let answered = fetch(&attribute("data-wallet"), cookie, &body).await.json();
+    let location = text(&answered, "location");
+    assert!(location.starts_with(&browser.path), "not the company's page: {location}");
+    // A link with the parameter has no effect.
+    let page = navigation(&format!("{}?display=handset", browser.path));
+    let page = client::send(world.node.address, &page).await.assert(200).text();
+    assert!(!page.contains("data-handset"), "{page}");
+}
+
+async fn error_over_mobile_data_before_the_wallet_is_kept(world: World) {
+    let operator = ScriptedOperator::with_wallet(&world);
+    let client = VerificationClient::sandbox(&world).await;
+    let created = client.create(&json!({"phone_number": EVEN, "redirect_url": SHOP})).await;
+    let browser = PageBrowser::new(&world, &created);
+    operator.fail(ErrorCode::MnoServerError);
+    client::send(world.node.address, &browser.start("?wallet=1").await.come_back()).await.assert(302);
+    assert!(is_open(&client.get(id(&created)).await), "the wallet is left");
+    assert!(browser.open("").await.contains(r#"<div id="wallet" hidden>"#));
+    browser.post("wallet", None, &json!({"error": "declined"})).await.assert(200);
+    let step = client.get(id(&created)).await["steps"][0]["check_id"].as_str().unwrap().parse().unwrap();
+    let project = client.project.project_id.parse().unwrap();
+    let history = world.node.engine.checks.check_history(project, Product::SecureSna, step).await.unwrap();
+    assert_eq!(history.redirect_error, Some(ErrorCode::MnoServerError));
+    assert_eq!(history.wallet_failure, Some(WalletFailure::Declined));
 }
