@@ -1008,7 +1008,7 @@ type Redemption struct {
 type SecureSnaRedemption struct {
 	// The code that the device received at the end of the redirect chain.
 	Code string `json:"code,omitempty"`
-	// The answer of the phone's wallet.
+	// The answer of the phone's wallet: `protocol` and `data`, unchanged.
 	DigitalCredential *DigitalCredential `json:"digital_credential,omitempty"`
 }
 
@@ -1227,7 +1227,8 @@ type VerificationInput struct {
 	// limit for the number is used up. Defaults to the project's.
 	Methods []string `json:"methods,omitempty"`
 	// The device's expected IPv4 or IPv6 address during Secure SNA. That step fails if the device connects from another
-	// one. If we know that the address is not mobile, we leave Secure SNA out.
+	// one. If we know that the address is not mobile, we leave Secure SNA out, unless the number's operator accepts
+	// tokens of phones' wallets.
 	DeviceIP string `json:"device_ip,omitempty"`
 	// Your reference, at most 50 characters (Unicode code points) without NUL. It must not identify a person.
 	ReferenceID string `json:"reference_id,omitempty"`

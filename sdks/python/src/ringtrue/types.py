@@ -1767,7 +1767,7 @@ class SecureSnaRedemption(TypedDict):
     code: NotRequired[str]
     """The code that the device received at the end of the redirect chain."""
     digital_credential: NotRequired[DigitalCredential]
-    """The answer of the phone's wallet."""
+    """The answer of the phone's wallet: `protocol` and `data`, unchanged."""
 
 
 class CallbackResend(TypedDict):
@@ -1955,7 +1955,8 @@ class VerificationInput(TypedDict):
     """
     device_ip: NotRequired[str]
     """The device's expected IPv4 or IPv6 address during Secure SNA. That step fails if the device connects from
-    another one. If we know that the address is not mobile, we leave Secure SNA out.
+    another one. If we know that the address is not mobile, we leave Secure SNA out, unless the number's operator
+    accepts tokens of phones' wallets.
     """
     reference_id: NotRequired[ReferenceId]
     """Your reference, at most 50 characters (Unicode code points) without NUL. It must not identify a person."""
