@@ -29,7 +29,7 @@ const PLAIN_SESSION_PREFIX: &str = "ringtrue-session-";
 const MAX_COOKIES: usize = 16;
 /// Suffix of the cookie's value if the check began in a pop-up window. It starts with a dot, which browser keys do not
 /// contain.
-const POPUP_SUFFIX: &str = ".popup";
+const POPUP_VALUE_SUFFIX: &str = ".popup";
 
 /// Reads the browser keys of all verifications from the cookies of a request.
 pub fn read_keys(app: &App, headers: &HeaderMap) -> Vec<BrowserKey> {
@@ -39,7 +39,7 @@ pub fn read_keys(app: &App, headers: &HeaderMap) -> Vec<BrowserKey> {
 /// Returns whether the browser began the silent check of a verification in a pop-up window.
 pub fn began_in_popup(app: &App, headers: &HeaderMap, verification: CheckId) -> bool {
     let own_name = name(app, verification.0);
-    cookies(app, headers).any(|(name, value)| name == own_name && value.ends_with(POPUP_SUFFIX))
+    cookies(app, headers).any(|(name, value)| name == own_name && value.ends_with(POPUP_VALUE_SUFFIX))
 }
 
 /// Returns the `Set-Cookie` headers that give a browser its key for a verification. They also remove cookies of other
@@ -51,7 +51,7 @@ pub fn set_key(
     key: &BrowserKey,
     display: DisplayMode,
 ) -> Vec<HeaderValue> {
-    let suffix = if display == DisplayMode::Popup { POPUP_SUFFIX } else { "" };
+    let suffix = if display == DisplayMode::Popup { POPUP_VALUE_SUFFIX } else { "" };
     set_cookie(app, headers, verification.0, &format!("{}{suffix}", key.as_str()), CHECK_TTL_SECONDS)
 }
 
@@ -87,7 +87,7 @@ fn session_name(app: &App, project: ProjectId) -> String {
 }
 
 fn key_of(value: &str) -> &str {
-    value.strip_suffix(POPUP_SUFFIX).unwrap_or(value)
+    value.strip_suffix(POPUP_VALUE_SUFFIX).unwrap_or(value)
 }
 
 fn cookies<'h>(app: &App, headers: &'h HeaderMap) -> impl Iterator<Item = (&'h str, &'h str)> {

@@ -150,7 +150,7 @@ fn parse_sms_body(document: &[u8]) -> Result<SmsBody, JsonError> {
     body.finish(sms)
 }
 
-struct ConfirmationBody {
+struct CredentialConfirmationBody {
     request: DigitalCredential,
     sim: String,
     origin: AppOrigin,
@@ -165,7 +165,7 @@ async fn confirm_credential_request(
     request: Request,
 ) -> Result<Response, Problem> {
     require_sandbox(&caller)?;
-    let body = parse_confirmation(&caller.read_json_bytes(&app, request).await?)?;
+    let body = parse_credential_confirmation(&caller.read_json_bytes(&app, request).await?)?;
     let sim = Msisdn::parse(&body.sim, Mode::Sandbox)
         .map_err(|error| Problem::new(ProblemCode::PhoneNumberInvalid, format!("`/sim`: {error}")))?;
     let request = app.handsets.read_credential_request(&body.request)?;
@@ -174,9 +174,9 @@ async fn confirm_credential_request(
     Ok(json_response(StatusCode::OK, &CredentialBody::from(&credential)))
 }
 
-fn parse_confirmation(document: &[u8]) -> Result<ConfirmationBody, JsonError> {
+fn parse_credential_confirmation(document: &[u8]) -> Result<CredentialConfirmationBody, JsonError> {
     let mut body = Object::parse(document)?;
-    let confirmation = ConfirmationBody {
+    let confirmation = CredentialConfirmationBody {
         request: body.require("request", as_digital_credential)?,
         sim: body.require("sim", as_text)?,
         origin: body.require("origin", as_origin)?,

@@ -15,6 +15,7 @@ mod context;
 pub mod control_plane;
 pub mod courier;
 pub mod idempotency;
+pub mod issues;
 pub mod jwt;
 pub mod keys;
 pub mod live;
@@ -29,7 +30,6 @@ pub mod silent;
 pub mod simulated_sims;
 pub mod tenants;
 pub mod tokens;
-pub mod troubles;
 pub mod verifications;
 
 use std::sync::Arc;
@@ -52,6 +52,7 @@ use crate::{
     control_plane::{ControlPlane, RefreshError},
     courier::{Courier, CourierDependencies, CourierLimits, Outbox},
     idempotency::Idempotency,
+    issues::Issues,
     keys::MasterKey,
     live::{LiveFeeds, OpenFeeds},
     lookups::{
@@ -69,7 +70,6 @@ use crate::{
     simulated_sims::SimulatedSims,
     tenants::{Management, TenantLimits},
     tokens::Tokens,
-    troubles::Troubles,
     verifications::{Steps, Verifications},
 };
 
@@ -149,7 +149,7 @@ pub struct Engine {
     pub callbacks: Arc<Callbacks>,
     pub tokens: Arc<Tokens>,
     pub management: Arc<Management>,
-    pub troubles: Arc<Troubles>,
+    pub issues: Arc<Issues>,
     pub accounts: Arc<Accounts>,
     pub idempotency: Arc<Idempotency>,
     pub activity: Arc<Activity>,
@@ -309,7 +309,7 @@ impl Engine {
             networks: networks.clone(),
         });
         Engine {
-            troubles: Arc::new(Troubles {
+            issues: Arc::new(Issues {
                 context: context.clone(),
                 callbacks: callbacks.clone(),
                 management: management.clone(),

@@ -13,7 +13,7 @@ use ringtrue_domain::{
     verification::{Method, Progress, Step, StepState, VerificationVerdict},
 };
 use ringtrue_engine::ports::{
-    callbacks::{AttemptLog, AttemptOutcome, CallbackRecord, CallbackState, LeasedCallback},
+    callbacks::{AttemptOutcome, AttemptRecord, CallbackRecord, CallbackState, LeasedCallback},
     hashes::{BrowserHash, TokenHash},
     silent::{BegunRedirect, RedirectSession, RedirectSessionRecord, SealedVerdict},
     store::StoreError,
@@ -238,11 +238,11 @@ macro_rules! attempt_columns {
 pub(crate) use attempt_columns;
 
 /// Reads a delivery attempt of a callback, and returns it with its number.
-pub(crate) fn attempt_from_row(row: Row) -> Result<(u32, AttemptLog), StoreError> {
+pub(crate) fn attempt_from_row(row: Row) -> Result<(u32, AttemptRecord), StoreError> {
     let mut row = row.reader("callback_attempts");
     row.uuid("check_id")?;
     let number = row.count("attempt")?;
-    let log = AttemptLog {
+    let log = AttemptRecord {
         started_at: row.instant("started_at")?,
         ended_at: row.instant("ended_at")?,
         status: {

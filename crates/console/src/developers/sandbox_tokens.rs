@@ -79,7 +79,7 @@ async fn list_projects(
     for workspace in workspaces.items {
         let Ok(actor) = session.user.authorize(workspace.id, Permission::Develop, None) else { continue };
         let found = app.engine.management.list_projects(&actor, workspace.id, first, None).await?;
-        projects.extend(found.items.iter().filter(|project| is_usable(project)).map(SandboxProject::from));
+        projects.extend(found.items.iter().filter(|project| allows_sandbox_tokens(project)).map(SandboxProject::from));
     }
     let form_token = Some(session.csrf_token.to_string());
     Ok(json_response(StatusCode::OK, &SandboxProjects { form_token, projects }))
@@ -88,7 +88,7 @@ async fn list_projects(
 /// `POST …/projects/{project_id}/sandbox-token`
 async fn issue(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
     let (access, fields) = form.authorize_project(&app, &ids, Permission::Develop).await?;
-    if !is_usable(&access.project) {
+    if !allows_sandbox_tokens(&access.project) {
         return Err(refused("Tokens are issued here for enabled sandbox projects only."));
     }
     let Some(product) = fields.get("scope").and_then(|scope| scope.parse::<Product>().ok()) else {
@@ -118,7 +118,7 @@ fn expiring_soon(credential: Credential, now: Timestamp) -> Credential {
     Credential { expires_at: Some(credential.expires_at.map_or(end, |at| at.min(end))), ..credential }
 }
 
-fn is_usable(project: &Project) -> bool {
+fn allows_sandbox_tokens(project: &Project) -> bool {
     project.mode == Mode::Sandbox && !project.disabled
 }
 

@@ -30,7 +30,7 @@ use crate::{
     dependencies::ConsoleDependencies,
     observe::{
         failure_label::failure_label,
-        troubles::{self, TroubleView},
+        issues::{self, IssueView},
     },
     page::{
         self, Badge, BadgeKind, Layout, MenuSection, Pagination, SelectOption, ShortId, Tab, UtcTime,
@@ -72,7 +72,7 @@ pub fn routes() -> Routes {
 struct CallbacksPage {
     layout: Layout,
     path: String,
-    troubles: Vec<TroubleView>,
+    issues: Vec<IssueView>,
     tabs: Vec<Tab>,
     state: &'static str,
     /// Whether the listed callbacks are undeliverable, so that they can be resent.
@@ -209,8 +209,8 @@ async fn show(
     let found = app.engine.callbacks.list_callbacks(&access.project, &any_receiver).await?;
     let all = found.callbacks;
     let progress = load_progress(&app, &access.project, &query).await?;
-    let mut troubles = troubles::load(&app, &dependencies, &access).await?;
-    troubles.retain(|trouble| trouble.section == MenuSection::Callbacks);
+    let mut issues = issues::load(&app, &dependencies, &access).await?;
+    issues.retain(|issue| issue.section == MenuSection::Callbacks);
 
     let layout = access.layout("Callbacks", MenuSection::Callbacks);
     let path = format!("{}/callbacks", layout.project_path());
@@ -234,7 +234,7 @@ async fn show(
         is_current: name == state,
     };
     let response = page::render_ok(&CallbacksPage {
-        troubles,
+        issues,
         tabs: STATES.map(tab).into(),
         state,
         is_resendable: selection == CallbackSelection::GivenUp,

@@ -3,11 +3,11 @@
 mod callbacks;
 pub mod checks;
 mod failure_label;
+pub mod issues;
 mod live;
 mod overview;
 mod requests;
 mod search;
-pub mod troubles;
 
 use ringtrue_web::routes::Routes;
 

@@ -122,7 +122,7 @@ impl AuditQuery {
             return Err(Problem::bad_request("`action` must be a known audit action").into());
         }
         let actor = query.get("who").unwrap_or_default().trim().to_owned();
-        let resolved = if actor.is_empty() { None } else { app.engine.management.resolve_actor(&actor).await? };
+        let resolved = if actor.is_empty() { None } else { app.engine.management.find_actor(&actor).await? };
         let is_unknown_actor = resolved.is_none() && !actor.is_empty();
         Ok(AuditQuery {
             action,

@@ -29,11 +29,11 @@ pub enum SmsOrigin {
 impl SmsOrigin {
     /// Returns the origin from which a project's checks accept SMS.
     pub fn for_project(project: &Project) -> Self {
-        Self::for_checks(project.mode, project.id)
+        Self::for_mode(project.mode, project.id)
     }
 
     /// Returns the origin from which checks of a project accept SMS, by the mode in which they were created.
-    pub fn for_checks(mode: Mode, project: ProjectId) -> Self {
+    pub fn for_mode(mode: Mode, project: ProjectId) -> Self {
         match mode {
             Mode::Live => SmsOrigin::Operator,
             Mode::Sandbox => SmsOrigin::Sandbox(project),

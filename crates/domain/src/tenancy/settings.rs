@@ -140,7 +140,7 @@ pub struct ConfigurationPatch(Vec<(&'static Setting, Option<SettingValue>)>);
 
 impl ConfigurationPatch {
     /// Returns a patch that removes the logo of the brand.
-    pub fn without_logo() -> Self {
+    pub fn remove_logo() -> Self {
         Setting::find(LOGO_PATH).map(|setting| (setting, None)).into_iter().collect()
     }
 

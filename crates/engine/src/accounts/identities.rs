@@ -37,7 +37,8 @@ pub struct ExternalIdentity {
     pub roles: Vec<String>,
 }
 
-/// Decides which identities of the configured provider get an account, and which rights the claim grants.
+/// Decides which identities of the configured provider get an account, and which rights the values of its roles claim
+/// grant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdentityPolicy {
     /// Whether identities without an account and without an invitation get an account.

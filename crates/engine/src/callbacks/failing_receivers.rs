@@ -159,7 +159,7 @@ mod tests {
     /// Describes a callback: receiver, minutes since the first and since the last attempt, and its last result.
     type Case = (&'static str, i64, i64, &'static str);
 
-    /// Describes a trouble: receiver, minutes since its start, callbacks that wait and were given up, last result.
+    /// Describes an issue: receiver, minutes since its start, callbacks that wait and were given up, last result.
     type Expected = (&'static str, i64, usize, usize, &'static str);
 
     fn observed(cases: &[Case]) -> Observed {

@@ -18,7 +18,7 @@ use crate::{
     courier::{Courier, Exchange, sealing},
     idempotency::{Idempotency, IdempotentRequest},
     ports::{
-        callbacks::{AttemptLog, CallbackRecord, CallbackState, CallbackStore, MAX_RESENDS, ResendOutcome},
+        callbacks::{AttemptRecord, CallbackRecord, CallbackState, CallbackStore, MAX_RESENDS, ResendOutcome},
         store::{StoreError, TenantLookup},
     },
     verifications::Verifications,
@@ -105,7 +105,7 @@ impl Callbacks {
         };
         let CallbackRecord { url, body, state, attempts, .. } = record;
         let keys = self.context.keys();
-        let attempt = |(number, log): (u32, AttemptLog)| Attempt {
+        let attempt = |(number, log): (u32, AttemptRecord)| Attempt {
             number,
             started_at: log.started_at,
             ended_at: log.ended_at,

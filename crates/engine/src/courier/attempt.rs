@@ -21,7 +21,7 @@ use super::{
 use crate::{
     keys::KeyRing,
     ports::{
-        callbacks::{AttemptLog, AttemptOutcome, AttemptSettlement, LeasedCallback},
+        callbacks::{AttemptOutcome, AttemptRecord, AttemptSettlement, LeasedCallback},
         store::StoreError,
         transport::{OutboundRequest, OutboundResponse, TransportError},
     },
@@ -91,7 +91,7 @@ impl Courier {
             (true, false) => AttemptResult::DeliveredSlowly,
             (false, _) => AttemptResult::Failed,
         };
-        let log = AttemptLog {
+        let log = AttemptRecord {
             started_at,
             ended_at,
             status: response.as_ref().ok().map(|response| response.status),
@@ -181,13 +181,13 @@ impl Courier {
         tracing::error!(check = %callback.check, "failed to unseal callback: no matching seal key");
         let now = self.now();
         let failure = Some(UNREADABLE_FAILURE.to_owned());
-        let log = AttemptLog { started_at: now, ended_at: now, status: None, failure, exchange: None };
+        let log = AttemptRecord { started_at: now, ended_at: now, status: None, failure, exchange: None };
         self.settle(callback, false, log).await;
     }
 
     /// Stores the result of an attempt and the time of the next one. If the store stays unavailable, the lease expires
     /// and the attempt is repeated.
-    async fn settle(&self, callback: &LeasedCallback, is_delivered: bool, log: AttemptLog) {
+    async fn settle(&self, callback: &LeasedCallback, is_delivered: bool, log: AttemptRecord) {
         let attempt = attempt_number(callback);
         let deadline = self.0.dependencies.projects.retry_for(callback.project).deadline(callback.created_at);
         let then = match retry_after_failure(attempt_in_series(callback), log.ended_at, deadline) {

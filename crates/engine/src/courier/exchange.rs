@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exchange {
     pub sent: SentRequest,
-    /// `None`: there was no response. `AttemptLog::failure` has the reason.
+    /// `None`: there was no response. `AttemptRecord::failure` has the reason.
     pub received: Option<ReceivedResponse>,
 }
 

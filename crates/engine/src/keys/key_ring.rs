@@ -117,7 +117,7 @@ impl KeyRing {
         .map(|(_, signer)| signer)
     }
 
-    /// Returns the ids in the JWKS of all ID token keys, including those that are no longer published.
+    /// Returns the id and the `kid` of each ID token key, including keys that the JWKS no longer contains.
     pub fn id_token_kids(&self) -> impl Iterator<Item = (KeyId, &str)> {
         self.keys.iter().filter_map(|(id, _, material)| match &**material {
             KeyMaterial::IdToken(signer) => Some((*id, signer.jwk().get("kid")?.as_str()?)),

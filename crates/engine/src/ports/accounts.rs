@@ -84,7 +84,7 @@ pub struct NewSecondFactor {
     pub step: i64,
     /// The hash that the password was verified with. If the password has changed since, nothing is written.
     pub password: PasswordHash,
-    /// A verified code of the second factor that is replaced. `None`: the account has no second factor yet.
+    /// A verified code of the second factor being replaced. `None`: the account has no second factor yet.
     pub replaces: Option<SecondFactorUse>,
     /// The session to keep. All other sessions end, because they began without this second factor.
     pub session: TokenHash,

@@ -69,7 +69,7 @@ pub struct AttemptSettlement {
     /// Attempt number, from 1. The outcome of each attempt is stored only once.
     pub attempt: u32,
     pub outcome: AttemptOutcome,
-    pub log: AttemptLog,
+    pub log: AttemptRecord,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ pub enum AttemptOutcome {
 
 /// The stored log of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AttemptLog {
+pub struct AttemptRecord {
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
     /// HTTP status of the response. `None`: there was no response.
@@ -104,7 +104,7 @@ pub struct CallbackRecord {
     pub body: Option<Sealed>,
     pub state: CallbackState,
     /// The newest [`MAX_LOGGED_ATTEMPTS`] attempts with their numbers, oldest first.
-    pub attempts: Vec<(u32, AttemptLog)>,
+    pub attempts: Vec<(u32, AttemptRecord)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

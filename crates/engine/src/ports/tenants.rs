@@ -36,7 +36,7 @@ pub trait WorkspaceStore: Send + Sync {
     ) -> Result<Option<Workspace>, StoreError>;
 
     /// Replaces the rate limits. `None`: the workspace does not exist.
-    async fn set_workspace_limits(
+    async fn set_workspace_rate_limits(
         &self,
         id: WorkspaceId,
         limits: RateLimits,

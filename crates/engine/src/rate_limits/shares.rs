@@ -125,8 +125,8 @@ pub struct SharedCalls {
 }
 
 impl SharedCalls {
-    /// Combines this node's calls at `now` with those that other nodes have published. `None`: no other node has
-    /// published calls of the subject.
+    /// Combines this node's calls at `now` with those that other nodes have published for the same subject of rate
+    /// limits. `None`: no other node has published any.
     pub fn new(
         (node, key): (NodeId, SubjectKey),
         own: RecentCalls,

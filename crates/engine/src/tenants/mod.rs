@@ -181,7 +181,7 @@ impl Management {
     }
 
     /// Replaces a workspace's rate-limit overrides. `None`: the workspace does not exist.
-    pub async fn set_workspace_limits(
+    pub async fn set_workspace_rate_limits(
         &self,
         id: WorkspaceId,
         limits: RateLimits,
@@ -189,7 +189,7 @@ impl Management {
         let changes = vec!["rate_limits".to_owned()];
         let operator = ManagementActor::operator(id);
         let audit = operator.new_audit_event(&self.context, Action::WorkspaceUpdated, id.to_string(), changes);
-        let workspace = self.store.set_workspace_limits(id, limits, audit.at, &audit).await?;
+        let workspace = self.store.set_workspace_rate_limits(id, limits, audit.at, &audit).await?;
         self.context.refresh_after_write().await;
         Ok(workspace)
     }

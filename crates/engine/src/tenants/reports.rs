@@ -165,7 +165,7 @@ impl Management {
 
     /// Parses the actor of an audit filter: an email address, a client id, `operator` or `system`. `None`: there is no
     /// such actor.
-    pub async fn resolve_actor(&self, text: &str) -> Result<Option<Actor>, StoreError> {
+    pub async fn find_actor(&self, text: &str) -> Result<Option<Actor>, StoreError> {
         if let Ok(email) = text.parse::<Email>() {
             let record = self.store.find_account_by_email(&email).await?;
             return Ok(record.map(|record| Actor::Account(record.account.id)));

@@ -375,7 +375,7 @@ impl Steps {
     /// Generates another code for a second SMS. Its hash must fall into the same bucket (database shard) as the first
     /// code's, where the verification is stored, so most random codes are rejected.
     fn replace_code(&self, verification: &VerificationCheck, sms: SmsInput) -> Result<SmsInput, StoreError> {
-        let origin = SmsOrigin::for_checks(verification.mode, verification.project);
+        let origin = SmsOrigin::for_mode(verification.mode, verification.project);
         let before = sms.code.as_str();
         for _ in 0..MAX_CODE_DRAWS {
             let code = SmsCode::from_random(self.context.entropy.bytes());
@@ -474,7 +474,7 @@ impl Steps {
             }
             Method::ReverseSms => {
                 let sms = input.sms.as_ref().ok_or_else(missing)?;
-                let origin = SmsOrigin::for_checks(verification.mode, verification.project);
+                let origin = SmsOrigin::for_mode(verification.mode, verification.project);
                 let code = self.context.hash_code(origin, &sms.receiver, &sms.code)?;
                 let project = self.context.control_plane.project(verification.project);
                 let ttl =

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp, fmt::temporal::DateTimePrinter};
 use ringtrue_domain::lifecycle::{CheckOutcome, Lifecycle};
 use ringtrue_engine::{
     courier::LEASE_DURATION,
-    ports::callbacks::{AttemptLog, CallbackRecord, CallbackState},
+    ports::callbacks::{AttemptRecord, CallbackRecord, CallbackState},
 };
 use ringtrue_sandbox::access::NETWORK_ID;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ pub struct CallbackAssertion<'a> {
 
 impl CallbackAssertion<'_> {
     pub fn assert_all(&self) {
-        let settled: Vec<&AttemptLog> = self.record.attempts.iter().map(|(_, log)| log).collect();
+        let settled: Vec<&AttemptRecord> = self.record.attempts.iter().map(|(_, log)| log).collect();
         assert!(settled.len() <= MAX_ATTEMPTS, "{} attempts", settled.len());
         self.assert_bodies();
         for (index, post) in self.posts.iter().enumerate() {
@@ -86,7 +86,7 @@ impl CallbackAssertion<'_> {
     }
 
     fn assert_state(&self) {
-        let settled: Vec<&AttemptLog> = self.record.attempts.iter().map(|(_, log)| log).collect();
+        let settled: Vec<&AttemptRecord> = self.record.attempts.iter().map(|(_, log)| log).collect();
         let delivered = settled.last().is_some_and(|log| log.status == Some(200));
         match self.record.state {
             CallbackState::Delivered => assert!(delivered),
@@ -102,7 +102,7 @@ impl CallbackAssertion<'_> {
 }
 
 /// Returns when the next attempt is due after a failed one. `attempt` is the number of the failed one, from 1.
-fn due_after(log: &AttemptLog, attempt: usize) -> Timestamp {
+fn due_after(log: &AttemptRecord, attempt: usize) -> Timestamp {
     log.ended_at + SignedDuration::from_secs(RETRY_DELAYS_SECONDS[attempt - 1])
 }
 

@@ -140,7 +140,7 @@ impl SourceGuard {
             ErrorCode::MnoTimeout => LookupError::Timeout,
             _ => LookupError::Refused,
         })?;
-        let mut pending = PendingLookup { guard: self, is_finished: false };
+        let mut pending = LookupTimeoutGuard { guard: self, is_finished: false };
         let result = lookup.await;
         pending.is_finished = true;
         let (outcome, retry_after) = match &result {
@@ -163,12 +163,12 @@ impl SourceGuard {
 }
 
 /// Guard of a pending lookup. If the engine drops the lookup at its deadline, the breaker counts a timeout.
-struct PendingLookup<'a> {
+struct LookupTimeoutGuard<'a> {
     guard: &'a SourceGuard,
     is_finished: bool,
 }
 
-impl Drop for PendingLookup<'_> {
+impl Drop for LookupTimeoutGuard<'_> {
     fn drop(&mut self) {
         if !self.is_finished {
             self.guard.breaker.record_outcome(CallOutcome::Timeout, None, self.guard.clock.now());

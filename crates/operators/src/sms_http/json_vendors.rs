@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::{
     config::{Secret, SecretError},
     vendor::{
-        Fields, InvalidSignature, MalformedRequest, MessageText, VendorMessage, VendorRequest, VerifiedSignature,
+        Fields, InvalidSignature, MalformedRequest, MessageText, VendorMessage, VendorWebhook, VerifiedSignature,
         WebhookVendor, constant_time_eq, decode_base64, decode_hex, deserialize_sender, sha256,
     },
 };
@@ -50,7 +50,7 @@ struct InfobipMessage {
 }
 
 impl WebhookVendor for Infobip {
-    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
+    fn parse_messages(&self, request: &VendorWebhook<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
         let InfobipBatch { results } = serde_json::from_value(request.json()?).map_err(|_| MalformedRequest)?;
         if results.len() > MAX_BATCH_MESSAGES {
             return Err(MalformedRequest);
@@ -92,7 +92,7 @@ struct SinchMessage {
 }
 
 impl WebhookVendor for Sinch {
-    fn verify_signature(&self, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
+    fn verify_signature(&self, request: &VendorWebhook<'_>) -> Result<VerifiedSignature, InvalidSignature> {
         let Some(secret) = &self.secret else { return Ok(VerifiedSignature::default()) };
         let tag = request.header("x-sinch-webhook-signature").and_then(decode_base64).ok_or(InvalidSignature)?;
         let nonce = request.header("x-sinch-webhook-signature-nonce").ok_or(InvalidSignature)?;
@@ -108,7 +108,7 @@ impl WebhookVendor for Sinch {
         Ok(VerifiedSignature::signed_at_second(timestamp)?.with_nonce(nonce))
     }
 
-    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
+    fn parse_messages(&self, request: &VendorWebhook<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
         let json = request.json()?;
         let is_binary = match json.get("type").and_then(|kind| kind.as_str()) {
             Some("mo_text") => false,
@@ -189,7 +189,7 @@ struct Party {
 }
 
 impl WebhookVendor for Telnyx {
-    fn verify_signature(&self, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
+    fn verify_signature(&self, request: &VendorWebhook<'_>) -> Result<VerifiedSignature, InvalidSignature> {
         let Some(TelnyxKey(key)) = &self.public_key else { return Ok(VerifiedSignature::default()) };
         let signature = request.header("telnyx-signature-ed25519").and_then(decode_base64).ok_or(InvalidSignature)?;
         let timestamp = request.header("telnyx-timestamp").ok_or(InvalidSignature)?;
@@ -198,7 +198,7 @@ impl WebhookVendor for Telnyx {
         VerifiedSignature::signed_at_second(timestamp)
     }
 
-    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
+    fn parse_messages(&self, request: &VendorWebhook<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
         let TelnyxEvent { data } = serde_json::from_value(request.json()?).map_err(|_| MalformedRequest)?;
         if data.event_type != "message.received" {
             return Ok(vec![]);
@@ -251,7 +251,7 @@ impl WebhookVendor for MessageBird {
         &[Method::POST, Method::GET]
     }
 
-    fn verify_signature(&self, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
+    fn verify_signature(&self, request: &VendorWebhook<'_>) -> Result<VerifiedSignature, InvalidSignature> {
         let Some(secret) = &self.secret else { return Ok(VerifiedSignature::default()) };
         let token = request.header("messagebird-signature-jwt").ok_or(InvalidSignature)?;
         let algorithms = [Algorithm::HS256, Algorithm::HS384, Algorithm::HS512];
@@ -272,7 +272,7 @@ impl WebhookVendor for MessageBird {
         })
     }
 
-    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
+    fn parse_messages(&self, request: &VendorWebhook<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
         if request.method == Method::POST && request.is_json() {
             let json = request.json()?;
             return build_message(|name| match json.get(name)? {
@@ -316,7 +316,7 @@ pub struct Bird {
 }
 
 impl WebhookVendor for Bird {
-    fn verify_signature(&self, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
+    fn verify_signature(&self, request: &VendorWebhook<'_>) -> Result<VerifiedSignature, InvalidSignature> {
         let Some(secret) = &self.secret else { return Ok(VerifiedSignature::default()) };
         let tag = request.header("messagebird-signature").and_then(decode_base64).ok_or(InvalidSignature)?;
         let timestamp = request.header("messagebird-request-timestamp").ok_or(InvalidSignature)?;
@@ -329,7 +329,7 @@ impl WebhookVendor for Bird {
         }
     }
 
-    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
+    fn parse_messages(&self, request: &VendorWebhook<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
         let json = request.json()?;
         if json.get("event").and_then(Value::as_str).ok_or(MalformedRequest)? != "sms.inbound" {
             return Ok(vec![]);

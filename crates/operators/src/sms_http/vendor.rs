@@ -24,12 +24,12 @@ pub(super) trait WebhookVendor {
 
     /// Verifies the signature of a request. This default is for vendors that do not sign, and accepts every request.
     /// The configuration then requires a path secret or known addresses.
-    fn verify_signature(&self, _request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
+    fn verify_signature(&self, _request: &VendorWebhook<'_>) -> Result<VerifiedSignature, InvalidSignature> {
         Ok(VerifiedSignature::default())
     }
 
     /// Parses the messages of a verified request. Empty for status reports and other requests without a message.
-    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest>;
+    fn parse_messages(&self, request: &VendorWebhook<'_>) -> Result<Vec<VendorMessage>, MalformedRequest>;
 
     /// Returns the response that stops the vendor from resending.
     fn acknowledgement(&self) -> WebhookResponse {
@@ -173,7 +173,7 @@ impl WebhookResponse {
 
 /// The request that a driver verifies and parses. Its address and path secret have been checked.
 #[derive(Clone, Copy)]
-pub(super) struct VendorRequest<'a> {
+pub(super) struct VendorWebhook<'a> {
     pub method: &'a Method,
     /// The URL registered with the vendor: it includes the path secret, but no query.
     pub url: &'a Url,
@@ -182,7 +182,7 @@ pub(super) struct VendorRequest<'a> {
     pub body: &'a [u8],
 }
 
-impl<'a> VendorRequest<'a> {
+impl<'a> VendorWebhook<'a> {
     /// Returns the value of a header. `None`: the header is missing, repeated or not text.
     pub fn header(&self, name: impl http::header::AsHeaderName) -> Option<&'a str> {
         let mut values = self.headers.get_all(name).iter();

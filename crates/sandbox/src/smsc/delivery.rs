@@ -64,7 +64,7 @@ pub(super) struct RetryPolicy {
     pub(super) delay: Duration,
 }
 
-pub(super) struct Delivery<'a> {
+pub(super) struct DeliveryTask<'a> {
     pub(super) id: u64,
     pub(super) binds: &'a Binds,
     pub(super) observer: &'a SmscObserver,
@@ -74,7 +74,7 @@ pub(super) struct Delivery<'a> {
     pub(super) lost_responses: u32,
 }
 
-impl Delivery<'_> {
+impl DeliveryTask<'_> {
     pub(super) async fn run(mut self, messages: &[OutboundMessage]) -> DeliveryOutcome {
         for _copy in 0..=self.faults.extra_copies {
             let mut receiver = None;

@@ -44,7 +44,7 @@ pub use self::{
     sms::{ConcatenationMode, FaultScript, SendError, Sms, SmsAddress},
 };
 use self::{
-    delivery::{Binds, Delivery, RetryPolicy},
+    delivery::{Binds, DeliveryTask, RetryPolicy},
     queue::SmsQueue,
 };
 
@@ -224,8 +224,8 @@ impl SmscState {
         self.connections.lock().child_token()
     }
 
-    fn delivery<'a>(&'a self, id: u64, faults: &'a FaultScript) -> Delivery<'a> {
-        Delivery {
+    fn delivery<'a>(&'a self, id: u64, faults: &'a FaultScript) -> DeliveryTask<'a> {
+        DeliveryTask {
             id,
             binds: &self.binds,
             observer: &self.observer,

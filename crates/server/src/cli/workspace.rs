@@ -65,7 +65,7 @@ async fn limit(context: &CommandContext, id: WorkspaceId, arguments: LimitArgume
             let limits = apply_limits(current.rate_limits, arguments);
             engine
                 .management
-                .set_workspace_limits(id, limits)
+                .set_workspace_rate_limits(id, limits)
                 .await?
                 .ok_or_else(|| ManagementError::WorkspaceNotFound.into())
         })

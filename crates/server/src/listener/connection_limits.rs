@@ -275,10 +275,10 @@ impl Drop for ConnectionPermit {
 ///
 /// See decisions/0013-connection-timeouts.md for why hyper's header timeout is not used.
 #[derive(Clone, Debug, Default)]
-pub struct ActivityCounter(Arc<Counts>);
+pub struct ActivityCounter(Arc<EventCounts>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct EventCounts {
     started: AtomicU64,
     finished: AtomicU64,
     /// Number of writes that the peer has accepted.
@@ -321,7 +321,7 @@ impl ActivitySnapshot {
 
 /// Counts a request as in progress until the guard is dropped.
 #[derive(Debug)]
-pub struct RequestGuard<'a>(&'a Counts);
+pub struct RequestGuard<'a>(&'a EventCounts);
 
 impl ActivityCounter {
     pub fn begin_request(&self) -> RequestGuard<'_> {
@@ -341,7 +341,7 @@ impl ActivityCounter {
     }
 
     pub fn snapshot(&self) -> ActivitySnapshot {
-        let Counts { started, finished, written, received, receiving } = &*self.0;
+        let EventCounts { started, finished, written, received, receiving } = &*self.0;
         let [started, finished, written, received, receiving] =
             [started, finished, written, received, receiving].map(|count| count.load(Ordering::Relaxed));
         ActivitySnapshot { started, finished, written, received, receiving }
@@ -363,7 +363,7 @@ impl ActivityCounter {
 
 /// Counts a request body as incomplete until the guard is dropped. The body drops the guard at its end.
 #[derive(Debug)]
-pub struct BodyGuard(Arc<Counts>);
+pub struct BodyGuard(Arc<EventCounts>);
 
 impl BodyGuard {
     pub fn count_frame(&self) {

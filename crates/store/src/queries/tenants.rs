@@ -81,7 +81,7 @@ impl<D: Database> WorkspaceStore for SqlStore<D> {
         .await
     }
 
-    async fn set_workspace_limits(
+    async fn set_workspace_rate_limits(
         &self,
         id: WorkspaceId,
         limits: RateLimits,

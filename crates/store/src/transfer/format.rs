@@ -24,7 +24,7 @@ use crate::row::Value;
 /// Identifies the file format, in the first line of a file.
 const FORMAT: &str = "ringtrue-export";
 const FORMAT_VERSION: u32 = 1;
-/// Maximum length of a line, which bounds the memory for it. Rows are smaller than a megabyte.
+/// Maximum length of a line, so that a malformed file cannot exhaust the memory. Rows are smaller than a megabyte.
 const MAX_LINE_BYTES: u64 = 16 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     callbacks::{
-        AttemptLog, AttemptOutcome, AttemptSettlement, AttemptSummary, CallbackList, CallbackQuery, CallbackRecord,
+        AttemptOutcome, AttemptRecord, AttemptSettlement, AttemptSummary, CallbackList, CallbackQuery, CallbackRecord,
         CallbackSelection, CallbackState, LastAttempt, LeasedCallback, ListedCallback, MAX_LOGGED_ATTEMPTS,
         MAX_RESENDS, ResendOutcome, ResendProgress,
     },
@@ -20,8 +20,8 @@ use ringtrue_engine::ports::{
 
 use crate::{check_sample, fixture::StoreFixture, sample};
 
-fn log(number: i64) -> AttemptLog {
-    AttemptLog {
+fn log(number: i64) -> AttemptRecord {
+    AttemptRecord {
         started_at: sample::later(number),
         ended_at: sample::later(number + 1),
         status: (number % 2 == 0).then_some(503),
@@ -375,7 +375,7 @@ pub async fn attempts_are_listed_by_check(fixture: &StoreFixture) {
         assert!(store.settle_attempt(settlement(check, attempt, retry)).await.unwrap());
     }
     let attempt = |check, number: u32| {
-        let AttemptLog { started_at, ended_at, status, failure, .. } = log(number.into());
+        let AttemptRecord { started_at, ended_at, status, failure, .. } = log(number.into());
         AttemptSummary { check, started_at, ended_at, status, failure }
     };
     let list = async |checks: &[CheckId], limit| store.list_attempts(project, checks.to_vec(), limit).await.unwrap();

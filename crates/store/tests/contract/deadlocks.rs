@@ -8,7 +8,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     activity::UsageDelta,
-    callbacks::{AttemptLog, AttemptOutcome, AttemptSettlement},
+    callbacks::{AttemptOutcome, AttemptRecord, AttemptSettlement},
     combined::Store,
     sign_in::SignInRecord,
     store::StoreError,
@@ -124,7 +124,7 @@ fn settlements<'a>(store: &'a dyn Store, checks: &'a [ReverseSmsCheck]) -> Vec<C
     let mut calls: Vec<Call<'a>> = Vec::new();
     for check in checks {
         for attempt in 1..=2 {
-            let log = AttemptLog {
+            let log = AttemptRecord {
                 started_at: sample::now(),
                 ended_at: sample::now() + SignedDuration::from_millis(5),
                 status: Some(500),

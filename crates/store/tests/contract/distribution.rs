@@ -4,7 +4,7 @@ use futures_util::future::{join, join_all};
 use jiff::SignedDuration;
 use ringtrue_domain::{lifecycle::CheckId, product::Product, reverse_sms::ReverseSmsCheck, tenancy::ProjectId};
 use ringtrue_engine::ports::{
-    callbacks::{AttemptLog, AttemptOutcome, AttemptSettlement},
+    callbacks::{AttemptOutcome, AttemptRecord, AttemptSettlement},
     checks::{ConcludeOutcome, CreateCheckOutcome},
     store::TenantLookup,
 };
@@ -70,7 +70,7 @@ pub async fn batches_read_only_their_rows_of_new_partitions(fixture: &StoreFixtu
 }
 
 fn settlement(check: CheckId) -> AttemptSettlement {
-    let log = AttemptLog {
+    let log = AttemptRecord {
         started_at: sample::now(),
         ended_at: sample::later(1),
         status: Some(200),

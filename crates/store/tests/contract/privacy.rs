@@ -7,7 +7,7 @@ use ringtrue_domain::{
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
-    callbacks::{AttemptLog, AttemptOutcome, AttemptSettlement, CallbackRecord, CallbackState},
+    callbacks::{AttemptOutcome, AttemptRecord, AttemptSettlement, CallbackRecord, CallbackState},
     checks::CreateCheckOutcome,
     combined::Store,
     privacy::{DeferredErasure, ErasureCounts},
@@ -24,7 +24,7 @@ async fn record(store: &dyn Store, project: ProjectId, check: CheckId) -> Callba
 }
 
 async fn settle(store: &dyn Store, check: CheckId, attempt: u32, outcome: AttemptOutcome) {
-    let log = AttemptLog {
+    let log = AttemptRecord {
         started_at: sample::now(),
         ended_at: sample::now(),
         status: Some(500),
@@ -228,7 +228,7 @@ pub async fn settled_callback_is_erased_with_its_number(fixture: &StoreFixture) 
     let acme = sample::stored_workspace(store).await;
     let project = ProjectId(sample::uuid());
     let sent = check_sample::concluded(store, project, sample::now()).await;
-    let log = AttemptLog {
+    let log = AttemptRecord {
         started_at: sample::now(),
         ended_at: sample::now(),
         status: Some(200),

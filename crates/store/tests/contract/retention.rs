@@ -10,7 +10,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     activity::{UsageFilter, UsageGrouping},
-    callbacks::{AttemptLog, AttemptOutcome, AttemptSettlement},
+    callbacks::{AttemptOutcome, AttemptRecord, AttemptSettlement},
     checks::CreateCheckOutcome,
     combined::Store,
     store::TenantLookup,
@@ -50,7 +50,7 @@ async fn concluded_at(store: &dyn Store, created_at: Timestamp, outcome: Attempt
 }
 
 async fn settle(store: &dyn Store, check: CheckId, attempt: u32, outcome: AttemptOutcome) {
-    let log = AttemptLog {
+    let log = AttemptRecord {
         started_at: sample::now(),
         ended_at: sample::now(),
         status: Some(200),

@@ -43,7 +43,7 @@ pub async fn workspace_name_and_limits_are_updated(fixture: &StoreFixture) {
 
     let limits = RateLimits { read: Some(u32::MAX), token: Some(0), ..RateLimits::default() };
     let event = sample::event(expected.id, Action::WorkspaceUpdated);
-    let limited = store.set_workspace_limits(expected.id, limits, sample::later(2), &event).await.unwrap();
+    let limited = store.set_workspace_rate_limits(expected.id, limits, sample::later(2), &event).await.unwrap();
     let expected = Workspace { rate_limits: limits, updated_at: sample::later(2), ..expected };
     assert_eq!(limited.as_ref(), Some(&expected));
     assert_eq!(store.find_workspace(expected.id, expected.id).await.unwrap(), TenantLookup::Found(expected));
@@ -57,7 +57,7 @@ pub async fn missing_workspace_is_not_updated(fixture: &StoreFixture) {
     let name = "Nobody".parse().unwrap();
     assert_eq!(store.rename_workspace(nowhere, &name, None, sample::now(), &event).await.unwrap(), None);
     let limits = RateLimits::default();
-    assert_eq!(store.set_workspace_limits(nowhere, limits, sample::now(), &event).await.unwrap(), None);
+    assert_eq!(store.set_workspace_rate_limits(nowhere, limits, sample::now(), &event).await.unwrap(), None);
     let audit = store.list_audit_events(acme.id, sample::ANY, sample::first_100()).await.unwrap();
     assert_eq!(audit.total_items, 1, "only the creation was recorded");
 }

@@ -142,7 +142,7 @@ struct HandsetPage {
     screen: PhoneScreen,
     sims: &'static [SimulatedSim],
     swap_times: &'static [SwapTime],
-    swaps: Vec<SwapRow>,
+    swaps: Vec<SwappedSim>,
 }
 
 /// Submitted values of the form that creates a check, and the error in them.
@@ -202,7 +202,7 @@ pub struct SwapTime {
 }
 
 /// A simulated number whose SIM was swapped.
-pub struct SwapRow {
+pub struct SwappedSim {
     pub number: String,
     pub at: UtcTime,
 }
@@ -383,7 +383,7 @@ async fn render_handset(
     let has_error = check_form.error.is_some() || has_screen_error;
     let status = if has_error { StatusCode::BAD_REQUEST } else { StatusCode::OK };
     let layout = access.layout("Handset", MenuSection::Handset);
-    let swaps = swap_rows(app, access.project.id).await?;
+    let swaps = swapped_sims(app, access.project.id).await?;
     let page = HandsetPage { layout, check_form, screen, sims: &SIMS, swap_times: &SWAP_TIMES, swaps };
     Ok(page::render(status, &page))
 }
@@ -392,9 +392,9 @@ fn problem_sentence(problem: impl Into<Problem>) -> String {
     to_sentence(&problem.into().detail.replace("`/", "`"))
 }
 
-pub async fn swap_rows(app: &App, project: ProjectId) -> Result<Vec<SwapRow>, ConsoleError> {
+pub async fn swapped_sims(app: &App, project: ProjectId) -> Result<Vec<SwappedSim>, ConsoleError> {
     let swapped = app.engine.simulated_sims.swapped_numbers(project).await?.into_iter();
-    Ok(swapped.map(|(number, at)| SwapRow { number, at: UtcTime(at) }).collect())
+    Ok(swapped.map(|(number, at)| SwappedSim { number, at: UtcTime(at) }).collect())
 }
 
 /// `POST …/handset/swap`

@@ -14,7 +14,7 @@ use crate::{
     session::console_session::{ConsoleSession, Cookie, ProjectAccess},
 };
 
-/// Lifetime of the cookie. No check lives longer, except some verifications.
+/// Lifetime of the cookie. Checks do not live longer; verifications can, if their project sets a long TTL.
 const LIFETIME: SignedDuration = SignedDuration::from_mins(15);
 /// Maximum length of a form value that the cookie keeps. Browsers limit cookies to 4 KiB.
 const MAX_RESTORED_BYTES: usize = 300;

@@ -25,7 +25,7 @@ use ringtrue_web::{app::App, routes::Routes};
 
 use crate::{
     dependencies::ConsoleDependencies,
-    observe::troubles::{self, TroubleView},
+    observe::issues::{self, IssueView},
     page::{
         self, Layout, MenuSection, SelectOption, Tab,
         chart::{Chart, Svg, Unit},
@@ -51,7 +51,7 @@ pub fn routes() -> Routes {
 #[template(path = "observe/overview.html")]
 struct OverviewPage {
     layout: Layout,
-    troubles: Vec<TroubleView>,
+    issues: Vec<IssueView>,
     /// Verifications or checks.
     views: Vec<Tab>,
     view: View,
@@ -140,12 +140,12 @@ async fn show(
 ) -> Result<Response, ConsoleError> {
     let (filter, has_view) = parse_filter(query.as_deref())?;
     let (filter, overview) = load_overview(&app, &access, filter, has_view).await?;
-    let troubles = troubles::load(&app, &dependencies, &access).await?;
+    let issues = issues::load(&app, &dependencies, &access).await?;
     let layout = access.layout("Overview", MenuSection::Overview);
     let networks = network_options(&app, &filter, &overview.networks);
     let breakdowns = breakdowns(&app, access.project.mode, &filter, &overview.by_network);
     let now = app.engine.clock().now();
-    Ok(page::render_ok(&OverviewPage::new(layout, troubles, &filter, networks, breakdowns, &overview, now)))
+    Ok(page::render_ok(&OverviewPage::new(layout, issues, &filter, networks, breakdowns, &overview, now)))
 }
 
 /// Loads the overview. If the user has not chosen between verifications and checks, shows checks only to a project
@@ -182,7 +182,7 @@ fn network_options(app: &App, filter: &OverviewFilter, active: &[NetworkId]) -> 
 impl OverviewPage {
     fn new(
         layout: Layout,
-        troubles: Vec<TroubleView>,
+        issues: Vec<IssueView>,
         filter: &OverviewFilter,
         networks: Vec<SelectOption>,
         breakdowns: Vec<Breakdown>,
@@ -226,7 +226,7 @@ impl OverviewPage {
         let date_time = |at: Timestamp| at.strftime(DATE_TIME_FORMAT).to_string();
         let is_custom = matches!(span, OverviewSpan::Custom { .. });
         OverviewPage {
-            troubles,
+            issues,
             views: [View::Verifications, View::Checks].map(view_tab).into(),
             view,
             tabs: OverviewSpan::CURRENT.into_iter().map(tab).collect(),

@@ -242,7 +242,7 @@ pub struct EnumQuery {
     wire: Vec<u8>,
 }
 
-/// Relation of a received message to a query.
+/// What a received datagram is to a query: its answer, a truncated answer (the query is repeated over TCP), or unrelated.
 #[derive(Debug)]
 pub enum ReplyMatch {
     Unrelated,

@@ -27,7 +27,7 @@ use crate::{
 on_both_stores!(
     undeliverable_callbacks_are_grouped_and_resent,
     deliveries_are_filtered_and_charted,
-    receiver_that_fails_for_an_hour_is_a_trouble,
+    receiver_that_fails_for_an_hour_is_an_issue,
     test_callback_is_signed_and_sent_once,
     failed_tls_handshake_is_named,
 );
@@ -197,21 +197,21 @@ async fn deliveries_are_filtered_and_charted(world: World) {
     }
 }
 
-async fn receiver_that_fails_for_an_hour_is_a_trouble(world: World) {
+async fn receiver_that_fails_for_an_hour_is_an_issue(world: World) {
     let backend = ReverseSmsClient::sandbox(&world).await;
     let mut receiver = Receiver::start().await;
     let page = path_of(&world, &backend.project);
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let mut developer = Browser::member(&world, &world.acme, Role::Developer).await;
-    let has_trouble = async |browser: &mut Browser| {
+    let has_issue = async |browser: &mut Browser| {
         let shown = browser.get(&page).await.assert(200);
         assert_well_formed(&page, &shown);
         shown.text().contains("Receiver fails")
     };
     let ids = fail_callbacks(&world, &backend, &mut receiver).await;
-    assert!(!has_trouble(&mut viewer).await, "the receiver has failed for a few minutes");
+    assert!(!has_issue(&mut viewer).await, "the receiver has failed for a few minutes");
     world.advance(SignedDuration::from_mins(60));
-    assert!(has_trouble(&mut viewer).await);
+    assert!(has_issue(&mut viewer).await);
     let overview = viewer.get(&page.replace("/callbacks", "/overview")).await.assert(200);
     assert_well_formed("overview", &overview);
     assert!(overview.text().contains("Receiver fails"), "{}", overview.text());
@@ -230,7 +230,7 @@ async fn receiver_that_fails_for_an_hour_is_a_trouble(world: World) {
     developer.submit(&page, &format!("{page}/{}/resend", ids[0]), &[("product", "reverse_sms")]).await.assert(303);
     receiver.next().await;
     world.wait_for_callback_results().await;
-    assert!(!has_trouble(&mut viewer).await, "the receiver has accepted a callback");
+    assert!(!has_issue(&mut viewer).await, "the receiver has accepted a callback");
 }
 
 async fn test_callback_is_signed_and_sent_once(world: World) {

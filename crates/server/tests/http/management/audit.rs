@@ -71,7 +71,13 @@ async fn every_change_is_audited(world: World) {
 
     world.advance(SignedDuration::from_secs(1));
     let limits = RateLimits { management: Some(1_000), ..RateLimits::default() };
-    world.node.engine.management.set_workspace_limits(world.acme.workspace_id.parse().unwrap(), limits).await.unwrap();
+    world
+        .node
+        .engine
+        .management
+        .set_workspace_rate_limits(world.acme.workspace_id.parse().unwrap(), limits)
+        .await
+        .unwrap();
     expected.push((
         operator,
         "workspace.updated",

@@ -48,7 +48,13 @@ async fn workspace_limit_reaches_all_nodes(world: World) {
     let second = world.second_node().await;
     let token = world.management_token().await;
     let limits = RateLimits { management: Some(12_345), ..RateLimits::default() };
-    world.node.engine.management.set_workspace_limits(world.acme.workspace_id.parse().unwrap(), limits).await.unwrap();
+    world
+        .node
+        .engine
+        .management
+        .set_workspace_rate_limits(world.acme.workspace_id.parse().unwrap(), limits)
+        .await
+        .unwrap();
     let has_limit = async || {
         let response = send_to(second.address, Request::get("/v1/management/workspaces").bearer(&token)).await;
         response.header("x-ratelimit-limit") == Some("12345")

@@ -327,5 +327,5 @@ on_both_stores!(
 async fn limit(world: &World, management: u32) {
     let limits = RateLimits { management: Some(management), ..RateLimits::default() };
     let workspace = world.acme.workspace_id.parse().unwrap();
-    world.node.engine.management.set_workspace_limits(workspace, limits).await.unwrap().expect("the workspace");
+    world.node.engine.management.set_workspace_rate_limits(workspace, limits).await.unwrap().expect("the workspace");
 }

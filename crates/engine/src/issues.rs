@@ -1,5 +1,5 @@
-//! Troubles of a project that a person should mend: failing receivers, connectors that are down, and credentials and
-//! certificates that end soon. They are computed when they are read; nothing is stored.
+//! Issues of a project that somebody has to resolve: failing receivers, connectors that are down, and credentials and
+//! certificates that expire soon. They are computed when they are read; nothing is stored.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -29,11 +29,11 @@ const CERTIFICATE_NOTICE_DAYS: i64 = 14;
 const ROTATED_USE_DAYS: i64 = 1;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum Issue {
     FailingReceiver(FailingReceiver),
     ConnectorDown(ConnectorDown),
-    CredentialEnding(CredentialEnding),
-    CertificateEnding(CertificateStatus),
+    ExpiringCredential(ExpiringCredential),
+    ExpiringCertificate(CertificateStatus),
 }
 
 /// A connector without which this node cannot serve some of the project's networks.
@@ -48,7 +48,7 @@ pub struct ConnectorDown {
 
 /// A credential in use that stops being valid soon.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CredentialEnding {
+pub struct ExpiringCredential {
     pub client_id: ClientId,
     pub label: Option<Name>,
     pub ends_at: Timestamp,
@@ -58,7 +58,7 @@ pub struct CredentialEnding {
 
 /// Input that the engine cannot read from the database: the caller's rights, and the state of this process.
 #[derive(Clone, Debug, Default)]
-pub struct TroubleSources {
+pub struct IssueSources {
     /// Whether the caller may manage the project's credentials.
     pub with_credentials: bool,
     pub connectors: Vec<ConnectorStatus>,
@@ -66,46 +66,46 @@ pub struct TroubleSources {
     pub certificates: Vec<CertificateStatus>,
 }
 
-/// Finds troubles.
+/// Finds the issues of projects.
 #[derive(derive_more::Debug)]
-#[debug("Troubles")]
-pub struct Troubles {
+#[debug("Issues")]
+pub struct Issues {
     pub(crate) context: Arc<Context>,
     pub(crate) callbacks: Arc<Callbacks>,
     pub(crate) management: Arc<Management>,
     pub(crate) networks: Arc<Networks>,
 }
 
-impl Troubles {
-    /// Finds the troubles of a project, which must belong to the manager's workspace.
+impl Issues {
+    /// Finds the issues of a project, which must belong to the manager's workspace.
     pub async fn find(
         &self,
         manager: &ManagementActor,
         project: &Project,
-        sources: TroubleSources,
-    ) -> Result<Vec<Trouble>, ManagementError> {
+        sources: IssueSources,
+    ) -> Result<Vec<Issue>, ManagementError> {
         if project.workspace != manager.workspace {
             return Err(ManagementError::OtherOwner("project"));
         }
         let now = self.context.now();
         let receivers = self.callbacks.failing_receivers(project).await?;
-        let mut troubles: Vec<_> = receivers.into_iter().map(Trouble::FailingReceiver).collect();
-        troubles.extend(
+        let mut issues: Vec<_> = receivers.into_iter().map(Issue::FailingReceiver).collect();
+        issues.extend(
             connectors_down(project.mode, &project.allowed_networks, &self.networks, &sources.connectors)
                 .into_iter()
-                .map(Trouble::ConnectorDown),
+                .map(Issue::ConnectorDown),
         );
         if sources.with_credentials {
             let owner = CredentialOwner::Project(project.workspace, project.id);
             let page = PageRequest::new(PageRequest::MAX_SIZE, 1).unwrap_or_default();
             let credentials = self.management.list_credentials(manager, owner, page).await?;
-            let ending = credentials.items.iter().filter_map(|credential| credential_ending(credential, now));
-            troubles.extend(ending.map(Trouble::CredentialEnding));
+            let ending = credentials.items.iter().filter_map(|credential| expiring_credential(credential, now));
+            issues.extend(ending.map(Issue::ExpiringCredential));
         }
         let ends_soon =
             |certificate: &CertificateStatus| is_within(certificate.expires_at, now, CERTIFICATE_NOTICE_DAYS);
-        troubles.extend(sources.certificates.into_iter().filter(ends_soon).map(Trouble::CertificateEnding));
-        Ok(troubles)
+        issues.extend(sources.certificates.into_iter().filter(ends_soon).map(Issue::ExpiringCertificate));
+        Ok(issues)
     }
 }
 
@@ -114,12 +114,12 @@ fn is_within(at: Timestamp, now: Timestamp, days: i64) -> bool {
     at.duration_since(now) <= SignedDuration::from_hours(24 * days)
 }
 
-fn credential_ending(credential: &Credential, now: Timestamp) -> Option<CredentialEnding> {
+fn expiring_credential(credential: &Credential, now: Timestamp) -> Option<ExpiringCredential> {
     let ends_at = credential.valid_until().filter(|at| is_within(*at, now, CREDENTIAL_NOTICE_DAYS))?;
     let is_rotated = credential.retires_at == Some(ends_at);
     let use_days = if is_rotated { ROTATED_USE_DAYS } else { CREDENTIAL_NOTICE_DAYS };
     let is_used = credential.last_used_at.is_some_and(|at| is_within(now, at, use_days));
-    (credential.is_active(now) && is_used).then(|| CredentialEnding {
+    (credential.is_active(now) && is_used).then(|| ExpiringCredential {
         client_id: credential.client_id.clone(),
         label: credential.label.clone(),
         ends_at,
@@ -144,7 +144,7 @@ fn connectors_down(
     for (network, product) in allowed_products(allowed, networks) {
         served.extend(networks.connector_names(&network, product).into_iter().map(|name| (name, network.clone())));
     }
-    let trouble = |status: &ConnectorStatus| {
+    let issue = |status: &ConnectorStatus| {
         let networks = served.iter().filter(|(name, _)| **name == *status.name).map(|(_, network)| network.clone());
         ConnectorDown {
             connector: Arc::clone(&status.name),
@@ -152,7 +152,7 @@ fn connectors_down(
             since: status.links.map(|links| links.since),
         }
     };
-    down.into_iter().map(trouble).filter(|trouble| !trouble.networks.is_empty()).collect()
+    down.into_iter().map(issue).filter(|issue| !issue.networks.is_empty()).collect()
 }
 
 /// Returns each allowed network with each product that is allowed there.
@@ -221,12 +221,12 @@ mod tests {
         ] {
             let credential =
                 credential(expires.map(in_hours), retires.map(in_hours), used.map(|hours: i64| in_hours(-hours)));
-            let found = credential_ending(&credential, NOW).map(|ending| (ending.ends_at, ending.is_rotated));
+            let found = expiring_credential(&credential, NOW).map(|ending| (ending.ends_at, ending.is_rotated));
             let expected = expected.map(|(hours, is_rotated)| (in_hours(hours), is_rotated));
             assert_eq!(found, expected, "{expires:?} {retires:?} {used:?}");
         }
         let deleted = Credential { deleted_at: Some(NOW), ..credential(Some(in_hours(1)), None, Some(NOW)) };
-        assert_eq!(credential_ending(&deleted, NOW), None);
+        assert_eq!(expiring_credential(&deleted, NOW), None);
     }
 
     #[test]
@@ -280,12 +280,12 @@ mod tests {
             (live, allow(one(), Product::ReverseSms), vec![status("one", Mode::Sandbox, down)], vec![]),
         ] {
             let found = connectors_down(mode, &allowed, &networks, &statuses);
-            assert!(found.iter().all(|trouble| trouble.since == Some(NOW)));
+            assert!(found.iter().all(|issue| issue.since == Some(NOW)));
             let shown: Vec<_> = found
                 .iter()
-                .map(|trouble| {
-                    let networks: Vec<_> = trouble.networks.iter().map(NetworkId::as_str).collect();
-                    format!("{}: {}", trouble.connector, networks.join(" "))
+                .map(|issue| {
+                    let networks: Vec<_> = issue.networks.iter().map(NetworkId::as_str).collect();
+                    format!("{}: {}", issue.connector, networks.join(" "))
                 })
                 .collect();
             assert_eq!(shown, expected, "{mode:?} {allowed:?} {statuses:?}");

@@ -1,11 +1,11 @@
-//! Troubles of a project, with the way to mend each. The template `observe/troubles.html` shows them; a page that
-//! includes it has them in its field `troubles`.
+//! Issues of a project, with links to pages on which each can be resolved. The template `observe/issues.html` shows
+//! them; a page that includes it has them in its field `issues`.
 
 use ringtrue_domain::{account::Permission, network::NetworkId};
 use ringtrue_engine::{
     callbacks::FailingReceiver,
+    issues::{ConnectorDown, ExpiringCredential, Issue, IssueSources},
     ports::certificates::CertificateStatus,
-    troubles::{ConnectorDown, CredentialEnding, Trouble, TroubleSources},
 };
 use ringtrue_web::app::App;
 
@@ -19,9 +19,9 @@ use crate::{
 /// Maximum number of networks that are named for a connector.
 const MAX_NAMED_NETWORKS: usize = 5;
 
-/// A trouble as a title and a sentence, which may contain a time.
+/// An issue as a title and a sentence, which may contain a time.
 #[derive(Debug)]
-pub struct TroubleView {
+pub struct IssueView {
     /// Section of the page that shows more about it.
     pub section: MenuSection,
     pub icon: &'static str,
@@ -34,33 +34,33 @@ pub struct TroubleView {
     pub links: Vec<RemedyLink>,
 }
 
-/// Link to a page on which the user can mend a trouble.
+/// Link to a page on which the user can resolve an issue.
 #[derive(Debug)]
 pub struct RemedyLink {
     pub title: &'static str,
     pub path: String,
 }
 
-/// Loads the troubles of a project on which the user can act.
+/// Loads the issues of a project on which the user can act.
 pub async fn load(
     app: &App,
     dependencies: &ConsoleDependencies,
     access: &ProjectAccess,
-) -> Result<Vec<TroubleView>, ConsoleError> {
+) -> Result<Vec<IssueView>, ConsoleError> {
     let is_admin = access.session.user.account.is_admin;
-    let sources = TroubleSources {
+    let sources = IssueSources {
         with_credentials: may_develop(access),
         connectors: dependencies.connectors.statuses(),
         certificates: if is_admin { dependencies.certificates.certificates() } else { vec![] },
     };
-    let troubles = app.engine.troubles.find(&access.actor, &access.project, sources).await?;
-    let view = |trouble| match trouble {
-        Trouble::FailingReceiver(receiver) => failing_receiver(access, receiver),
-        Trouble::ConnectorDown(connector) => connector_down(app, access, &connector),
-        Trouble::CredentialEnding(credential) => credential_ending(access, credential),
-        Trouble::CertificateEnding(certificate) => certificate_ending(&certificate),
+    let issues = app.engine.issues.find(&access.actor, &access.project, sources).await?;
+    let view = |issue| match issue {
+        Issue::FailingReceiver(receiver) => failing_receiver(access, receiver),
+        Issue::ConnectorDown(connector) => connector_down(app, access, &connector),
+        Issue::ExpiringCredential(credential) => expiring_credential(access, credential),
+        Issue::ExpiringCertificate(certificate) => expiring_certificate(&certificate),
     };
-    Ok(troubles.into_iter().map(view).collect())
+    Ok(issues.into_iter().map(view).collect())
 }
 
 fn may_develop(access: &ProjectAccess) -> bool {
@@ -71,7 +71,7 @@ fn text(text: impl Into<String>) -> CodeText {
     CodeText(text.into())
 }
 
-fn failing_receiver(access: &ProjectAccess, failing: FailingReceiver) -> TroubleView {
+fn failing_receiver(access: &ProjectAccess, failing: FailingReceiver) -> IssueView {
     let FailingReceiver { receiver, since, waiting, given_up, is_at_least, last_reason } = failing;
     let callbacks = format!("{}/callbacks", access.path());
     let at_least = if is_at_least { "at least " } else { "" };
@@ -82,7 +82,7 @@ fn failing_receiver(access: &ProjectAccess, failing: FailingReceiver) -> Trouble
     if may_develop(access) {
         links.push(RemedyLink { title: "Send a test callback", path: format!("{callbacks}#test") });
     }
-    TroubleView {
+    IssueView {
         section: MenuSection::Callbacks,
         icon: "callbacks",
         title: "Receiver fails",
@@ -96,7 +96,7 @@ fn failing_receiver(access: &ProjectAccess, failing: FailingReceiver) -> Trouble
     }
 }
 
-fn connector_down(app: &App, access: &ProjectAccess, down: &ConnectorDown) -> TroubleView {
+fn connector_down(app: &App, access: &ProjectAccess, down: &ConnectorDown) -> IssueView {
     let names: Vec<_> =
         down.networks.iter().take(MAX_NAMED_NETWORKS).map(|id: &NetworkId| network_name(app, id)).collect();
     let more = match down.networks.len().saturating_sub(MAX_NAMED_NETWORKS) {
@@ -115,7 +115,7 @@ fn connector_down(app: &App, access: &ProjectAccess, down: &ConnectorDown) -> Tr
         Some(_) => (format!("The connector `{connector}` lost its connection "), format!(". {networks}")),
         None => (format!("The connector `{connector}` does not work. {networks}"), String::new()),
     };
-    TroubleView {
+    IssueView {
         section: MenuSection::AllowedNetworks,
         icon: "networks",
         title: "Connector down",
@@ -126,15 +126,15 @@ fn connector_down(app: &App, access: &ProjectAccess, down: &ConnectorDown) -> Tr
     }
 }
 
-fn credential_ending(access: &ProjectAccess, ending: CredentialEnding) -> TroubleView {
-    let CredentialEnding { client_id, label, ends_at, is_rotated } = ending;
+fn expiring_credential(access: &ProjectAccess, ending: ExpiringCredential) -> IssueView {
+    let ExpiringCredential { client_id, label, ends_at, is_rotated } = ending;
     let label = label.map(|label| format!("“{label}” ")).unwrap_or_default();
     let advice = if is_rotated {
         ". It was rotated: switch your clients to the new credential."
     } else {
         ". Rotate it, and switch your clients to the new credential."
     };
-    TroubleView {
+    IssueView {
         section: MenuSection::Credentials,
         icon: "credentials",
         title: "Credential ends soon",
@@ -145,8 +145,8 @@ fn credential_ending(access: &ProjectAccess, ending: CredentialEnding) -> Troubl
     }
 }
 
-fn certificate_ending(certificate: &CertificateStatus) -> TroubleView {
-    TroubleView {
+fn expiring_certificate(certificate: &CertificateStatus) -> IssueView {
+    IssueView {
         section: MenuSection::DeploymentNetworks,
         icon: "key",
         title: "Certificate expires",
