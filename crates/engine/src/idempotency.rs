@@ -7,12 +7,16 @@ use std::sync::Arc;
 
 use aws_lc_rs::digest;
 use jiff::SignedDuration;
-use ringtrue_domain::tenancy::{CredentialOwner, Mode, Project};
+use ringtrue_domain::{
+    lifecycle::NumberHash,
+    tenancy::{CredentialOwner, Mode, Project},
+};
 use uuid::Uuid;
 
 use crate::{
     context::Context,
     ports::{
+        checks::CompanionRow,
         idempotency::{ClaimOutcome, IdempotencyClaim, IdempotencyStore, IdempotentResponse},
         store::StoreError,
     },
@@ -84,6 +88,17 @@ pub struct IdempotentRequest<'a, T> {
     pub claim: &'a ClaimedKey,
     #[debug(skip)]
     pub render_response: &'a (dyn Fn(&T) -> StoredResponse + Send + Sync),
+}
+
+/// Returns the row with which a check should share a database server: the limit of its number, or else the idempotency
+/// key of its request. A limited check with a key has both, and its transaction takes two servers if they are apart. The
+/// limit comes first, because every such check has one.
+pub(crate) fn companion_row<T>(
+    limited_number: Option<NumberHash>,
+    request: Option<&IdempotentRequest<'_, T>>,
+) -> Option<CompanionRow> {
+    let key = || request.map(|request| CompanionRow::IdempotencyKey(request.claim.key_digest));
+    limited_number.map(CompanionRow::NumberLimit).or_else(key)
 }
 
 #[derive(Debug)]
@@ -218,6 +233,17 @@ fn sha256(parts: &[&[u8]]) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn check_goes_to_its_number_limit_or_else_to_its_key() {
+        let claim = ClaimedKey { tenant: Uuid::nil(), key_digest: [7; 32], claim_id: Uuid::nil() };
+        let render_response = |(): &()| StoredResponse { status: 201, body: Vec::new() };
+        let request = IdempotentRequest { claim: &claim, render_response: &render_response };
+        let (limit, key) = (CompanionRow::NumberLimit(NumberHash([1; 32])), CompanionRow::IdempotencyKey([7; 32]));
+        assert_eq!(companion_row(Some(NumberHash([1; 32])), Some(&request)), Some(limit));
+        assert_eq!(companion_row(None, Some(&request)), Some(key));
+        assert_eq!(companion_row::<()>(None, None), None);
+    }
 
     #[test]
     fn fingerprint_depends_on_method_path_and_body() {

@@ -11,9 +11,13 @@ use std::{borrow::Cow, future::Future, sync::Arc};
 use futures_util::future::BoxFuture;
 use ringtrue_domain::lifecycle::Bucket;
 use ringtrue_engine::ports::{
-    callbacks::AttemptSettlement, idempotency::IdempotencyClaim, search_limit::SearchPermit, store::StoreError,
+    callbacks::AttemptSettlement,
+    idempotency::IdempotencyClaim,
+    search_limit::SearchPermit,
+    store::{Completeness, StoreError},
 };
 use tokio::sync::Notify;
+use uuid::Uuid;
 
 use crate::{
     list_turns::ListTurn,
@@ -144,6 +148,13 @@ pub(crate) trait Database:
     /// shard. Empty if the database has no buckets.
     fn same_bucket(left: &str, right: &str) -> String;
 
+    /// Returns a condition that a column is none of these ids, and adds its parameters to `values`.
+    fn is_none_of(column: &str, ids: &[Uuid], values: &mut Vec<Value>) -> String {
+        let placeholders: Vec<_> = (values.len() + 1..).take(ids.len()).map(|number| format!("${number}")).collect();
+        values.extend(ids.iter().map(|id| Value::Uuid(*id)));
+        format!("{column} not in ({})", placeholders.join(", "))
+    }
+
     /// Reads the latest time that a node has recorded, and the clock of the database server, in milliseconds since
     /// 1970. The clock is null for `SQLite`, which has no server.
     const READ_TIME_SQL: &'static str;
@@ -188,15 +199,20 @@ pub(crate) trait Database:
     }
 
     /// Runs a statement on all shards, at once on all servers of a cluster, and returns the rows of all. The statement
-    /// encloses names of tables with buckets in braces. Rows of servers that do not respond are missing, unless none
-    /// responds.
+    /// encloses names of tables with buckets in braces. `completeness` says what to do if a server does not respond.
     fn read_shards(
         &self,
         sql: String,
         values: Vec<Value>,
+        _completeness: Completeness,
     ) -> impl Future<Output = Result<Vec<Row>, StoreError>> + Send {
         let sql = sql.replace(['{', '}'], "");
         self.read(work!(|tx| tx.query(sql.into(), &values).await))
+    }
+
+    /// Whether one server has all rows, so that one statement may select and lock rows of all buckets.
+    fn has_one_server(&self) -> bool {
+        true
     }
 
     /// Returns a number for the server of a cluster that has the rows of `bucket`. A transaction on rows of one server is

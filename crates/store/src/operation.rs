@@ -214,18 +214,19 @@ impl OpenCheck {
     }
 }
 
-/// Finds a check. The output is a row with its columns.
+/// Finds checks. The output has a row with the columns of each.
 #[derive(Clone, Debug)]
 pub(crate) enum FindCheck {
     ById(CheckId),
-    ByCode(CodeHash),
+    /// Finds the check of each code. The rows of all are on one server, unless a shard has moved.
+    ByCodes(Vec<CodeHash>),
     /// Finds a check with the columns of its redirect session. They are null if the check is concluded.
     WithRedirectSession(CheckId),
 }
 
 impl Operation for FindCheck {
-    /// `None`: there is no such check.
-    type Output = Option<Row>;
+    /// A row for the id, or for each code, in their order. `None`: there is no such check.
+    type Output = Vec<Option<Row>>;
 }
 
 /// Changes the redirect session of a check. Each change has a condition, such as that no verdict is stored yet.

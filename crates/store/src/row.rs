@@ -29,6 +29,8 @@ pub(crate) enum Value {
     Text(String),
     Bytes(Vec<u8>),
     Uuid(Uuid),
+    /// An array, as a parameter for `PostgreSQL`.
+    Uuids(Vec<Uuid>),
 }
 
 /// Builds the parameters of a statement, in order.
@@ -211,7 +213,7 @@ impl RowReader {
             Some(Value::Bytes(bytes)) => Uuid::from_slice(bytes).map_or_else(|_| "?".to_owned(), |id| id.to_string()),
             Some(Value::Text(text)) => text.clone(),
             Some(Value::Int(number)) => number.to_string(),
-            Some(Value::Bool(_) | Value::Null) | None => "?".to_owned(),
+            Some(Value::Bool(_) | Value::Null | Value::Uuids(_)) | None => "?".to_owned(),
         };
         StoreError::CorruptRow { table: self.table, row, problem: format!("{column}: {problem}") }
     }
@@ -237,6 +239,7 @@ impl RowReader {
             Value::Text(_) => "text",
             Value::Bytes(_) => "bytes",
             Value::Uuid(_) => "a UUID",
+            Value::Uuids(_) => "UUIDs",
         };
         self.corrupt(column, format_args!("expected {expected}, found {found}"))
     }

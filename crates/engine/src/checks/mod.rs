@@ -19,7 +19,7 @@ use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     lifecycle::{
         AnyCheck, AnyVerdict, Bucket, Check, CheckConclusion, CheckId, Concluded, DiscoveredNumber, Lifecycle,
-        NumberHash, OpenState, Provenance, Verdict, WrongProduct,
+        OpenState, Provenance, Verdict, WrongProduct,
     },
     network::NetworkId,
     page::{Page, PageRequest},
@@ -42,9 +42,9 @@ use crate::{
     },
     ports::{
         callbacks::NewCallback,
-        checks::{CheckHistory, CheckQuery, CheckStore, ConcludeOutcome, CreateCheckOutcome, NewCheck},
+        checks::{CheckHistory, CheckQuery, CheckStore, CompanionRow, ConcludeOutcome, CreateCheckOutcome, NewCheck},
         search_limit::SearchLimiter,
-        store::{StoreError, TenantLookup},
+        store::{Completeness, StoreError, TenantLookup},
     },
     tenants::NumberSearch,
 };
@@ -60,7 +60,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 const MAX_SWEEP_ROWS: u32 = 2_000;
 
 /// Maximum number of ids or codes generated to place a check on the database server that counts the checks of its
-/// number. Each takes about a microsecond, and with `n` servers one in `n` is right.
+/// number, or has its idempotency key. Each takes about a microsecond, and with `n` servers one in `n` is right.
 const MAX_COLOCATION_ATTEMPTS: u32 = 256;
 
 /// Creates, concludes and reads checks. The services for silent checks and for verifications build on it.
@@ -103,17 +103,18 @@ impl Checks {
         self.end_handlers.iter().find(|handler| handler.handles(check)).map(|handler| &**handler)
     }
 
-    /// Generates ids or codes until the bucket of one is on the database server that counts the checks of this number.
-    /// One server then stores the check and counts it, in one transaction. If none of many is there, the last one has to
+    /// Generates ids or codes until the bucket of one is on the database server that has the row, if the check is stored
+    /// together with one. One server then stores both, in one transaction. If none of many is there, the last one has to
     /// do: the transaction is slower, on two servers.
     pub(crate) fn generate_colocated<T>(
         &self,
-        number: NumberHash,
+        row: Option<CompanionRow>,
         mut generate: impl FnMut() -> Result<(Bucket, T), StoreError>,
     ) -> Result<T, StoreError> {
         let (mut bucket, mut generated) = generate()?;
+        let Some(row) = row else { return Ok(generated) };
         for _ in 1..MAX_COLOCATION_ATTEMPTS {
-            if self.store.are_colocated(number, bucket) {
+            if self.store.are_colocated(row, bucket) {
                 break;
             }
             (bucket, generated) = generate()?;
@@ -121,10 +122,13 @@ impl Checks {
         Ok(generated)
     }
 
-    /// Generates the id of a check without an SMS code, if possible on the server that counts the checks of this
-    /// number.
-    pub(crate) fn generate_colocated_id(&self, number: NumberHash, now: Timestamp) -> Result<CheckId, StoreError> {
-        self.generate_colocated(number, || {
+    /// Generates the id of a check without an SMS code, if possible on the server that has the row.
+    pub(crate) fn generate_colocated_id(
+        &self,
+        row: Option<CompanionRow>,
+        now: Timestamp,
+    ) -> Result<CheckId, StoreError> {
+        self.generate_colocated(row, || {
             let id = CheckId(self.context.new_uuid(now));
             Ok((id.bucket(), id))
         })
@@ -197,10 +201,14 @@ impl Checks {
 
     /// Expires all overdue checks and returns their number.
     pub async fn sweep(&self) -> Result<usize, StoreError> {
+        self.sweep_servers(Completeness::All).await
+    }
+
+    async fn sweep_servers(&self, completeness: Completeness) -> Result<usize, StoreError> {
         let now = self.context.now();
         let mut swept = 0;
         loop {
-            let overdue = self.store.overdue_checks(now, MAX_SWEEP_ROWS).await?;
+            let overdue = self.store.overdue_checks(now, MAX_SWEEP_ROWS, completeness).await?;
             let is_last = overdue.len() < usize::try_from(MAX_SWEEP_ROWS).unwrap_or(usize::MAX);
             swept += overdue.len();
             self.expire_all(overdue).await?;
@@ -227,11 +235,12 @@ impl Checks {
         join_all(overdue.into_iter().map(|check| self.expire(check))).await.into_iter().collect()
     }
 
-    /// Sweeps periodically until `shutdown`. A shutdown does not cancel a running sweep: if it did so between storing a
+    /// Sweeps periodically until `shutdown`. If a database server does not respond, the checks of the others expire in
+    /// time, and its own when it is back. A shutdown does not cancel a running sweep: if it did so between storing a
     /// conclusion and passing the callback to the courier, the callback would wait until its lease expires.
     pub async fn run_sweeper(&self, shutdown: CancellationToken) {
         while shutdown.run_until_cancelled(tokio::time::sleep(SWEEP_INTERVAL)).await.is_some() {
-            if let Err(error) = self.sweep().await {
+            if let Err(error) = self.sweep_servers(Completeness::Reachable).await {
                 tracing::warn!(%error, "sweep of overdue checks failed; retrying at the next interval");
             }
         }

@@ -20,7 +20,7 @@ use super::{Checks, CreateError, ReadError, downcast, require_enabled};
 use crate::{
     activity::ActivityRecorder,
     courier::sealing::seal_callback_url,
-    idempotency::IdempotentRequest,
+    idempotency::{IdempotentRequest, companion_row},
     lookups::operator_access::SmsRoute,
     ports::{
         checks::{ConcludeOutcome, Expectation, NewCheck},
@@ -76,7 +76,9 @@ impl Checks {
 
         let now = self.context.now();
         let claimed = self.context.claimed_number(&number)?;
-        let (code, code_hash) = self.generate_colocated(claimed.hash, || {
+        let number_limit = operators.number_limit();
+        let row = companion_row(number_limit.map(|_| claimed.hash), idempotency.as_ref());
+        let (code, code_hash) = self.generate_colocated(row, || {
             let code = SmsCode::from_random(self.context.entropy.bytes());
             let hash = self.context.hash_code(SmsOrigin::for_project(project), &receiver, &code)?;
             Ok((hash.bucket(), (code, hash)))
@@ -107,7 +109,7 @@ impl Checks {
         let new = NewCheck {
             check: created.check.clone().map(Into::into),
             expectation: Expectation::Sms { receiver, code: code_hash },
-            number_limit: operators.number_limit(),
+            number_limit,
             idempotent_response: self.idempotency.seal_response(idempotency.as_ref(), &created)?,
             verification: None,
         };

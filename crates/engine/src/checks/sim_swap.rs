@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Checks, CreateError, ReadError, require_enabled};
 use crate::{
-    idempotency::IdempotentRequest,
+    idempotency::{IdempotentRequest, companion_row},
     lookups::operator_access::SimSwapRoute,
     ports::{sim_swap::SimSwapRequest, store::StoreError},
 };
@@ -61,7 +61,7 @@ impl Checks {
         let SimSwapRoute { network, connector } = operators.sim_swap_route(project, &number).await?;
 
         let created_at = self.context.now();
-        let id = CheckId(self.context.new_uuid(created_at));
+        let id = self.generate_colocated_id(companion_row(None, idempotency.as_ref()), created_at)?;
         let deadline = Instant::now() + OPERATOR_TIMEOUT;
         let operator_request =
             SimSwapRequest { check: id, project: project.id, number: &number, period, now: created_at, deadline };

@@ -20,7 +20,7 @@ use super::{
     hashes::CodeHash,
     idempotency::IdempotentResponse,
     search_limit::SearchLimiter,
-    store::{StoreError, TenantLookup},
+    store::{Completeness, StoreError, TenantLookup},
 };
 
 #[derive(Clone, Debug)]
@@ -121,6 +121,15 @@ pub struct CheckQuery {
     pub page: PageRequest,
 }
 
+/// A row that the transaction that creates a check also writes, and whose database server its key determines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompanionRow {
+    /// The recent checks of a phone number, which are limited.
+    NumberLimit(NumberHash),
+    /// The response to a request with an idempotency key, by the digest of the key.
+    IdempotencyKey([u8; 32]),
+}
+
 #[async_trait]
 pub trait CheckStore: Send + Sync {
     /// Stores the check with its expectation, usage count and idempotent response in one transaction.
@@ -129,9 +138,9 @@ pub trait CheckStore: Send + Sync {
     /// count towards it.
     async fn create_check(&self, new: NewCheck) -> Result<CreateCheckOutcome, StoreError>;
 
-    /// Whether a check of this number is created faster in this bucket than in some others: one database server has the
-    /// limit of checks for the number and the rows of the bucket.
-    fn are_colocated(&self, number: NumberHash, bucket: Bucket) -> bool;
+    /// Whether a check that is stored together with this row is stored faster in this bucket than in some others: one
+    /// database server has the row and the rows of the bucket.
+    fn are_colocated(&self, row: CompanionRow, bucket: Bucket) -> bool;
 
     /// Stores a check that is concluded on creation, with its usage count and idempotent response. It has no callback.
     async fn create_concluded_check(
@@ -191,10 +200,15 @@ pub trait CheckStore: Send + Sync {
 
     /// Lists open checks of all projects whose deadline is at or before `now`, longest overdue first. A verification
     /// has the deadline of its current step, so the list contains the verification instead of the step.
-    async fn overdue_checks(&self, now: Timestamp, limit: u32) -> Result<Vec<AnyCheck>, StoreError>;
+    async fn overdue_checks(
+        &self,
+        now: Timestamp,
+        limit: u32,
+        completeness: Completeness,
+    ) -> Result<Vec<AnyCheck>, StoreError>;
 
     /// Like [`overdue_checks`](CheckStore::overdue_checks), for one project and product. If checks of the product can
-    /// be steps, the list also contains the project's overdue verifications.
+    /// be steps, the list also contains the project's overdue verifications. The list is complete, or the call fails.
     async fn overdue_checks_of_project(
         &self,
         project: ProjectId,

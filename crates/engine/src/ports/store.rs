@@ -35,6 +35,15 @@ pub enum StoreError {
     Altered(AlteredRow),
 }
 
+/// What a read of all projects' rows does if one of several database servers does not respond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completeness {
+    /// Fails.
+    All,
+    /// Returns the rows of the other servers, and waits only briefly for this one. Fails if no server responds.
+    Reachable,
+}
+
 /// The result of a lookup by id on behalf of one tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TenantLookup<T> {

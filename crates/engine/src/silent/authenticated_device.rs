@@ -122,7 +122,7 @@ impl SilentFlow {
         let tokens = connector.operator_tokens().ok_or(CreateError::MnoNotSupported)?;
         let now = self.context.now();
         let claimed = self.context.claimed_number(number)?;
-        let id = self.checks.generate_colocated_id(claimed.hash, now)?;
+        let id = CheckId(self.context.new_uuid(now));
         let lifetime = SignedDuration::from_secs(NETWORK_AUTHENTICATION_SECONDS.into());
         let check: SilentCheck = Check {
             id,

@@ -38,7 +38,7 @@ use crate::{
     checks::{Checks, CreateError, ReadError, downcast, require_enabled},
     context::Context,
     courier::sealing::seal_callback_url,
-    idempotency::{Idempotency, IdempotentRequest},
+    idempotency::{Idempotency, IdempotentRequest, companion_row},
     lookups::operator_access::Operators,
     ports::{
         checks::{ConcludeOutcome, Expectation, NewCheck},
@@ -177,10 +177,9 @@ impl SilentFlow {
 
         let now = self.context.now();
         let claimed = number.as_ref().map(|number| self.context.claimed_number(number)).transpose()?;
-        let mut id = CheckId(self.context.new_uuid(now));
-        if let Some(claimed) = &claimed {
-            id = self.checks.generate_colocated_id(claimed.hash, now)?;
-        }
+        let number_limit = operators.number_limit();
+        let limited = claimed.filter(|_| number_limit.is_some()).map(|claimed| claimed.hash);
+        let id = self.checks.generate_colocated_id(companion_row(limited, idempotency.as_ref()), now)?;
         let callback_url = callback_url.as_ref().or(configuration.callback_url(product));
         let redirect_url = redirect_url.as_ref().or(settings.redirect_url.as_ref());
         let check = Check {
@@ -209,7 +208,7 @@ impl SilentFlow {
             expectation: Expectation::Device {
                 input: seal_input(&self.context, id, &SilentCheckInput { number, expected_address })?,
             },
-            number_limit: operators.number_limit(),
+            number_limit,
             idempotent_response: self.idempotency.seal_response(idempotency.as_ref(), &created)?,
             verification: None,
         };

@@ -43,7 +43,7 @@ use crate::{
     checks::{CheckEndHandler as _, Checks, CreateError, ReadError, downcast, require_enabled},
     context::Context,
     courier::{payload, sealing::seal_callback_url},
-    idempotency::{Idempotency, IdempotentRequest},
+    idempotency::{Idempotency, IdempotentRequest, companion_row},
     lookups::{
         eligibility::EligibilityError,
         operator_access::{RouteError, SmsRoute},
@@ -330,10 +330,12 @@ impl Verifications {
 
         // An SMS finds its step by the hash of its code, so the verification must be in the bucket (database shard) of that
         // hash.
+        let number_limit = self.steps.operators.for_mode(project.mode).number_limit();
+        let row = companion_row(number_limit.map(|_| claimed.hash), idempotency);
         let (id, sms) = match sms {
-            None => (self.checks.generate_colocated_id(claimed.hash, now)?, None),
+            None => (self.checks.generate_colocated_id(row, now)?, None),
             Some(route) => {
-                let (bucket, sms) = self.checks.generate_colocated(claimed.hash, || {
+                let (bucket, sms) = self.checks.generate_colocated(row, || {
                     let sms = self.sms_input(project, route.clone());
                     let code = self.context.hash_code(SmsOrigin::for_project(project), &sms.receiver, &sms.code)?;
                     Ok((code.bucket(), (code.bucket(), sms)))

@@ -22,7 +22,7 @@ use ringtrue_engine::{
         search_limit::SearchLimiter,
         silent::SilentResult,
         sms::Inbox,
-        store::TenantLookup,
+        store::{Completeness, TenantLookup},
         verifications::VerificationRecord,
     },
     silent::{DeviceRequest, DeviceReturn, NextStep},
@@ -280,7 +280,10 @@ impl VerificationScenario {
         let now = self.now();
         let next = (0..700).find_map(|second| {
             let at = now + SignedDuration::from_secs(second);
-            let overdue = self.process().run(async |engine| engine.store().overdue_checks(at, 1).await).unwrap();
+            let overdue = self
+                .process()
+                .run(async |engine| engine.store().overdue_checks(at, 1, Completeness::All).await)
+                .unwrap();
             overdue.first().map(|check| self.deadline_of(check))
         });
         let until = match (next, self.rng.below(4)) {

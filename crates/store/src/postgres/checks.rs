@@ -30,16 +30,23 @@ impl BatchedOperation for FindCheck {
     fn bucket(&self) -> Option<Bucket> {
         match self {
             FindCheck::ById(check) | FindCheck::WithRedirectSession(check) => Some(check.bucket()),
-            FindCheck::ByCode(code) => Some(code.bucket()),
+            FindCheck::ByCodes(codes) => codes.first().map(|code| code.bucket()),
         }
     }
 
-    async fn run(batch: &[&Self], tx: &mut PipelinedTransaction<'_>) -> Result<Vec<Option<Row>>, BatchError> {
+    fn other_buckets(&self) -> Vec<Bucket> {
+        match self {
+            FindCheck::ById(_) | FindCheck::WithRedirectSession(_) => Vec::new(),
+            FindCheck::ByCodes(codes) => codes.iter().skip(1).map(|code| code.bucket()).collect(),
+        }
+    }
+
+    async fn run(batch: &[&Self], tx: &mut PipelinedTransaction<'_>) -> Result<Vec<Vec<Option<Row>>>, BatchError> {
         let (mut ids, mut codes, mut silent_ids) = (Vec::new(), Vec::new(), Vec::new());
         for find in batch {
             match find {
                 FindCheck::ById(id) => ids.push(*id),
-                FindCheck::ByCode(hash) => codes.push(*hash),
+                FindCheck::ByCodes(hashes) => codes.extend(hashes.iter().copied()),
                 FindCheck::WithRedirectSession(id) => silent_ids.push(*id),
             }
         }
@@ -61,13 +68,13 @@ impl BatchedOperation for FindCheck {
         for row in &by_code {
             checks_by_code.insert(row.try_get("code_hash")?, row);
         }
+        let one = |row: Option<&&PostgresRow>| row.map(|row| to_row(row)).transpose();
         let found = |find: &FindCheck| match find {
-            FindCheck::ById(id) => checks.get(&id.0),
-            FindCheck::ByCode(code) => checks_by_code.get(&code.0[..]),
-            FindCheck::WithRedirectSession(id) => sessions.get(&id.0),
+            FindCheck::ById(id) => Ok(vec![one(checks.get(&id.0))?]),
+            FindCheck::ByCodes(codes) => codes.iter().map(|code| one(checks_by_code.get(&code.0[..]))).collect(),
+            FindCheck::WithRedirectSession(id) => Ok(vec![one(sessions.get(&id.0))?]),
         };
-        let row = |find: &&FindCheck| Ok(found(find).map(|row| to_row(row)).transpose()?);
-        batch.iter().map(row).collect()
+        batch.iter().map(|find| found(find).map_err(|error: tokio_postgres::Error| error.into())).collect()
     }
 }
 

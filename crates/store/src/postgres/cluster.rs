@@ -14,8 +14,9 @@ use deadpool_postgres::{Object, Pool, PoolError, TimeoutType};
 use futures_util::future::join_all;
 use parking_lot::{Mutex, RwLock};
 use ringtrue_domain::lifecycle::Bucket;
-use ringtrue_engine::ports::store::StoreError;
+use ringtrue_engine::ports::store::{Completeness, StoreError};
 use tokio::{
+    sync::{Semaphore, SemaphorePermit},
     task::AbortHandle,
     time::{sleep, timeout},
 };
@@ -23,10 +24,11 @@ use tokio_postgres::{Error, types::ToSql};
 
 use super::{
     BatchQueues, POOL_WAIT_TIMEOUT, TRANSACTION_TIMEOUT,
-    batch_queue::{BatchError, pipeline::BatchSession},
+    batch_queue::{BatchError, BatchedOperation, pipeline::BatchSession},
     build_pool,
-    connect::{PostgresConnector, pool_error, store_error},
-    placement::{CurrentPlacement, LOCAL_GROUP, Placement, ServerKey, TEST_SHARDS, with_tables},
+    connect::{PostgresConnector, is_server_full, pool_error, store_error},
+    placement::{CurrentPlacement, HAS_SHARD, LOCAL_GROUP, Placement, ServerKey, TEST_SHARDS, with_tables},
+    reachability::Reachability,
     transaction::to_row,
 };
 use crate::{
@@ -39,8 +41,9 @@ use crate::{
 const REFRESH_INTERVAL: Duration = Duration::from_secs(5);
 /// Minimum time between two reads of the placement.
 const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(200);
-/// How long an unreachable worker is not tried again.
-const AVOID_DURATION: Duration = Duration::from_secs(5);
+/// How long the coordinator is not asked for the rows of all servers after it has failed to return them. Callers that
+/// make do with some of the rows ask several times a second.
+const SHARD_DETOUR_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How batches reach a server.
 #[derive(Debug)]
@@ -50,7 +53,7 @@ pub(super) struct ServerLink {
     /// Connects to the coordinator instead. `None`: this is the configured server.
     detour: Option<PostgresConnector>,
     pub(super) placement: Arc<CurrentPlacement>,
-    avoided_until: Mutex<Option<Instant>>,
+    pub(super) reachability: Reachability,
 }
 
 impl ServerLink {
@@ -61,39 +64,40 @@ impl ServerLink {
             connector: PostgresConnector::for_batches(address).unwrap(),
             detour: None,
             placement: Arc::new(CurrentPlacement::new(Placement::whole())),
-            avoided_until: Mutex::default(),
+            reachability: Reachability::default(),
         })
     }
 
-    /// Whether statements take the detour, because the server could not be reached recently.
-    pub(super) fn is_avoided(&self) -> bool {
-        self.avoided_until.lock().is_some_and(|until| Instant::now() < until)
+    /// Whether this is a worker, so that statements can also go through the coordinator.
+    pub(super) fn has_detour(&self) -> bool {
+        self.detour.is_some()
     }
 
-    fn avoid(&self, error: &dyn std::fmt::Display) {
-        let until = Instant::now() + AVOID_DURATION;
-        if self.avoided_until.lock().replace(until).is_none_or(|before| before + AVOID_DURATION < until) {
-            tracing::warn!(server = ?self.key, %error, "worker not reachable: using the coordinator");
+    /// Opens a session with the server. `None`: the worker cannot be reached, or accepts no further connection, so the
+    /// statements have to take the detour.
+    pub(super) async fn open_session(&self, slot: i16) -> Result<Option<BatchSession>, BatchError> {
+        if self.has_detour() && self.reachability.is_avoided() {
+            return Ok(None);
         }
-        self.placement.report_stale();
-    }
-
-    pub(super) async fn open_session(&self, slot: i16) -> Result<BatchSession, BatchError> {
         let is_for_shards = !self.placement.get().is_whole();
-        let Some(detour) = &self.detour else {
-            let (client, _) = self.connector.connect().await.map_err(BatchError::Server)?;
-            return Ok(BatchSession::start(client, slot, self.connector.is_distributed(), is_for_shards).await?);
-        };
-        if !self.is_avoided() {
-            match self.connector.connect().await {
-                Ok((client, _)) => return Ok(BatchSession::start(client, slot, true, is_for_shards).await?),
-                Err(error) => self.avoid(&error),
+        let client = match self.connector.connect_client().await {
+            Ok(client) => client,
+            Err(failure) if !self.has_detour() => return Err(BatchError::Server(failure.into_store_error())),
+            Err(failure) if failure.is_full() => return Ok(None),
+            Err(failure) => {
+                self.avoid(&failure.into_store_error());
+                return Ok(None);
             }
-        }
+        };
+        let is_distributed = self.has_detour() || self.connector.is_distributed();
+        BatchSession::start(client, slot, is_distributed, is_for_shards).await.map(Some).map_err(BatchError::from)
+    }
+
+    /// Opens a session with the coordinator. `None`: this is the configured server, whose sessions are such sessions.
+    pub(super) async fn open_detour(&self, slot: i16) -> Result<Option<BatchSession>, BatchError> {
+        let Some(detour) = &self.detour else { return Ok(None) };
         let (client, _) = detour.connect().await.map_err(BatchError::Server)?;
-        let mut session = BatchSession::start(client, slot, true, false).await?;
-        session.is_detour = true;
-        Ok(session)
+        BatchSession::start(client, slot, true, false).await.map(Some).map_err(BatchError::from)
     }
 }
 
@@ -103,14 +107,106 @@ pub(super) struct Server {
     link: Arc<ServerLink>,
     pub(super) queues: BatchQueues,
     pool: Pool,
+    /// Probes a worker. The configured server has no detour, so it needs no probe.
+    probes: Option<AbortHandle>,
 }
 
 impl Server {
-    fn start(address: &PostgresAddress, connections: usize, link: ServerLink) -> Result<Arc<Self>, StoreError> {
-        let pool = build_pool(address, &PostgresConnector::new(address)?, connections, POOL_WAIT_TIMEOUT)?;
+    #[expect(clippy::disallowed_methods, reason = "the task is aborted when the server is dropped")]
+    fn start(
+        address: &PostgresAddress,
+        connector: &PostgresConnector,
+        connections: usize,
+        link: ServerLink,
+    ) -> Result<Arc<Self>, StoreError> {
+        let pool = build_pool(address, connector, connections, POOL_WAIT_TIMEOUT)?;
         let link = Arc::new(link);
-        Ok(Arc::new(Server { queues: BatchQueues::start(&link), link, pool }))
+        let probed = link.has_detour().then(|| Arc::clone(&link));
+        let probes = probed.map(|link| tokio::spawn(async move { link.run_probes().await }).abort_handle());
+        Ok(Arc::new(Server { queues: BatchQueues::start(&link), link, pool, probes }))
     }
+
+    /// Returns a connection to a worker that has the shard. `None`: it does not have the shard, or cannot be reached,
+    /// so the caller asks the coordinator.
+    ///
+    /// The test of the shard also finds out whether the connection works, before anything is written over it.
+    async fn connection_for(&self, shard: i64) -> Result<Option<Object>, StoreError> {
+        let reachability = &self.link.reachability;
+        if reachability.is_avoided() {
+            return Ok(None);
+        }
+        let Some(client) = self.pooled_connection().await? else { return Ok(None) };
+        let test = async {
+            let test = client.prepare_cached(HAS_SHARD).await?;
+            client.query_one(&test, &[&shard]).await?.try_get::<_, bool>(0)
+        };
+        match timeout(reachability.response_timeout(), test).await {
+            Ok(Ok(true)) => Ok(Some(client)),
+            Ok(Ok(false)) => {
+                self.link.placement.report_stale();
+                Ok(None)
+            }
+            _ => {
+                drop(Object::take(client));
+                reachability.suspect();
+                Ok(None)
+            }
+        }
+    }
+
+    /// Returns a connection of the pool. `None`: the worker cannot be reached, or accepts no further connection.
+    async fn pooled_connection(&self) -> Result<Option<Object>, StoreError> {
+        match self.pool.get().await {
+            Ok(client) => Ok(Some(client)),
+            Err(PoolError::Backend(error)) if is_server_full(&error) => Ok(None),
+            Err(error @ (PoolError::Backend(_) | PoolError::Timeout(TimeoutType::Create))) => {
+                self.link.avoid(&pool_error(&error));
+                Ok(None)
+            }
+            Err(error) => Err(pool_error(&error)),
+        }
+    }
+
+    /// Runs statements on shards of the server.
+    async fn read_shards(
+        &self,
+        statements: &[(String, i64)],
+        values: &[Value],
+        completeness: Completeness,
+    ) -> Result<Vec<Row>, StoreError> {
+        if !self.link.has_detour() {
+            return read(&self.pool, statements, values, TRANSACTION_TIMEOUT).await;
+        }
+        let reachability = &self.link.reachability;
+        let limit = match completeness {
+            Completeness::All => TRANSACTION_TIMEOUT,
+            Completeness::Reachable => reachability.response_timeout(),
+        };
+        let started = Instant::now();
+        let rows = read(&self.pool, statements, values, limit).await;
+        match &rows {
+            Ok(_) => reachability.record_response(started.elapsed()),
+            // The probe finds out whether the worker can be reached.
+            Err(_) => reachability.suspect(),
+        }
+        rows
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(probes) = &self.probes {
+            probes.abort();
+        }
+    }
+}
+
+/// A connection to the server that has the rows of a bucket, or to the coordinator in its place.
+pub(super) struct ClusterConnection<'c> {
+    pub(super) client: Object,
+    /// The bucket in which the server counts usage, if it has one.
+    pub(super) counter_bucket: Option<Bucket>,
+    _detour: Option<SemaphorePermit<'c>>,
 }
 
 /// The servers of the database.
@@ -123,12 +219,25 @@ pub(super) struct Cluster {
     configured: Arc<Server>,
     workers: Arc<RwLock<BTreeMap<ServerKey, Arc<Server>>>>,
     placement: Arc<CurrentPlacement>,
+    /// Permits to use connections of the coordinator's pool for statements that it has to forward to a worker that this
+    /// node cannot reach. The coordinator may have to wait for the worker, too. Meanwhile the other connections serve
+    /// what concerns the coordinator alone, such as the control plane.
+    detours: Semaphore,
+    /// When the coordinator may be asked for the rows of all servers again, after it has failed to return them.
+    shard_detour_after: Mutex<Option<Instant>>,
     /// Keeps the placement up to date. `None`: all statements go to the configured server.
     refresh: Option<AbortHandle>,
 }
 
 impl Cluster {
-    pub(super) async fn open(address: &PostgresAddress, options: &StoreOptions) -> Result<Self, StoreError> {
+    /// `connector` opens connections for transactions. `metadata` is the pool from whose connections the placement is
+    /// read.
+    pub(super) async fn open(
+        address: &PostgresAddress,
+        connector: &PostgresConnector,
+        metadata: &Pool,
+        options: &StoreOptions,
+    ) -> Result<Self, StoreError> {
         let placement = Arc::new(CurrentPlacement::new(Placement::whole()));
         let connections = options.connections.max(1);
         let link = ServerLink {
@@ -136,23 +245,33 @@ impl Cluster {
             connector: PostgresConnector::for_batches(address)?,
             detour: None,
             placement: Arc::clone(&placement),
-            avoided_until: Mutex::default(),
+            reachability: Reachability::default(),
         };
-        let configured = Server::start(address, connections, link)?;
+        let configured = Server::start(address, connector, connections, link)?;
         let workers = Arc::<RwLock<BTreeMap<ServerKey, Arc<Server>>>>::default();
         let refresh = match options.citus {
             CitusAccess::Coordinator => None,
             CitusAccess::Direct => {
-                let refresher = Refresher {
-                    pool: configured.pool.clone(),
+                let mut refresher = Refresher {
+                    pool: metadata.clone(),
                     placement: Arc::clone(&placement),
                     workers: Arc::clone(&workers),
+                    was_ok: true,
                 };
                 refresher.refresh().await;
                 Some(refresher.start())
             }
         };
-        Ok(Cluster { address: address.clone(), connections, configured, workers, placement, refresh })
+        Ok(Cluster {
+            address: address.clone(),
+            connections,
+            configured,
+            workers,
+            placement,
+            detours: Semaphore::new((connections / 2).max(1)),
+            shard_detour_after: Mutex::default(),
+            refresh,
+        })
     }
 
     pub(super) fn pool(&self) -> &Pool {
@@ -165,20 +284,34 @@ impl Cluster {
 
     /// Returns the server that has the rows of a bucket, or the rows in no bucket.
     pub(super) fn server_of(&self, bucket: Option<Bucket>) -> Result<Arc<Server>, StoreError> {
-        match bucket {
-            Some(bucket) => self.server(self.placement.get().server(bucket)),
-            None => Ok(Arc::clone(&self.configured)),
-        }
+        let server = match bucket {
+            Some(bucket) => self.server(self.placement.get().server(bucket))?,
+            None => None,
+        };
+        Ok(server.unwrap_or_else(|| Arc::clone(&self.configured)))
     }
 
-    fn server(&self, key: &ServerKey) -> Result<Arc<Server>, StoreError> {
-        let ServerKey::Worker { host, port } = key else { return Ok(Arc::clone(&self.configured)) };
+    /// Whether all rows of an operation are on one server.
+    pub(super) fn is_on_one_server(&self, operation: &impl BatchedOperation) -> bool {
+        let placement = self.placement.get();
+        let Some(bucket) = operation.bucket().filter(|_| !placement.is_whole()) else { return true };
+        let server = placement.server(bucket);
+        operation.other_buckets().into_iter().all(|bucket| placement.server(bucket) == server)
+    }
+
+    /// Returns a server. `None`: the worker has no shard any more.
+    fn server(&self, key: &ServerKey) -> Result<Option<Arc<Server>>, StoreError> {
+        let ServerKey::Worker { host, port } = key else { return Ok(Some(Arc::clone(&self.configured))) };
         if let Some(server) = self.workers.read().get(key) {
-            return Ok(Arc::clone(server));
+            return Ok(Some(Arc::clone(server)));
         }
         let mut workers = self.workers.write();
         if let Some(server) = workers.get(key) {
-            return Ok(Arc::clone(server));
+            return Ok(Some(Arc::clone(server)));
+        }
+        // The caller may have an older placement. A server that was dropped must not come back.
+        if !self.placement.get().has_server(key) {
+            return Ok(None);
         }
         let address = self.address.on_server(host, *port);
         let link = ServerLink {
@@ -186,64 +319,125 @@ impl Cluster {
             connector: PostgresConnector::for_batches(&address)?,
             detour: Some(self.configured.link.connector.clone()),
             placement: Arc::clone(&self.placement),
-            avoided_until: Mutex::default(),
+            reachability: Reachability::default(),
         };
-        let server = Server::start(&address, self.connections, link)?;
+        let server = Server::start(&address, &PostgresConnector::new(&address)?, self.connections, link)?;
         workers.insert(key.clone(), Arc::clone(&server));
-        Ok(server)
+        Ok(Some(server))
     }
 
     /// Returns a connection to the server that has the rows of a bucket, or to the coordinator if that server cannot be
-    /// reached. Also returns the bucket in which the server counts usage, if it has one.
-    pub(super) async fn connect_to(&self, bucket: Bucket) -> Result<(Object, Option<Bucket>), StoreError> {
+    /// reached.
+    pub(super) async fn connect_to(&self, bucket: Bucket) -> Result<ClusterConnection<'_>, StoreError> {
         let placement = self.placement.get();
-        let server = self.server(placement.server(bucket))?;
-        if !server.link.is_avoided() {
-            match server.pool.get().await {
-                Ok(client) => return Ok((client, placement.counter_bucket(&server.link.key))),
-                Err(PoolError::Backend(_) | PoolError::Timeout(TimeoutType::Create))
-                    if server.link.detour.is_some() =>
-                {
-                    server.link.avoid(&"cannot connect");
-                }
-                Err(error) => return Err(pool_error(&error)),
-            }
+        let shard = placement.shard_index(bucket).map(|index| placement.shard(index));
+        let Some(shard) = shard.filter(|shard| shard.server != ServerKey::Configured) else {
+            let client = self.configured.pool.get().await.map_err(|error| pool_error(&error))?;
+            let counter_bucket = placement.counter_bucket(&ServerKey::Configured);
+            return Ok(ClusterConnection { client, counter_bucket, _detour: None });
+        };
+        if let Some(server) = self.server(&shard.server)?
+            && let Some(client) = server.connection_for(shard.id).await?
+        {
+            let counter_bucket = placement.counter_bucket(&shard.server);
+            return Ok(ClusterConnection { client, counter_bucket, _detour: None });
         }
+        let detour = self.take_detour(POOL_WAIT_TIMEOUT).await?;
         let client = self.configured.pool.get().await.map_err(|error| pool_error(&error))?;
-        Ok((client, None))
+        Ok(ClusterConnection { client, counter_bucket: None, _detour: Some(detour) })
+    }
+
+    /// Has the placement read again soon, and the server of a bucket probed, after a transaction on it has failed.
+    pub(super) fn report_failure(&self, bucket: Bucket) {
+        let placement = self.placement.get();
+        let key = placement.server(bucket);
+        if *key == ServerKey::Configured {
+            return;
+        }
+        self.placement.report_stale();
+        if let Some(server) = self.workers.read().get(key) {
+            server.link.reachability.suspect();
+        }
+    }
+
+    async fn take_detour(&self, wait: Duration) -> Result<SemaphorePermit<'_>, StoreError> {
+        match timeout(wait, self.detours.acquire()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => Err(StoreError::Unavailable("too many statements wait for an unreachable worker".to_owned())),
+        }
     }
 
     /// Runs a statement on every shard, at once on all servers. See
     /// [`Database::read_shards`](crate::driver::Database::read_shards).
-    pub(super) async fn read_shards(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
+    pub(super) async fn read_shards(
+        &self,
+        sql: &str,
+        values: &[Value],
+        completeness: Completeness,
+    ) -> Result<Vec<Row>, StoreError> {
         let placement = self.placement.get();
         let servers = placement.servers();
         if servers.is_empty() {
-            return read(&self.configured.pool, &[(with_tables(sql, None).into_owned(), 0)], values).await;
+            let statement = (with_tables(sql, None).into_owned(), 0);
+            return read(&self.configured.pool, &[statement], values, TRANSACTION_TIMEOUT).await;
         }
-        let reads = servers.into_iter().map(|(key, shards)| {
+        let (number, mut reads) = (servers.len(), Vec::with_capacity(servers.len()));
+        for (key, shards) in servers {
+            let Some(server) = self.server(key)?.filter(|server| !server.link.reachability.is_avoided()) else {
+                continue;
+            };
             let shards = shards.into_iter().map(|index| placement.shard(index));
             let statements: Vec<_> =
                 shards.map(|shard| (with_tables(sql, Some(shard)).into_owned(), shard.id)).collect();
-            async move { read(&self.server(key)?.pool, &statements, values).await }
-        });
-        let (mut rows, mut failure, mut has_succeeded) = (Vec::new(), None, false);
+            reads.push(async move { server.read_shards(&statements, values, completeness).await });
+        }
+        let (mut rows, mut responses) = (Vec::new(), 0);
         for read in join_all(reads).await {
             match read {
                 Ok(found) => {
-                    has_succeeded = true;
+                    responses += 1;
                     rows.extend(found);
                 }
                 Err(error) => {
+                    tracing::debug!(%error, "cannot read the shards of a server");
                     self.placement.report_stale();
-                    failure = Some(error);
                 }
             }
         }
-        match failure {
-            Some(error) if !has_succeeded => Err(error),
-            _ => Ok(rows),
+        if responses == number {
+            return Ok(rows);
         }
+        match self.read_shards_at_coordinator(sql, values, completeness).await {
+            Err(error) if completeness == Completeness::Reachable && responses > 0 => {
+                tracing::debug!(%error, "rows of a server are missing");
+                Ok(rows)
+            }
+            all => all,
+        }
+    }
+
+    /// Reads the rows of all shards at the coordinator, because a server cannot be reached or a shard has moved.
+    async fn read_shards_at_coordinator(
+        &self,
+        sql: &str,
+        values: &[Value],
+        completeness: Completeness,
+    ) -> Result<Vec<Row>, StoreError> {
+        let link = &self.configured.link;
+        let (limit, wait) = match completeness {
+            Completeness::All => (TRANSACTION_TIMEOUT, POOL_WAIT_TIMEOUT),
+            Completeness::Reachable => (link.reachability.response_timeout(), Duration::ZERO),
+        };
+        if completeness == Completeness::Reachable
+            && self.shard_detour_after.lock().is_some_and(|after| Instant::now() < after)
+        {
+            return Err(StoreError::Unavailable("the coordinator did not reach all workers recently".to_owned()));
+        }
+        let _detour = self.take_detour(wait).await?;
+        let statement = (with_tables(sql, None).into_owned(), 0);
+        let rows = read(&self.configured.pool, &[statement], values, limit).await;
+        *self.shard_detour_after.lock() = rows.is_err().then(|| Instant::now() + SHARD_DETOUR_INTERVAL);
+        rows
     }
 }
 
@@ -256,9 +450,15 @@ impl Drop for Cluster {
 }
 
 /// Runs statements on shards of one server, together, and then tests that it has these shards. The id of a table that is
-/// not a shard is 0.
-async fn read(pool: &Pool, statements: &[(String, i64)], values: &[Value]) -> Result<Vec<Row>, StoreError> {
-    let client = pool.get().await.map_err(|error| pool_error(&error))?;
+/// not a shard is 0. `limit` is the time limit for the connection, and again for the statements.
+async fn read(
+    pool: &Pool,
+    statements: &[(String, i64)],
+    values: &[Value],
+    limit: Duration,
+) -> Result<Vec<Row>, StoreError> {
+    let late = |_| StoreError::Unavailable("the statements timed out".to_owned());
+    let client = timeout(limit, pool.get()).await.map_err(late)?.map_err(|error| pool_error(&error))?;
     let read = async {
         let mut prepared = Vec::with_capacity(statements.len());
         for (sql, _) in statements {
@@ -279,8 +479,7 @@ async fn read(pool: &Pool, statements: &[(String, i64)], values: &[Value]) -> Re
         }
         Ok::<_, Error>(rows)
     };
-    let late = |_| StoreError::Unavailable("the statements timed out".to_owned());
-    let result = timeout(TRANSACTION_TIMEOUT, read).await.map_err(late);
+    let result = timeout(limit, read).await.map_err(late);
     let result = result.and_then(|rows| rows.map_err(|error| store_error(&error)));
     if result.is_err() {
         drop(Object::take(client));
@@ -290,14 +489,17 @@ async fn read(pool: &Pool, statements: &[(String, i64)], values: &[Value]) -> Re
 
 /// Keeps the placement up to date.
 struct Refresher {
+    /// Connections that statements of tenants do not use, so that an outage that holds up those statements does not hold
+    /// up the news that it is over.
     pool: Pool,
     placement: Arc<CurrentPlacement>,
     workers: Arc<RwLock<BTreeMap<ServerKey, Arc<Server>>>>,
+    was_ok: bool,
 }
 
 impl Refresher {
     #[expect(clippy::disallowed_methods, reason = "the task is aborted when the cluster is dropped")]
-    fn start(self) -> AbortHandle {
+    fn start(mut self) -> AbortHandle {
         let task = tokio::spawn(async move {
             loop {
                 tokio::select! {
@@ -312,7 +514,7 @@ impl Refresher {
     }
 
     /// Reads the placement. Keeps the last one if the metadata cannot be read.
-    async fn refresh(&self) {
+    async fn refresh(&mut self) {
         let read = async {
             let client = self.pool.get().await.map_err(|error| pool_error(&error))?;
             let read = timeout(TRANSACTION_TIMEOUT, Placement::read(&client, &self.placement.get())).await;
@@ -323,19 +525,29 @@ impl Refresher {
             }
             read
         };
-        match read.await {
-            Ok(placement) => {
-                if let Some(servers) = self.placement.replace(placement) {
-                    self.drop_others(&servers);
-                }
+        let read = read.await;
+        match &read {
+            Err(error) if self.was_ok => {
+                tracing::warn!(%error, "cannot read which server has which shard; using the last known placement");
             }
-            Err(error) => tracing::debug!(%error, "cannot read which server has which shard"),
+            Ok(_) if !self.was_ok => tracing::info!("shard placement can be read again"),
+            _ => {}
+        }
+        self.was_ok = read.is_ok();
+        if let Ok(placement) = read
+            && let Some(servers) = self.placement.replace(placement)
+        {
+            self.drop_others(&servers);
         }
     }
 
     /// Closes the connections to servers that have no shard any more. Their queues end when they are empty.
     fn drop_others(&self, servers: &BTreeSet<ServerKey>) {
-        tracing::info!(servers = servers.len(), "shard placement changed");
+        if servers.is_empty() {
+            tracing::warn!("shard placement is incomplete: using the coordinator for all statements");
+        } else {
+            tracing::info!(servers = servers.len(), "shard placement changed");
+        }
         self.workers.write().retain(|key, _| servers.contains(key));
     }
 }

@@ -42,11 +42,13 @@ pub(super) const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 /// than most statements, and a search of one tenant must not take all processors.
 ///
 /// With Citus, a transaction uses one connection to each worker instead of one for each shard, and these connections
-/// are kept for later transactions. Servers without Citus ignore its settings.
+/// are kept for later transactions. The coordinator waits two seconds for a connection to a worker, as nodes do, instead
+/// of 30: meanwhile the statement holds a connection of the node. Servers without Citus ignore its settings.
 const SESSION_SETTINGS: &str = "-c statement_timeout=5000 -c synchronous_commit=on -c idle_in_transaction_session_timeout=2000 \
                        -c default_transaction_isolation=read\\ committed -c jit=off \
                        -c max_parallel_workers_per_gather=0 \
-                       -c citus.multi_shard_modify_mode=sequential -c citus.max_cached_conns_per_worker=4";
+                       -c citus.multi_shard_modify_mode=sequential -c citus.max_cached_conns_per_worker=4 \
+                       -c citus.node_connection_timeout=2000";
 /// Additional settings of the sessions that run batches. Batches find rows by key, so other plans are disabled: a plan
 /// made while a table was small would otherwise still scan the whole table after it has grown.
 const BATCH_SESSION_SETTINGS: &str = "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off";
@@ -115,7 +117,7 @@ impl PostgresConnector {
 
     /// Returns a connection and the task that drives it.
     pub(super) async fn connect(&self) -> Result<(Client, JoinHandle<()>), StoreError> {
-        self.connect_and_notify(None).await
+        self.try_connect(None).await.map_err(ConnectError::into_store_error)
     }
 
     /// As [`connect`](Self::connect). Also signals `hint` for each notification from the server.
@@ -123,9 +125,18 @@ impl PostgresConnector {
         &self,
         hint: Option<Arc<Notify>>,
     ) -> Result<(Client, JoinHandle<()>), StoreError> {
+        self.try_connect(hint).await.map_err(ConnectError::into_store_error)
+    }
+
+    /// As [`connect`](Self::connect). The error says whether the server was reached.
+    pub(super) async fn connect_client(&self) -> Result<Client, ConnectError> {
+        Ok(self.try_connect(None).await?.0)
+    }
+
+    async fn try_connect(&self, hint: Option<Arc<Notify>>) -> Result<(Client, JoinHandle<()>), ConnectError> {
         match timeout(CONNECT_TIMEOUT, self.connect_unbounded(hint)).await {
-            Ok(connected) => connected.map_err(|error| store_error(&error)),
-            Err(_) => Err(StoreError::Unavailable("timed out connecting to the server".to_owned())),
+            Ok(connected) => connected.map_err(ConnectError::Failed),
+            Err(_) => Err(ConnectError::TimedOut),
         }
     }
 
@@ -143,6 +154,32 @@ impl PostgresConnector {
         self.is_distributed.store(has_distributed_tables(&client).await?, Ordering::Relaxed);
         Ok((client, driver))
     }
+}
+
+/// Why a connection could not be opened.
+#[derive(Debug)]
+pub(super) enum ConnectError {
+    Failed(Error),
+    TimedOut,
+}
+
+impl ConnectError {
+    /// Whether the server responded, but accepts no further connection now.
+    pub(super) fn is_full(&self) -> bool {
+        matches!(self, ConnectError::Failed(error) if is_server_full(error))
+    }
+
+    pub(super) fn into_store_error(self) -> StoreError {
+        match self {
+            ConnectError::Failed(error) => store_error(&error),
+            ConnectError::TimedOut => StoreError::Unavailable("timed out connecting to the server".to_owned()),
+        }
+    }
+}
+
+/// Whether the server has run out of connections or memory (class 53 of error codes).
+pub(super) fn is_server_full(error: &Error) -> bool {
+    error.code().is_some_and(|code| code.code().starts_with("53"))
 }
 
 impl deadpool_postgres::Connect for PostgresConnector {

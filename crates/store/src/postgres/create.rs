@@ -44,6 +44,10 @@ impl BatchedOperation for InsertCheck {
         &queues.create
     }
 
+    fn queue_for_two_servers(queues: &BatchQueues) -> &BatchQueue<Self> {
+        &queues.create_on_two_servers
+    }
+
     fn bucket(&self) -> Option<Bucket> {
         Some(self.check.id.bucket())
     }

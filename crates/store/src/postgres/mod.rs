@@ -1,8 +1,9 @@
 //! Implements the engine's store ports over `PostgreSQL`.
 //!
 //! The store uses separate connections for different kinds of work, so that short operations do not wait for long ones.
-//! With the default settings a node opens up to 25 to the configured server, and up to 18 to each worker of a Citus
-//! cluster: those for transactions and batches.
+//! With the default settings a node opens up to 25 to the configured server, and up to 19 to each worker of a Citus
+//! cluster: those for transactions and batches, and one for creates that also write rows of another worker. While a
+//! worker cannot be reached, its batches take up to 11 more to the configured server.
 //!
 //! | For | Connections |
 //! |---|---|
@@ -26,6 +27,7 @@ mod connect;
 mod create;
 mod distribute;
 mod placement;
+mod reachability;
 mod redirects;
 mod schema;
 mod settle;
@@ -38,13 +40,17 @@ use cluster::{Cluster, ServerLink};
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType};
 use ringtrue_domain::lifecycle::Bucket;
 use ringtrue_engine::ports::{
-    callbacks::AttemptSettlement, idempotency::IdempotencyClaim, search_limit::SearchPermit, store::StoreError,
+    callbacks::AttemptSettlement,
+    idempotency::IdempotencyClaim,
+    search_limit::SearchPermit,
+    store::{Completeness, StoreError},
 };
 use tokio::{
     sync::{Notify, oneshot},
     time::timeout,
 };
 use tokio_postgres::IsolationLevel;
+use uuid::Uuid;
 
 use crate::{
     StoreOptions,
@@ -71,6 +77,9 @@ const POOL_WAIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// searches may run to their deadlines.
 const SEARCH_POOL_WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 const LIST_CONNECTIONS: usize = 2;
+/// Counter slot of the connection for creates on two servers. The slots of the other connections begin at
+/// [`BatchedOperation::FIRST_COUNTER_SLOT`].
+const SLOT_FOR_TWO_SERVERS: i16 = 8;
 /// Time limit of a transaction. Longer than `statement_timeout`, so that a server that responds reports the timeout
 /// itself.
 const TRANSACTION_TIMEOUT: Duration = STATEMENT_TIMEOUT.saturating_add(Duration::from_secs(1));
@@ -90,6 +99,7 @@ pub(crate) struct Postgres {
 #[derive(Debug)]
 struct BatchQueues {
     create: BatchQueue<InsertCheck>,
+    create_on_two_servers: BatchQueue<InsertCheck>,
     conclude: BatchQueue<ConcludeCheck>,
     find: BatchQueue<FindCheck>,
     redirect: BatchQueue<RedirectOperation>,
@@ -102,6 +112,7 @@ impl BatchQueues {
     fn start(server: &Arc<ServerLink>) -> Self {
         BatchQueues {
             create: BatchQueue::start(server),
+            create_on_two_servers: BatchQueue::start_with(server, 1, SLOT_FOR_TWO_SERVERS),
             conclude: BatchQueue::start(server),
             find: BatchQueue::start(server),
             redirect: BatchQueue::start(server),
@@ -118,13 +129,14 @@ impl Postgres {
         let connections = |number| build_pool(address, &connector, number, POOL_WAIT_TIMEOUT);
         let search_timeout = options.search_timeout;
         let searcher = PostgresConnector::for_searches(address, search_timeout)?;
+        let reserved_reader = connections(1)?;
         Ok(Postgres {
             lists: build_pool(address, &searcher, LIST_CONNECTIONS, SEARCH_POOL_WAIT_TIMEOUT)?,
             searches: build_pool(address, &searcher, options.searches.max(1), SEARCH_POOL_WAIT_TIMEOUT)?,
             search_timeout,
             reserved_writer: connections(1)?,
-            reserved_reader: connections(1)?,
-            cluster: Cluster::open(address, options).await?,
+            cluster: Cluster::open(address, &connector, &reserved_reader, options).await?,
+            reserved_reader,
             listener: ChangeListener::start(connector.clone()),
             connector,
         })
@@ -251,7 +263,12 @@ async fn read_with_deadline<T: Send + 'static>(
 impl<O: BatchedOperation> Run<O> for Postgres {
     async fn run(&self, operation: O) -> Result<O::Output, StoreError> {
         let server = self.cluster.server_of(operation.bucket())?;
-        O::queue(&server.queues).submit(operation).await
+        let queue = if self.cluster.is_on_one_server(&operation) {
+            O::queue(&server.queues)
+        } else {
+            O::queue_for_two_servers(&server.queues)
+        };
+        queue.submit(operation).await
     }
 }
 
@@ -305,17 +322,30 @@ impl Database for Postgres {
         bucket: Bucket,
         work: impl Work<TransactionEnd<T>>,
     ) -> Result<T, StoreError> {
-        let (client, counter_bucket) = self.cluster.connect_to(bucket).await?;
-        transact(client, counter_bucket, work).await
+        let connection = self.cluster.connect_to(bucket).await?;
+        let transaction = transact(connection.client, connection.counter_bucket, work).await;
+        if let Err(StoreError::Unavailable(_) | StoreError::Refused(_)) = &transaction {
+            self.cluster.report_failure(bucket);
+        }
+        transaction
     }
 
     async fn read_at<T: Send + 'static>(&self, bucket: Bucket, work: impl Work<T>) -> Result<T, StoreError> {
-        let (client, _) = self.cluster.connect_to(bucket).await?;
-        with_connection(client, async move |client| read(client, None, work).await).await
+        let connection = self.cluster.connect_to(bucket).await?;
+        let read = with_connection(connection.client, async move |client| read(client, None, work).await).await;
+        if let Err(StoreError::Unavailable(_) | StoreError::Refused(_)) = &read {
+            self.cluster.report_failure(bucket);
+        }
+        read
     }
 
-    async fn read_shards(&self, sql: String, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
-        self.cluster.read_shards(&sql, &values).await
+    async fn read_shards(
+        &self,
+        sql: String,
+        values: Vec<Value>,
+        completeness: Completeness,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.cluster.read_shards(&sql, &values, completeness).await
     }
 
     fn server_index(&self, bucket: Bucket) -> usize {
@@ -354,6 +384,17 @@ impl Database for Postgres {
         if self.connector.is_distributed() { "" } else { "for no key update skip locked" }
     }
 
+    /// An array, so that there is one statement, whatever the number of ids. Each connection keeps the statements on
+    /// shards.
+    fn is_none_of(column: &str, ids: &[Uuid], values: &mut Vec<Value>) -> String {
+        values.push(Value::Uuids(ids.to_vec()));
+        format!("{column} <> all(${})", values.len())
+    }
+
+    fn has_one_server(&self) -> bool {
+        !self.connector.is_distributed()
+    }
+
     fn change_notification(&self) -> &Arc<Notify> {
         self.listener.change_notification()
     }
@@ -365,6 +406,20 @@ impl Database for Postgres {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row::values;
+
+    /// Connections keep the prepared statements, so their number must not depend on that of the ids.
+    #[test]
+    fn excluded_ids_are_one_parameter() {
+        let condition = |ids: &[Uuid]| {
+            let mut values = values![1].to_vec();
+            let condition = Postgres::is_none_of("project_id", ids, &mut values);
+            (condition, values.len())
+        };
+        for ids in [&[][..], &[Uuid::nil()], &[Uuid::nil(), Uuid::max()]] {
+            assert_eq!(condition(ids), ("project_id <> all($2)".to_owned(), 2));
+        }
+    }
 
     /// If the number changes, update it in the documentation of [`StoreOptions`], in that of this module, and in
     /// `docs/scaling.md`.

@@ -16,6 +16,7 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    fmt,
     sync::Arc,
 };
 
@@ -50,6 +51,11 @@ pub(super) const LOCK_SHARDS: &str = "select lock_shard_metadata(5, $1::bigint[]
 pub(super) const TEST_SHARDS: &str = "select 1 / (count(*) = cardinality($1::bigint[]))::integer
        from pg_dist_placement where shardid = any($1) and groupid = $2::integer";
 
+/// Selects whether a shard is on the server of this session. A worker that was removed from the cluster has none.
+pub(super) const HAS_SHARD: &str =
+    "select exists (select from pg_dist_placement join pg_dist_local_group using (groupid)
+       where shardid = $1)";
+
 /// Selects the number by which Citus knows the server of this session.
 pub(super) const LOCAL_GROUP: &str = "select groupid from pg_dist_local_group";
 
@@ -60,6 +66,15 @@ pub(super) enum ServerKey {
     Configured,
     /// A worker of a Citus cluster.
     Worker { host: Arc<str>, port: u16 },
+}
+
+impl fmt::Display for ServerKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServerKey::Configured => f.write_str("store.url"),
+            ServerKey::Worker { host, port } => write!(f, "{host}:{port}"),
+        }
+    }
 }
 
 /// Where the rows of some buckets are.
@@ -117,6 +132,11 @@ impl Placement {
         self.shard_index(bucket).map_or(&ServerKey::Configured, |index| &self.shard(index).server)
     }
 
+    /// Whether a server has a shard.
+    pub(super) fn has_server(&self, server: &ServerKey) -> bool {
+        self.counter_buckets.contains_key(server)
+    }
+
     /// Returns the position of a bucket's server among the servers.
     pub(super) fn server_index(&self, bucket: Bucket) -> usize {
         let server = self.server(bucket);
@@ -170,12 +190,15 @@ impl PartialEq for Placement {
 
 /// Selects the shards of the bucketed tables, if each is on a server that can be asked directly. Such a server has the
 /// metadata, so that it also executes statements on rows that it does not have.
+///
+/// The metadata need not be the newest (`metadatasynced`): the flag is unset for up to a minute after
+/// `citus_update_node`, and every transaction tests that the server has the shard.
 const READ_SHARDS: &str =
     "select t.logicalrelid::text, s.shardid, s.shardminvalue::bigint, shard_name(t.logicalrelid, s.shardid),
             n.groupid, n.nodename, n.nodeport
        from pg_dist_partition t join pg_dist_shard s using (logicalrelid) join pg_dist_placement p using (shardid)
             join pg_dist_node n on n.groupid = p.groupid and n.noderole = 'primary'
-      where t.logicalrelid::text = any($1) and t.partmethod = 'h' and n.hasmetadata and n.metadatasynced
+      where t.logicalrelid::text = any($1) and t.partmethod = 'h' and n.hasmetadata
         and t.colocationid = (select colocationid from pg_dist_partition where logicalrelid = to_regclass('checks'))
       order by s.shardminvalue::bigint, t.logicalrelid::text";
 

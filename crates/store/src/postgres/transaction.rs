@@ -123,6 +123,7 @@ impl ToSql for Value {
             (Value::Text(text), _) => text.to_sql_checked(ty, out),
             (Value::Bytes(bytes), _) => bytes.to_sql_checked(ty, out),
             (Value::Uuid(id), _) => id.to_sql_checked(ty, out),
+            (Value::Uuids(ids), _) => ids.to_sql_checked(ty, out),
         }
     }
 

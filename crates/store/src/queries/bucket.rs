@@ -2,7 +2,7 @@
 
 use ringtrue_domain::lifecycle::{Bucket, CheckId};
 
-use crate::driver::Database;
+use crate::{driver::Database, row::Value};
 
 /// Returns the bucket of a row whose key is a digest, such as the limit of a number or an idempotency key.
 pub(crate) fn digest_bucket(digest: &[u8; 32]) -> Bucket {
@@ -19,6 +19,15 @@ pub(super) fn in_bucket<D: Database>(table: &str, check: CheckId) -> String {
 /// As [`in_bucket`], for rows that do not belong to a check.
 pub(super) fn equals_bucket<D: Database>(table: &str, bucket: Bucket) -> String {
     if D::HAS_BUCKETS { format!("and {table}bucket = {}", bucket.number()) } else { String::new() }
+}
+
+/// As [`in_bucket`], for a statement that is used repeatedly: the bucket is a parameter, which is added to `values`.
+pub(super) fn in_bucket_parameter<D: Database>(check: CheckId, values: &mut Vec<Value>) -> String {
+    if !D::HAS_BUCKETS {
+        return String::new();
+    }
+    values.push(Value::Int(check.bucket().number().into()));
+    format!("and bucket = ${}", values.len())
 }
 
 /// Returns the condition that restricts a statement to the shards of several checks.

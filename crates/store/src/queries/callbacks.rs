@@ -6,10 +6,11 @@ use std::{
 };
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use jiff::Timestamp;
 use ringtrue_domain::{
     audit::AuditEvent,
-    lifecycle::{CheckId, Sealed},
+    lifecycle::{Bucket, CheckId, Sealed},
     product::Product,
     tenancy::{Mode, ProjectId},
 };
@@ -20,17 +21,20 @@ use ringtrue_engine::ports::{
         ResendOutcome, ResendProgress,
     },
     idempotency::IdempotentResponse,
-    store::{StoreError, TenantLookup},
+    store::{Completeness, StoreError, TenantLookup},
 };
 
 use uuid::Uuid;
 
 use super::{
-    SqlStore, audit::insert_audit_event, bucket::in_buckets, first_id_after, first_id_since, idempotency, placeholders,
+    SqlStore,
+    audit::insert_audit_event,
+    bucket::{in_bucket_parameter, in_buckets},
+    first_id_after, first_id_since, idempotency, placeholders,
 };
 use crate::{
     check_row_mapping::{self, attempt_columns, callback_columns, leased_columns},
-    driver::{Database, TransactionEnd, Tx, work},
+    driver::{Database, Sql, TransactionEnd, Tx, work},
     row::{Row, Value, values},
 };
 
@@ -43,20 +47,33 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         limit: u32,
         skip: &[ProjectId],
     ) -> Result<Vec<LeasedCallback>, StoreError> {
-        let due = self.due_callbacks(now, limit, skip).await?;
-        let mut by_server = BTreeMap::<usize, Vec<CheckId>>::new();
-        for check in &due {
-            by_server.entry(self.database.server_index(check.bucket())).or_default().push(*check);
+        let skip: Vec<Uuid> = skip.iter().map(|project| project.0).collect();
+        if self.database.has_one_server() {
+            let skip_locked = self.database.skip_locked_sql();
+            let lease = self.transact(work!(|tx| {
+                lease_first_due::<D>(tx, skip_locked, now, lease_until, limit, &skip).await.map(TransactionEnd::Commit)
+            }));
+            return lease.await;
         }
+        let due = self.due_callbacks(now, limit, &skip).await?;
+        let leases = self.by_server(due.iter().copied(), |check| *check).into_iter().map(|(bucket, mut checks)| {
+            checks.sort_unstable();
+            self.database.transact_at(
+                bucket,
+                work!(|tx| {
+                    let mut leased = Vec::with_capacity(checks.len());
+                    for checks in checks.chunks(IDS_PER_STATEMENT) {
+                        let in_buckets = in_buckets::<D>("", checks);
+                        leased.extend(lease_checks(tx, now, lease_until, checks, &in_buckets).await?);
+                    }
+                    Ok(TransactionEnd::Commit(leased))
+                }),
+            )
+        });
         let mut leased = HashMap::with_capacity(due.len());
         let mut failure = None;
-        for checks in by_server.into_values() {
-            let (bucket, skip_locked) = (checks[0].bucket(), self.database.skip_locked_sql());
-            let leasing = self.database.transact_at(
-                bucket,
-                work!(|tx| lease_due::<D>(tx, skip_locked, now, lease_until, checks).await.map(TransactionEnd::Commit)),
-            );
-            match leasing.await {
+        for lease in join_all(leases).await {
+            match lease {
                 Ok(callbacks) => leased.extend(callbacks.into_iter().map(|callback| (callback.check, callback))),
                 // The callbacks of the other servers are leased all the same.
                 Err(error) => failure = Some(error),
@@ -70,7 +87,7 @@ impl<D: Database> CallbackStore for SqlStore<D> {
 
     async fn next_callback_due_at(&self) -> Result<Option<Timestamp>, StoreError> {
         let select = "select min(due_at) from {callbacks} where state = 'waiting'".to_owned();
-        let rows = self.database.read_shards(select, Vec::new()).await?;
+        let rows = self.database.read_shards(select, Vec::new(), Completeness::Reachable).await?;
         let first = rows.into_iter().map(|row| row.reader("callbacks").instant_or_null("due_at"));
         Ok(first.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().min())
     }
@@ -93,16 +110,25 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         Ok(self.write(update, values![due_before, i64::from(limit)]).await?.len() as u64)
     }
 
-    async fn release_leases(&self, mut leases: Vec<(CheckId, Timestamp)>, due_at: Timestamp) -> Result<(), StoreError> {
-        leases.sort_unstable();
-        self.transact(work!(|tx| {
-            for (check, lease_until) in leases {
-                let update = "update callbacks set due_at = $1 where check_id = $2 and due_at = $3";
-                tx.run(update, values![due_at, check, lease_until]).await?;
-            }
-            Ok(TransactionEnd::Commit(()))
-        }))
-        .await
+    async fn release_leases(&self, leases: Vec<(CheckId, Timestamp)>, due_at: Timestamp) -> Result<(), StoreError> {
+        let releases = self.by_server(leases, |(check, _)| *check).into_iter().map(|(bucket, mut leases)| {
+            leases.sort_unstable();
+            self.database.transact_at(
+                bucket,
+                work!(|tx| {
+                    for (check, lease_until) in leases {
+                        let mut values = values![due_at, check, lease_until].to_vec();
+                        let update = format!(
+                            "update callbacks set due_at = $1 where check_id = $2 and due_at = $3 {}",
+                            in_bucket_parameter::<D>(check, &mut values)
+                        );
+                        tx.query(Sql::Cached(update.into()), &values).await?;
+                    }
+                    Ok(TransactionEnd::Commit(()))
+                }),
+            )
+        });
+        join_all(releases).await.into_iter().collect()
     }
 
     async fn resend_callback(
@@ -248,20 +274,26 @@ impl<D: Database> CallbackStore for SqlStore<D> {
 }
 
 impl<D: Database> SqlStore<D> {
+    /// Groups items by the server that has the rows of their check. Each group has a bucket of that server.
+    fn by_server<T>(&self, items: impl IntoIterator<Item = T>, check: impl Fn(&T) -> CheckId) -> Vec<(Bucket, Vec<T>)> {
+        let mut by_server = BTreeMap::<usize, (Bucket, Vec<T>)>::new();
+        for item in items {
+            let bucket = check(&item).bucket();
+            let server = by_server.entry(self.database.server_index(bucket));
+            server.or_insert_with(|| (bucket, Vec::new())).1.push(item);
+        }
+        by_server.into_values().collect()
+    }
+
     /// Returns the checks whose callbacks are due, in the order of their due times.
-    async fn due_callbacks(&self, now: Timestamp, limit: u32, skip: &[ProjectId]) -> Result<Vec<CheckId>, StoreError> {
-        // PostgreSQL rejects an empty list after `in`.
-        let not_skipped = match skip.len() {
-            0 => String::new(),
-            count => format!("and project_id not in ({})", placeholders(3, count)),
-        };
+    async fn due_callbacks(&self, now: Timestamp, limit: u32, skip: &[Uuid]) -> Result<Vec<CheckId>, StoreError> {
+        let mut values = values![now, i64::from(limit)].to_vec();
+        let is_not_skipped = D::is_none_of("project_id", skip, &mut values);
         let select = format!(
-            "select check_id, due_at from {{callbacks}} where state = 'waiting' and due_at <= $1 {not_skipped}
+            "select check_id, due_at from {{callbacks}} where state = 'waiting' and due_at <= $1 and {is_not_skipped}
               order by due_at, check_id limit $2"
         );
-        let mut values = values![now, i64::from(limit)].to_vec();
-        values.extend(skip.iter().map(|project| Value::from(*project)));
-        let rows = self.database.read_shards(select, values).await?;
+        let rows = self.database.read_shards(select, values, Completeness::Reachable).await?;
         let due = rows.into_iter().map(|row| {
             let mut row = row.reader("callbacks");
             let check = CheckId(row.uuid("check_id")?);
@@ -392,61 +424,62 @@ fn attempt_summary_from_row(row: Row) -> Result<AttemptSummary, StoreError> {
 
 const IDS_PER_STATEMENT: usize = 500;
 
-/// Leases the callbacks of these checks that are still due, and not leased by another node. All are on one server.
-async fn lease_due<D: Database>(
+/// Leases the callbacks that have been due longest, and that no other node is leasing.
+async fn lease_first_due<D: Database>(
     tx: &mut dyn Tx,
     skip_locked: &str,
     now: Timestamp,
     lease_until: Timestamp,
-    mut due: Vec<CheckId>,
+    limit: u32,
+    skip: &[Uuid],
 ) -> Result<Vec<LeasedCallback>, StoreError> {
-    due.sort_unstable();
-    let mut leased = Vec::with_capacity(due.len());
-    for checks in due.chunks(IDS_PER_STATEMENT) {
-        let select = format!(
-            "select check_id from callbacks where state = 'waiting' and due_at <= $1 and check_id in ({}) {}
-              order by check_id {skip_locked}",
-            placeholders(2, checks.len()),
-            in_buckets::<D>("", checks),
-        );
-        let mut values = values![now].to_vec();
-        values.extend(checks.iter().map(|check| Value::from(*check)));
-        let free = tx.query(select.into(), &values).await?;
-        let free = free.into_iter().map(|row| row.reader("callbacks").uuid("check_id").map(CheckId));
-        let checks = free.collect::<Result<Vec<_>, _>>()?;
-        if checks.is_empty() {
-            continue;
-        }
-        // Tests `due_at` again: if the database does not lock the selected rows, another node may have leased some of
-        // these callbacks, or recorded the results of their attempts, in the meantime.
-        let update = format!(
-            "update callbacks set due_at = $1 where due_at <= $2 and check_id in ({}) {} returning {}",
-            placeholders(3, checks.len()),
-            in_buckets::<D>("", &checks),
-            leased_columns!()
-        );
-        let mut values = values![lease_until, now].to_vec();
-        values.extend(checks.iter().map(|check| Value::from(*check)));
-        let rows = tx.query(update.into(), &values).await?;
-        let select = format!(
-            "select id, mode from checks where id in ({}) {}",
-            placeholders(1, checks.len()),
-            in_buckets::<D>("", &checks)
-        );
-        let values: Vec<Value> = checks.iter().map(|check| Value::from(*check)).collect();
-        let mut modes = HashMap::with_capacity(checks.len());
-        for row in tx.query(select.into(), &values).await? {
-            let mut row = row.reader("checks");
-            modes.insert(row.uuid("id")?, row.parsed("mode")?);
-        }
-        for row in rows {
-            // If the check is missing, the sandbox mode is assumed, so that the callback is never signed as a live one.
-            leased.push(check_row_mapping::leased_callback_from_row(row, |check| {
-                modes.get(&check.0).copied().unwrap_or(Mode::Sandbox)
-            })?);
-        }
+    let mut values = values![now, i64::from(limit)].to_vec();
+    let is_not_skipped = D::is_none_of("project_id", skip, &mut values);
+    let select = format!(
+        "select check_id from callbacks where state = 'waiting' and due_at <= $1 and {is_not_skipped}
+          order by due_at, check_id limit $2 {skip_locked}"
+    );
+    let due = tx.query(select.into(), &values).await?;
+    let due = due.into_iter().map(|row| row.reader("callbacks").uuid("check_id").map(CheckId));
+    let due = due.collect::<Result<Vec<_>, _>>()?;
+    let mut sorted = due.clone();
+    sorted.sort_unstable();
+    let mut leased = HashMap::with_capacity(due.len());
+    for checks in sorted.chunks(IDS_PER_STATEMENT) {
+        let callbacks = lease_checks(tx, now, lease_until, checks, "").await?;
+        leased.extend(callbacks.into_iter().map(|callback| (callback.check, callback)));
     }
-    Ok(leased)
+    Ok(due.iter().filter_map(|check| leased.remove(check)).collect())
+}
+
+/// Leases the callbacks of these checks that are still due. Tests that, because if the database does not lock the
+/// selected rows, another node may have leased some of these callbacks, or recorded the results of their attempts, in
+/// the meantime. `in_buckets` is a condition on the buckets of the checks.
+async fn lease_checks(
+    tx: &mut dyn Tx,
+    now: Timestamp,
+    lease_until: Timestamp,
+    checks: &[CheckId],
+    in_buckets: &str,
+) -> Result<Vec<LeasedCallback>, StoreError> {
+    let ids = checks.iter().map(|check| Value::from(*check));
+    let update = format!(
+        "update callbacks set due_at = $1 where due_at <= $2 and check_id in ({}) {in_buckets} returning {}",
+        placeholders(3, checks.len()),
+        leased_columns!()
+    );
+    let mut values = values![lease_until, now].to_vec();
+    values.extend(ids.clone());
+    let rows = tx.query(update.into(), &values).await?;
+    let select = format!("select id, mode from checks where id in ({}) {in_buckets}", placeholders(1, checks.len()));
+    let mut modes = HashMap::with_capacity(checks.len());
+    for row in tx.query(select.into(), &ids.collect::<Vec<_>>()).await? {
+        let mut row = row.reader("checks");
+        modes.insert(row.uuid("id")?, row.parsed("mode")?);
+    }
+    // If the check is missing, the sandbox mode is assumed, so that the callback is never signed as a live one.
+    let mode = |check: CheckId| modes.get(&check.0).copied().unwrap_or(Mode::Sandbox);
+    rows.into_iter().map(|row| check_row_mapping::leased_callback_from_row(row, mode)).collect()
 }
 
 async fn resend<D: Database>(

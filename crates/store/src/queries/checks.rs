@@ -1,6 +1,6 @@
 //! Stores checks and their redirect sessions.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
@@ -20,19 +20,20 @@ use ringtrue_domain::{
 use ringtrue_engine::ports::{
     callbacks::NewCallback,
     checks::{
-        CheckHistory, CheckQuery, CheckStore, ConcludeOutcome, CreateCheckOutcome, Expectation, MarkedPending, NewCheck,
+        CheckHistory, CheckQuery, CheckStore, CompanionRow, ConcludeOutcome, CreateCheckOutcome, Expectation,
+        MarkedPending, NewCheck,
     },
     hashes::{CodeHash, TokenHash},
     idempotency::IdempotentResponse,
     search_limit::SearchLimiter,
     silent::{BeginRedirect, ConsumedState, RedirectSessionRecord, RedirectSessionStore, SealedVerdict, TakenVerdict},
-    store::{StoreError, TenantLookup},
+    store::{Completeness, StoreError, TenantLookup},
 };
 use uuid::Uuid;
 
 use super::{
     SqlStore,
-    bucket::{digest_bucket, in_bucket},
+    bucket::{digest_bucket, in_bucket, in_bucket_parameter},
     check_list::CheckList,
     first_id_after,
     pending::{mark_verification_pending, marked_pending_from_row, pending_usage_changes},
@@ -40,7 +41,7 @@ use super::{
 };
 use crate::{
     check_row_mapping::{self, check_columns, redirect_session_from_row},
-    driver::{Database, TransactionEnd, Tx, work},
+    driver::{Database, Sql, TransactionEnd, Tx, work},
     operation::{ConcludeCheck, FindCheck, InsertCheck, RedirectOperation, number_limit},
     row::{Value, values},
 };
@@ -90,7 +91,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
         product: Product,
         id: CheckId,
     ) -> Result<TenantLookup<AnyCheck>, StoreError> {
-        let row = self.database.run(FindCheck::ById(id)).await?;
+        let row = self.database.run(FindCheck::ById(id)).await?.pop().flatten();
         let check = row.map(check_row_mapping::check_from_row).transpose()?;
         Ok(match check.filter(|check| check.product == product) {
             None => TenantLookup::NotFound,
@@ -144,13 +145,27 @@ impl<D: Database> CheckStore for SqlStore<D> {
         if codes.is_empty() {
             return Ok(None);
         }
-        let finds = codes.into_iter().map(|code| self.database.run(FindCheck::ByCode(code)));
-        let rows = try_join_all(finds).await?.into_iter().flatten();
-        check_row_mapping::prefer_open_check(rows.map(check_row_mapping::check_from_row))
+        let mut by_server = BTreeMap::<usize, (Vec<usize>, Vec<CodeHash>)>::new();
+        for (position, code) in codes.iter().enumerate() {
+            let (positions, codes) = by_server.entry(self.database.server_index(code.bucket())).or_default();
+            positions.push(position);
+            codes.push(*code);
+        }
+        let mut rows = vec![None; codes.len()];
+        let finds = by_server.into_values().map(|(positions, codes)| async {
+            Ok::<_, StoreError>((positions, self.database.run(FindCheck::ByCodes(codes)).await?))
+        });
+        for (positions, found) in try_join_all(finds).await? {
+            for (position, row) in positions.into_iter().zip(found) {
+                rows[position] = row;
+            }
+        }
+        check_row_mapping::prefer_open_check(rows.into_iter().flatten().map(check_row_mapping::check_from_row))
     }
 
-    fn are_colocated(&self, number: NumberHash, check: Bucket) -> bool {
-        self.database.server_index(digest_bucket(&number.0)) == self.database.server_index(check)
+    fn are_colocated(&self, row: CompanionRow, check: Bucket) -> bool {
+        let (CompanionRow::NumberLimit(NumberHash(key)) | CompanionRow::IdempotencyKey(key)) = row;
+        self.database.server_index(digest_bucket(&key)) == self.database.server_index(check)
     }
 
     async fn conclude(
@@ -181,8 +196,13 @@ impl<D: Database> CheckStore for SqlStore<D> {
         self.transact(work!(|tx| mark_pending::<D>(tx, select, &parameters, &connector, at).await)).await
     }
 
-    async fn overdue_checks(&self, now: Timestamp, limit: u32) -> Result<Vec<AnyCheck>, StoreError> {
-        self.read_overdue_checks("", values![now, i64::from(limit)]).await
+    async fn overdue_checks(
+        &self,
+        now: Timestamp,
+        limit: u32,
+        completeness: Completeness,
+    ) -> Result<Vec<AnyCheck>, StoreError> {
+        self.read_overdue_checks("", values![now, i64::from(limit)], completeness).await
     }
 
     async fn overdue_checks_of_project(
@@ -197,7 +217,8 @@ impl<D: Database> CheckStore for SqlStore<D> {
         let is_step = Method::of_product(product).is_some();
         let or_verification = if is_step { Product::Verification } else { product };
         let values = values![now, i64::from(limit), project, product.into_str(), or_verification.into_str()];
-        self.read_overdue_checks("and project_id = $3 and product in ($4, $5)", values).await
+        let of_product = "and project_id = $3 and product in ($4, $5)";
+        self.read_overdue_checks(of_product, values, Completeness::All).await
     }
 
     async fn list_checks(&self, query: CheckQuery, limiter: &SearchLimiter) -> Result<Page<AnyCheck>, StoreError> {
@@ -216,7 +237,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
 #[async_trait]
 impl<D: Database> RedirectSessionStore for SqlStore<D> {
     async fn redirect_session(&self, check: CheckId) -> Result<Option<RedirectSessionRecord>, StoreError> {
-        let row = self.database.run(FindCheck::WithRedirectSession(check)).await?;
+        let row = self.database.run(FindCheck::WithRedirectSession(check)).await?.pop().flatten();
         row.map(|row| redirect_session_from_row(row).map(|(record, _)| record)).transpose()
     }
 
@@ -264,7 +285,12 @@ impl<D: Database> RedirectSessionStore for SqlStore<D> {
 impl<D: Database> SqlStore<D> {
     /// Reads checks whose deadline has passed and that fulfil `condition`. The first two values are the current time
     /// and the maximum number of checks.
-    async fn read_overdue_checks(&self, condition: &str, values: &[Value]) -> Result<Vec<AnyCheck>, StoreError> {
+    async fn read_overdue_checks(
+        &self,
+        condition: &str,
+        values: &[Value],
+        completeness: Completeness,
+    ) -> Result<Vec<AnyCheck>, StoreError> {
         let sql = format!(
             concat!(
                 "select ",
@@ -277,7 +303,7 @@ impl<D: Database> SqlStore<D> {
         );
         let limit = values.get(1).and_then(|limit| if let Value::Int(limit) = limit { Some(*limit) } else { None });
         let mut overdue = Vec::new();
-        for mut row in self.database.read_shards(sql, values.to_vec()).await? {
+        for mut row in self.database.read_shards(sql, values.to_vec(), completeness).await? {
             let due_at =
                 row.0.pop().and_then(|due_at| if let Value::Int(due_at) = due_at { Some(due_at) } else { None });
             overdue.push((due_at, check_row_mapping::check_from_row(row)?));
@@ -316,10 +342,15 @@ async fn mark_pending<D: Database>(
     let (mut pending, mut verifications) = (Vec::new(), Vec::new());
     for row in awaiting {
         let id = row.reader("checks").uuid("id")?;
-        let update = "update checks set pending_at = case when created_at < $1 then $1 else created_at end, connector = $2, status = 'PENDING'
-                       where id = $3 and status = 'ACCEPTED'
-                      returning id, project_id, product, created_at, network_id, verification_id";
-        let marked = tx.first(update, values![at, connector, id]).await?;
+        let mut values = values![at, connector, id].to_vec();
+        let update = format!(
+            "update checks set pending_at = case when created_at < $1 then $1 else created_at end, connector = $2,
+                               status = 'PENDING'
+              where id = $3 and status = 'ACCEPTED' {}
+             returning id, project_id, product, created_at, network_id, verification_id",
+            in_bucket_parameter::<D>(CheckId(id), &mut values)
+        );
+        let marked = tx.query(Sql::Cached(update.into()), &values).await?.pop();
         if let Some(row) = marked {
             let check = marked_pending_from_row(row)?;
             verifications.extend(check.verification);

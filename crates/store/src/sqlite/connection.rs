@@ -136,6 +136,9 @@ impl ToSql for Value {
             Value::Text(text) => ValueRef::Text(text.as_bytes()),
             Value::Bytes(bytes) => ValueRef::Blob(bytes),
             Value::Uuid(id) => ValueRef::Blob(id.as_bytes()),
+            Value::Uuids(_) => {
+                return Err(rusqlite::Error::ToSqlConversionFailure("SQLite has no arrays".into()));
+            }
         }))
     }
 }

@@ -197,15 +197,22 @@ fn update_concluded(tx: &mut BatchTransaction<'_>, conclusion: &CheckConclusion)
 }
 
 impl Run<FindCheck> for Sqlite {
-    async fn run(&self, find: FindCheck) -> Result<Option<Row>, StoreError> {
+    async fn run(&self, find: FindCheck) -> Result<Vec<Option<Row>>, StoreError> {
         match find {
             FindCheck::ById(id) => {
                 let select = concat!("select ", check_columns!(), " from checks where id = $1");
-                self.read(work!(|tx| tx.first(select, values![id]).await)).await
+                self.read(work!(|tx| Ok(vec![tx.first(select, values![id]).await?]))).await
             }
-            FindCheck::ByCode(code) => {
+            FindCheck::ByCodes(codes) => {
                 let select = concat!("select ", check_columns!(), " from checks where code_hash = $1");
-                self.read(work!(|tx| tx.first(select, values![code]).await)).await
+                let read = self.read(work!(|tx| {
+                    let mut rows = Vec::with_capacity(codes.len());
+                    for code in codes {
+                        rows.push(tx.first(select, values![code]).await?);
+                    }
+                    Ok(rows)
+                }));
+                read.await
             }
             FindCheck::WithRedirectSession(id) => {
                 let select = concat!(
@@ -216,7 +223,7 @@ impl Run<FindCheck> for Sqlite {
                     " from checks left join redirect_sessions on redirect_sessions.check_id = checks.id
                       where checks.id = $1"
                 );
-                self.look_up(select, [id.into()]).await
+                Ok(vec![self.look_up(select, [id.into()]).await?])
             }
         }
     }

@@ -118,6 +118,22 @@ pub async fn due_callbacks_are_leased_oldest_first(fixture: &StoreFixture) {
     assert_eq!(ids(lease(60, 120, 9).await.unwrap()).len(), 4, "expired leases are leased again");
 }
 
+/// Another node has leased a callback and not committed yet. Leasing does not wait for it, and leases as many others as
+/// requested.
+pub async fn leasing_skips_callbacks_that_another_node_is_leasing(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let project = ProjectId(sample::uuid());
+    let mut checks = Vec::new();
+    for due in 1..=4 {
+        checks.push(check_sample::concluded(store, project, sample::later(due)).await.id);
+    }
+    let lease = format!("update callbacks set due_at = due_at + 60000 where check_id = '{}'", checks[0]);
+    let other = fixture.database.begin(&lease).await;
+    let leased = store.lease_due_callbacks(sample::later(9), sample::later(60), 2, &[]).await.unwrap();
+    assert_eq!(leased.into_iter().map(|callback| callback.check).collect::<Vec<_>>(), checks[1..3]);
+    drop(other);
+}
+
 pub async fn callback_is_leased_once(fixture: &StoreFixture) {
     let stores = [fixture.store.clone(), fixture.database.open().await];
     let project = ProjectId(sample::uuid());

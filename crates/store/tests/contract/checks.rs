@@ -11,7 +11,7 @@ use ringtrue_engine::ports::{
     checks::{ConcludeOutcome, CreateCheckOutcome, MarkedPending, NewCheck},
     hashes::CodeHash,
     idempotency::{ClaimOutcome, IdempotentResponse},
-    store::{StoreError, TenantLookup},
+    store::{Completeness, StoreError, TenantLookup},
 };
 
 use crate::{check_sample, fixture::StoreFixture, sample};
@@ -289,10 +289,13 @@ pub async fn overdue_checks_are_listed_oldest_first(fixture: &StoreFixture) {
     store.conclude(check_sample::conclusion(fourth.clone().expire().unwrap()).0, None).await.unwrap();
     let expired = |check: &ReverseSmsCheck| check.expires_at;
     let before = expired(first) - SignedDuration::from_millis(1);
-    assert_eq!(store.overdue_checks(before, 9).await.unwrap(), []);
-    assert_eq!(store.overdue_checks(expired(second), 9).await.unwrap(), [any(first), any(second)]);
-    assert_eq!(store.overdue_checks(expired(fourth), 9).await.unwrap(), [any(first), any(second), any(third)]);
-    assert_eq!(store.overdue_checks(expired(fourth), 1).await.unwrap(), [any(first)]);
+    assert_eq!(store.overdue_checks(before, 9, Completeness::All).await.unwrap(), []);
+    assert_eq!(store.overdue_checks(expired(second), 9, Completeness::All).await.unwrap(), [any(first), any(second)]);
+    assert_eq!(
+        store.overdue_checks(expired(fourth), 9, Completeness::All).await.unwrap(),
+        [any(first), any(second), any(third)]
+    );
+    assert_eq!(store.overdue_checks(expired(fourth), 1, Completeness::All).await.unwrap(), [any(first)]);
     let of_mine = store.overdue_checks_of_project(mine, Product::ReverseSms, expired(fourth), 9).await.unwrap();
     assert_eq!(of_mine, [any(first), any(third)]);
     assert_eq!(store.overdue_checks_of_project(mine, Product::Discovery, expired(fourth), 9).await.unwrap(), []);

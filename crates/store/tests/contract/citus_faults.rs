@@ -1,21 +1,29 @@
 //! Tests faults of servers in a Citus cluster. The tests run one after the other, and not together with other tests.
 
 use std::{
+    fs,
+    path::PathBuf,
     process::Command,
     sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
 };
 
 use futures_util::future::{join, join_all};
 use ringtrue_domain::{product::Product, reverse_sms::ReverseSmsCheck, tenancy::ProjectId};
 use ringtrue_engine::ports::{
-    checks::ConcludeOutcome,
+    checks::{CompanionRow, ConcludeOutcome},
     combined::Store,
-    store::{StoreError, TenantLookup},
+    store::{Completeness, StoreError, TenantLookup},
 };
 use ringtrue_store::{distribute, migrate};
 use ringtrue_test_support::poll_until;
 
-use crate::{check_sample, fixture::Database, sample};
+use crate::{
+    check_sample,
+    distribution::forwarded_statements,
+    fixture::{Database, Worker},
+    sample,
+};
 
 /// Halts or resumes a worker, depending on `command`.
 #[expect(clippy::disallowed_methods, reason = "the test runner passes the directories")]
@@ -39,6 +47,11 @@ fn control_server(command: &str, directory: &str) {
 async fn create(store: &dyn Store, project: ProjectId) -> Result<ReverseSmsCheck, StoreError> {
     let check = check_sample::check(project, sample::now());
     store.create_check(check_sample::new(check.clone())).await.map(|_| check)
+}
+
+/// Whether one server has the check and the limit of its number.
+fn is_on_one_server(store: &dyn Store, check: &ReverseSmsCheck) -> bool {
+    store.are_colocated(CompanionRow::NumberLimit(check.claimed.unwrap().hash), check.id.bucket())
 }
 
 async fn can_be_read(store: &dyn Store, check: &ReverseSmsCheck) -> bool {
@@ -106,7 +119,7 @@ async fn outage_of_the_coordinator_does_not_affect_checks() {
     while checks.len() < 20 {
         let check = check_sample::check(project, sample::now());
         // As the engine does, so that one worker has the check and the limit of its number.
-        if store.are_colocated(check.claimed.unwrap().hash, check.id.bucket()) {
+        if is_on_one_server(store, &check) {
             store.create_check(check_sample::new(check.clone())).await.unwrap();
             checks.push(check);
         }
@@ -158,6 +171,233 @@ async fn shards_move_to_a_new_worker_without_errors() {
     }
     let concluded = "select count(*) from checks where concluded_at is not null";
     assert_eq!(database.query_one(concluded).await.get::<_, i64>(0), 50 + i64::try_from(during.len()).unwrap());
+}
+
+/// Accepts connections of other servers to a worker, and rejects those of nodes, which have no password.
+struct RejectedNodes {
+    worker: PathBuf,
+    rules: String,
+}
+
+impl RejectedNodes {
+    async fn start(database: &Database, worker: &Worker) -> Self {
+        worker.on_server("set citus.enable_ddl_propagation = off; alter role ringtrue password 'known'").await;
+        let password =
+            "insert into pg_dist_authinfo (nodeid, rolename, authinfo) values (0, 'ringtrue', 'password=known')";
+        database.execute_everywhere(password).await;
+        let directory = worker.directory();
+        let file = directory.join("data/pg_hba.conf");
+        let rules = fs::read_to_string(&file).unwrap();
+        fs::write(&file, format!("host {} all 127.0.0.1/32 scram-sha-256\n{rules}", database.name())).unwrap();
+        worker.on_server("select pg_reload_conf()").await;
+        RejectedNodes { worker: directory, rules }
+    }
+
+    async fn end(&self, worker: &Worker) {
+        fs::write(self.worker.join("data/pg_hba.conf"), &self.rules).unwrap();
+        worker.on_server("select pg_reload_conf()").await;
+    }
+}
+
+impl Drop for RejectedNodes {
+    fn drop(&mut self) {
+        // Also if the test has failed.
+        fs::write(self.worker.join("data/pg_hba.conf"), &self.rules).unwrap();
+    }
+}
+
+/// The node cannot connect to a worker, but the coordinator can.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unreachable_worker_is_used_through_the_coordinator() {
+    let database = Database::empty_citus().await;
+    migrate(&database.url(), sample::now()).await.unwrap();
+    distribute(&database.url(), |_| {}).await.unwrap();
+    let worker = database.worker();
+    let rejected = RejectedNodes::start(&database, &worker).await;
+    let store = &*database.open().await;
+    let project = ProjectId(sample::uuid());
+
+    let checks = join_all((0..40).map(|_| create(store, project))).await;
+    let checks: Vec<ReverseSmsCheck> = checks.into_iter().map(Result::unwrap).collect();
+    for check in &checks {
+        assert!(can_be_read(store, check).await);
+        let history = store.check_history(project, Product::ReverseSms, check.id).await.unwrap();
+        assert!(history.is_some());
+    }
+    for completeness in [Completeness::All, Completeness::Reachable] {
+        let overdue = store.overdue_checks(sample::later(86_400), 100, completeness).await.unwrap();
+        assert_eq!(overdue.len(), checks.len(), "{completeness:?}");
+    }
+    let overdue = store.overdue_checks_of_project(project, Product::ReverseSms, sample::later(86_400), 100).await;
+    assert_eq!(overdue.unwrap().len(), checks.len());
+    for check in &checks {
+        let (conclusion, _) = check_sample::conclusion(check_sample::received(check, true));
+        let callback = Some(check_sample::callback(sample::now()));
+        let outcome = store.conclude(conclusion, callback).await.unwrap();
+        assert_eq!(outcome, ConcludeOutcome::Concluded { was_pending: false });
+    }
+    assert_eq!(store.next_callback_due_at().await.unwrap(), Some(sample::now()));
+    let leased = store.lease_due_callbacks(sample::now(), sample::later(60), 100, &[]).await.unwrap();
+    assert_eq!(leased.len(), checks.len());
+    assert_eq!(worker.node_sessions().await, 0);
+
+    rejected.end(&worker).await;
+    poll_until("the node uses the worker again", async || {
+        create(store, project).await.unwrap();
+        worker.node_sessions().await > 0
+    })
+    .await;
+}
+
+/// A worker whose processes do not respond until the value is dropped.
+struct FrozenWorker {
+    directory: PathBuf,
+}
+
+impl FrozenWorker {
+    fn new(worker: &Worker) -> Self {
+        let directory = worker.directory();
+        control_server("freeze", directory.to_str().unwrap());
+        FrozenWorker { directory }
+    }
+}
+
+impl Drop for FrozenWorker {
+    fn drop(&mut self) {
+        control_server("thaw", self.directory.to_str().unwrap());
+    }
+}
+
+/// A worker accepts connections and never responds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_worker_delays_only_its_shards() {
+    let database = Database::empty_citus().await;
+    migrate(&database.url(), sample::now()).await.unwrap();
+    distribute(&database.url(), |_| {}).await.unwrap();
+    let store = &*database.open().await;
+    let project = ProjectId(sample::uuid());
+    let checks: Vec<_> =
+        join_all((0..40).map(|_| create(store, project))).await.into_iter().map(Result::unwrap).collect();
+    let late = sample::later(86_400);
+    assert_eq!(store.overdue_checks(late, 100, Completeness::Reachable).await.unwrap().len(), 40);
+
+    let worker = database.worker();
+    let frozen = FrozenWorker::new(&worker);
+    // Reads that need the worker use up neither the connections nor the time of others.
+    let history = join_all(checks.iter().map(|check| store.check_history(project, Product::ReverseSms, check.id)));
+    let others = async {
+        let started = Instant::now();
+        let overdue = store.overdue_checks(late, 100, Completeness::Reachable).await.unwrap();
+        assert!((1..40).contains(&overdue.len()), "{}", overdue.len());
+        store.ping().await.unwrap();
+        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    };
+    let (history, ()) = join(history, others).await;
+    let found = history.iter().filter(|history| matches!(history, Ok(Some(_)))).count();
+    assert!((1..40).contains(&found), "{found}");
+
+    poll_until("the worker is avoided", async || {
+        let started = Instant::now();
+        let overdue = store.overdue_checks(late, 100, Completeness::Reachable).await.unwrap();
+        assert!((1..40).contains(&overdue.len()), "{}", overdue.len());
+        started.elapsed() < Duration::from_millis(300)
+    })
+    .await;
+    let incomplete = store.overdue_checks(late, 100, Completeness::All).await;
+    assert!(matches!(incomplete, Err(StoreError::Unavailable(_))), "{incomplete:?}");
+    let incomplete = store.overdue_checks_of_project(project, Product::ReverseSms, late, 100).await;
+    assert!(matches!(incomplete, Err(StoreError::Unavailable(_))), "{incomplete:?}");
+    let created = join_all((0..40).map(|_| create(store, project))).await;
+    let acknowledged: Vec<_> = created.into_iter().filter_map(Result::ok).collect();
+    assert!((1..40).contains(&acknowledged.len()), "{}", acknowledged.len());
+
+    drop(frozen);
+    poll_until("all creates succeed again", async || {
+        join_all((0..12).map(|_| create(store, project))).await.iter().all(Result::is_ok)
+    })
+    .await;
+    for check in checks.iter().chain(&acknowledged) {
+        assert!(can_be_read(store, check).await, "an acknowledged check is lost");
+    }
+    poll_until("the worker is used again", async || {
+        create(store, project).await.unwrap();
+        worker.node_sessions().await > 0
+    })
+    .await;
+    let all = store.overdue_checks(late, 1_000, Completeness::Reachable).await.unwrap();
+    assert_eq!(all.len(), store.overdue_checks(late, 1_000, Completeness::All).await.unwrap().len());
+}
+
+/// After a failover, an administrator registers the new address of a worker.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn new_address_of_a_worker_keeps_direct_access() {
+    let database = Database::empty_citus().await;
+    database.count_statements().await;
+    migrate(&database.url(), sample::now()).await.unwrap();
+    distribute(&database.url(), |_| {}).await.unwrap();
+    let store = &*database.open().await;
+    let project = ProjectId(sample::uuid());
+    let port = database.worker().port().to_owned();
+    let update =
+        format!("select citus_update_node(nodeid, 'localhost', {port}) from pg_dist_node where nodeport = {port}");
+    database.execute(&update).await;
+    // The placement is read again every five seconds.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let before = forwarded_statements(&database).await;
+    let mut created = 0;
+    while created < 20 {
+        let check = check_sample::check(project, sample::now());
+        if is_on_one_server(store, &check) {
+            store.create_check(check_sample::new(check.clone())).await.unwrap();
+            assert!(can_be_read(store, &check).await);
+            assert_eq!(conclude_twice(store, &check).await.unwrap(), 1);
+            created += 1;
+        }
+    }
+    assert_eq!(forwarded_statements(&database).await, before, "no statement goes through the coordinator");
+}
+
+/// A node that has not learned yet that a worker has left the cluster finds the rows at the coordinator.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn worker_leaves_the_cluster_without_errors() {
+    let database = Database::empty_citus().await;
+    migrate(&database.url(), sample::now()).await.unwrap();
+    distribute(&database.url(), |_| {}).await.unwrap();
+    let store = &*database.open().await;
+    let project = ProjectId(sample::uuid());
+    let first = join_all((0..50).map(|_| create(store, project))).await;
+
+    let is_done = AtomicBool::new(false);
+    let load = async {
+        let mut created = Vec::new();
+        while !is_done.load(Ordering::Relaxed) {
+            let check = create(store, project).await.unwrap();
+            assert!(store.check_history(project, Product::ReverseSms, check.id).await.unwrap().is_some());
+            assert_eq!(conclude_twice(store, &check).await.unwrap(), 1);
+            store.overdue_checks(sample::now(), 9, Completeness::All).await.unwrap();
+            created.push(check);
+        }
+        created
+    };
+    let worker = database.worker();
+    let removal = async {
+        let port = worker.port();
+        database.execute(&format!("select citus_drain_node('127.0.0.1', {port}, 'force_logical')")).await;
+        database.execute(&format!("select citus_remove_node('127.0.0.1', {port})")).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        is_done.store(true, Ordering::Relaxed);
+    };
+    let (during, ()) = join(load, removal).await;
+    for check in first.into_iter().map(Result::unwrap) {
+        assert_eq!(conclude_twice(store, &check).await.unwrap(), 1);
+        assert!(can_be_read(store, &check).await);
+    }
+    for check in &during {
+        assert!(can_be_read(store, check).await);
+    }
+    let concluded = "select count(*) from checks where concluded_at is not null";
+    assert_eq!(database.query_one(concluded).await.get::<_, i64>(0), 50 + i64::try_from(during.len()).unwrap());
+    poll_until("the node has left the worker", async || worker.node_sessions().await == 0).await;
 }
 
 /// If the coordinator dies between the two phases of a commit, it leaves prepared transactions on the workers, which

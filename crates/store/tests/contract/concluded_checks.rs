@@ -11,7 +11,7 @@ use ringtrue_domain::{
 use ringtrue_engine::ports::{
     activity::{UsageFilter, UsageGrouping},
     idempotency::{ClaimOutcome, IdempotentResponse},
-    store::{StoreError, TenantLookup},
+    store::{Completeness, StoreError, TenantLookup},
 };
 
 use crate::{check_sample, fixture::StoreFixture, sample};
@@ -61,7 +61,11 @@ pub async fn concluded_check_round_trips(fixture: &StoreFixture) {
         store.create_concluded_check(concluded, None).await.unwrap();
         assert_eq!(check_sample::find(store, &check).await, check);
     }
-    assert_eq!(store.overdue_checks(sample::later(86_400), 9).await.unwrap(), [], "none has a deadline");
+    assert_eq!(
+        store.overdue_checks(sample::later(86_400), 9, Completeness::All).await.unwrap(),
+        [],
+        "none has a deadline"
+    );
 }
 
 /// One check of the batch has the id of an existing check.

@@ -5,8 +5,9 @@ use jiff::SignedDuration;
 use ringtrue_domain::{lifecycle::CheckId, product::Product, reverse_sms::ReverseSmsCheck, tenancy::ProjectId};
 use ringtrue_engine::ports::{
     callbacks::{AttemptOutcome, AttemptRecord, AttemptSettlement},
-    checks::{ConcludeOutcome, CreateCheckOutcome},
-    store::TenantLookup,
+    checks::{CompanionRow, ConcludeOutcome, CreateCheckOutcome, NewCheck},
+    idempotency::{ClaimOutcome, IdempotencyClaim, IdempotentResponse},
+    store::{Completeness, TenantLookup},
 };
 use ringtrue_store::{CitusAccess, DistributionState, StoreOptions, distribute, distribution_state, migrate};
 
@@ -80,12 +81,13 @@ fn settlement(check: CheckId) -> AttemptSettlement {
     AttemptSettlement { check, attempt: 1, outcome: AttemptOutcome::Delivered, log }
 }
 
-/// Returns how many statements the coordinator has forwarded to one shard, and to several.
-async fn forwarded_statements(database: &Database) -> (i64, i64) {
+/// Returns how many statements on distributed tables the servers have executed on one shard, and on several. Statements
+/// on the shards themselves are not counted.
+pub async fn forwarded_statements(database: &Database) -> (i64, i64) {
     let select = "select query_execution_single_shard, query_execution_multi_shard
                     from citus_stat_counters where name = current_database()";
-    let row = database.query_one(select).await;
-    (row.get(0), row.get(1))
+    let counters = database.query_every_server(select).await;
+    counters.iter().fold((0, 0), |(one, several), row| (one + row.get::<_, i64>(0), several + row.get::<_, i64>(1)))
 }
 
 pub async fn lookups_through_the_coordinator_are_one_task(fixture: &StoreFixture) {
@@ -111,7 +113,7 @@ pub async fn frequent_operations_ask_the_server_that_has_the_rows(fixture: &Stor
     while created < 20 {
         // As the engine does, so that the limit of the number is on the server of the check.
         let check = check_sample::check(project, sample::now());
-        if !store.are_colocated(check.claimed.unwrap().hash, check.id.bucket()) {
+        if !store.are_colocated(CompanionRow::NumberLimit(check.claimed.unwrap().hash), check.id.bucket()) {
             continue;
         }
         let new = check_sample::new(check.clone());
@@ -128,11 +130,37 @@ pub async fn frequent_operations_ask_the_server_that_has_the_rows(fixture: &Stor
         );
         assert!(store.settle_attempt(settlement(new.check.id)).await.unwrap());
     }
-    assert!(store.overdue_checks(sample::now(), 10).await.unwrap().is_empty());
+    assert!(store.overdue_checks(sample::now(), 10, Completeness::All).await.unwrap().is_empty());
     assert!(store.lease_due_callbacks(sample::now(), sample::later(1), 10, &[]).await.unwrap().is_empty());
     assert_eq!(store.next_callback_due_at().await.unwrap(), None);
     assert_eq!(forwarded_statements(&fixture.database).await, before);
     assert_eq!(fixture.sum("usage_counters").await, 20, "every server counts its checks");
+}
+
+/// A check that is stored with the response to a request with an idempotency key is on the server of the key, if its id
+/// was chosen for this.
+pub async fn keyed_creates_ask_one_server(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    let project = ProjectId(sample::uuid());
+    let before = forwarded_statements(&fixture.database).await;
+    for _ in 0..20 {
+        let request = IdempotencyClaim { key_digest: sample::random(), ..sample::claim(project.0, 1, 1) };
+        assert_eq!(store.claim_idempotency_key(&request).await.unwrap(), ClaimOutcome::Claimed);
+        let key = CompanionRow::IdempotencyKey(request.key_digest);
+        let checks = std::iter::repeat_with(|| check_sample::check(project, sample::now()));
+        let check = checks.into_iter().find(|check| store.are_colocated(key, check.id.bucket())).unwrap();
+        let response = IdempotentResponse {
+            tenant: request.tenant,
+            key_digest: request.key_digest,
+            claim_id: request.claim_id,
+            sealed_response: b"sealed".to_vec(),
+        };
+        let new = check_sample::new(check.clone());
+        store.create_check(NewCheck { number_limit: None, idempotent_response: Some(response), ..new }).await.unwrap();
+        let again = IdempotencyClaim { claim_id: sample::uuid(), ..request };
+        assert_eq!(store.claim_idempotency_key(&again).await.unwrap(), ClaimOutcome::Completed(b"sealed".to_vec()));
+    }
+    assert_eq!(forwarded_statements(&fixture.database).await, before);
 }
 
 /// A node that has not learned yet that shards have moved writes to the right server all the same.

@@ -1,6 +1,6 @@
 //! Creates the database of one test, and changes it in ways that the store does not offer.
 
-use std::{env, fs, sync::Arc, time::Duration};
+use std::{env, fs, path::PathBuf, sync::Arc, time::Duration};
 
 use ringtrue_domain::tenancy::ProjectId;
 use ringtrue_engine::ports::{combined::Store, node::NodeId};
@@ -113,8 +113,9 @@ impl Database {
         static TEMPLATE: OnceCell<Vec<String>> = OnceCell::const_new();
         let servers = TEMPLATE.get_or_init(create_distributed_template).await.clone();
         let name = copy(DISTRIBUTED, &servers).await;
-        execute(&servers[0], &format!("alter database {name} set citus.enable_stat_counters = on")).await;
-        Database::Postgres { servers, name }
+        let database = Database::Postgres { servers, name };
+        database.count_statements().await;
+        database
     }
 
     /// Creates an empty database on each server of the cluster, without migrations.
@@ -147,10 +148,53 @@ impl Database {
         row
     }
 
+    /// Runs a query on every server of a cluster, and returns the first row of each.
+    pub async fn query_every_server(&self, sql: &str) -> Vec<tokio_postgres::Row> {
+        let Database::Postgres { servers, name } = self else { panic!("not for SQLite") };
+        let mut rows = Vec::new();
+        for server in servers {
+            let session = Session::start(&in_database(server, name)).await;
+            rows.push(session.client.query_one(sql, &[]).await.unwrap());
+            session.end().await;
+        }
+        rows
+    }
+
+    /// Runs SQL in the database's part on every server of a cluster.
+    pub async fn execute_everywhere(&self, sql: &str) {
+        let Database::Postgres { servers, name } = self else { panic!("not for SQLite") };
+        for server in servers {
+            execute(&in_database(server, name), sql).await;
+        }
+    }
+
+    /// Has Citus count the statements that it executes, in new sessions.
+    pub async fn count_statements(&self) {
+        let Database::Postgres { servers, name } = self else { panic!("SQLite has no Citus") };
+        for server in servers {
+            let count = format!("alter database {name} set citus.enable_stat_counters = on");
+            execute(server, &format!("set citus.enable_ddl_propagation = off; {count}")).await;
+        }
+    }
+
     /// Returns the part of the database that is on the first worker.
     pub fn worker(&self) -> Worker {
         let Database::Postgres { servers, name } = self else { panic!("SQLite has no workers") };
         Worker { url: in_database(&servers[1], name) }
+    }
+
+    pub fn name(&self) -> &str {
+        let Database::Postgres { name, .. } = self else { panic!("SQLite databases have no name") };
+        name
+    }
+
+    /// Runs statements in a transaction that stays open while the returned session exists. `None`: the database is
+    /// SQLite, which has only one writer.
+    pub async fn begin(&self, sql: &str) -> Option<Session> {
+        let Database::Postgres { servers, name } = self else { return None };
+        let session = Session::start(&in_database(&servers[0], name)).await;
+        session.client.batch_execute(&format!("begin; {sql}")).await.unwrap();
+        Some(session)
     }
 
     /// Whether tables have the column `bucket`.
@@ -284,12 +328,8 @@ impl Database {
     /// Publishes a node's request counts, by which nodes divide rate limits, in a transaction that stays open while the
     /// returned session exists. `None`: the database is SQLite, which has only one writer.
     pub async fn lock_own_demand(&self, node: NodeId) -> Option<Session> {
-        let Database::Postgres { servers, name } = self else { return None };
-        let session = Session::start(&in_database(&servers[0], name)).await;
         let publish = "insert into node_demand (node_id, published_at, demand) values";
-        let now = sample::now().as_millisecond();
-        session.client.batch_execute(&format!("begin; {publish} ('{}', {now}, '')", node.0)).await.unwrap();
-        Some(session)
+        self.begin(&format!("{publish} ('{}', {}, '')", node.0, sample::now().as_millisecond())).await
     }
 
     /// Makes every statement that reads the `reference_id` of a project's checks run forever.
@@ -505,6 +545,28 @@ impl Worker {
 
     pub async fn execute(&self, sql: &str) {
         execute(&self.url, sql).await;
+    }
+
+    /// Runs SQL in another database of the server.
+    pub async fn on_server(&self, sql: &str) {
+        execute(&in_database(&self.url, "postgres"), sql).await;
+    }
+
+    /// Returns the directory of the server.
+    #[expect(clippy::disallowed_methods, reason = "the test runner passes the directories")]
+    pub fn directory(&self) -> PathBuf {
+        let workers = env::var("CITUS_WORKERS").expect("CITUS_WORKERS names no workers: run `make test`");
+        let mut directories = workers.split(' ').map(PathBuf::from);
+        let is_this = |directory: &PathBuf| fs::read_to_string(directory.join("port")).unwrap().trim() == self.port();
+        directories.find(is_this).expect("the worker has a directory")
+    }
+
+    /// Returns the number of sessions that nodes have with the database on this server.
+    pub async fn node_sessions(&self) -> i64 {
+        let (_, name) = self.url.rsplit_once('/').unwrap();
+        let server = Worker { url: in_database(&self.url, "postgres") };
+        let count = "select count(*) from pg_stat_activity where application_name = 'ringtrue' and datname";
+        server.query_one(&format!("{count} = '{name}'")).await.get(0)
     }
 
     /// Returns the first row of a query.

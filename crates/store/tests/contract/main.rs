@@ -80,6 +80,7 @@ mod division {
             missing_partitions_are_created,
             lookups_through_the_coordinator_are_one_task,
             frequent_operations_ask_the_server_that_has_the_rows,
+            keyed_creates_ask_one_server,
             moved_shards_are_found,
             tables_with_rows_are_distributed_while_they_are_written;
         verifications: moves_stay_on_one_shard;
@@ -99,6 +100,7 @@ mod one_server {
             searches_do_not_delay_other_queries,
             lists_of_one_workspace_do_not_delay_others;
             deadlocks: batches_of_two_nodes_do_not_deadlock;
+            callbacks: leasing_skips_callbacks_that_another_node_is_leasing;
     }
 }
 

@@ -14,7 +14,7 @@ use ringtrue_engine::ports::{
     checks::CheckQuery,
     combined::Store,
     search_limit::SearchLimiter,
-    store::{ControlPlaneVersion, StoreError, TenantLookup},
+    store::{Completeness, ControlPlaneVersion, StoreError, TenantLookup},
 };
 use ringtrue_store::{CitusAccess, StoreOptions};
 use tokio::{task::yield_now, time::timeout};
@@ -103,7 +103,7 @@ pub async fn searches_do_not_delay_other_queries(fixture: &StoreFixture) {
     let others = async {
         let found = store.find_check(bank, Product::ReverseSms, known.id).await.unwrap();
         assert!(matches!(found, TenantLookup::Found(_)), "{found:?}");
-        assert_eq!(store.overdue_checks(sample::now(), 9).await.unwrap(), []);
+        assert_eq!(store.overdue_checks(sample::now(), 9, Completeness::All).await.unwrap(), []);
         store.changes_since(ControlPlaneVersion(0), sample::now()).await.unwrap();
         for filter in [None, Some("reference_id==x"), Some("status==ACCEPTED")] {
             let filter = filter.map(|text| parse(text, &SEARCH_FIELDS).unwrap());

@@ -23,7 +23,7 @@ use ringtrue_engine::ports::{
     hashes::{CodeHash, TokenHash},
     idempotency::{ClaimOutcome, IdempotentResponse},
     silent::SealedVerdict,
-    store::TenantLookup,
+    store::{Completeness, TenantLookup},
     verifications::{
         Advance, AdvanceOptions, AdvanceOutcome, AdvanceTo, EndedStep, ListedProgress, NewRedirectSession,
         NumberLimitQuery, OpenedSession, PageOpening, PageVersion, VerificationRecord,
@@ -223,8 +223,11 @@ pub async fn verification_is_created_with_its_first_step(fixture: &StoreFixture)
     // The step has no deadline of its own: it is overdue when its verification is.
     let ids = |overdue: Vec<AnyCheck>| overdue.into_iter().map(|check| check.id).collect::<Vec<_>>();
     let early = sample.step.expires_at - SignedDuration::from_millis(1);
-    assert_eq!(store.overdue_checks(early, 10).await.unwrap(), []);
-    assert_eq!(ids(store.overdue_checks(sample.step.expires_at, 10).await.unwrap()), [sample.check.id]);
+    assert_eq!(store.overdue_checks(early, 10, Completeness::All).await.unwrap(), []);
+    assert_eq!(
+        ids(store.overdue_checks(sample.step.expires_at, 10, Completeness::All).await.unwrap()),
+        [sample.check.id]
+    );
     for product in [Product::Verification, Product::SecureSna, Product::ReverseSms] {
         let overdue = store.overdue_checks_of_project(shop, product, sample.step.expires_at, 10).await.unwrap();
         assert_eq!(ids(overdue), [sample.check.id], "{product}");
@@ -300,7 +303,7 @@ pub async fn end_is_stored_with_its_callback(fixture: &StoreFixture) {
     assert_eq!((sent.product, sent.state), (Product::Verification, CallbackState::Waiting { due_at: at(9) }));
     let of_step = store.find_callback(shop, step.id).await.unwrap();
     assert!(!matches!(of_step, TenantLookup::Found(_)), "a step has no callback: {of_step:?}");
-    assert_eq!(store.overdue_checks(at(9_999), 10).await.unwrap(), [], "no deadline is left");
+    assert_eq!(store.overdue_checks(at(9_999), 10, Completeness::All).await.unwrap(), [], "no deadline is left");
     assert_eq!(
         usage(store, acme).await,
         [
@@ -624,7 +627,7 @@ pub async fn expiry_ends_step_and_verification(fixture: &StoreFixture) {
         usage(store, acme).await,
         [(Product::SecureSna, CheckStatus::Expired, None, 1), (Product::Verification, CheckStatus::Expired, None, 1)]
     );
-    assert_eq!(store.overdue_checks(at(9_999), 10).await.unwrap(), []);
+    assert_eq!(store.overdue_checks(at(9_999), 10, Completeness::All).await.unwrap(), []);
 }
 
 pub async fn sim_swap_step_moves_the_deadline_and_ends_with_its_check(fixture: &StoreFixture) {
@@ -651,8 +654,8 @@ pub async fn sim_swap_step_moves_the_deadline_and_ends_with_its_check(fixture: &
         assert_eq!(store.advance(ask).await.unwrap(), FIRST_MOVE);
         let asking = find(store, &sample.check).await;
         assert_eq!((asking.status(), asking.expires_at), (CheckStatus::Pending, at(18)));
-        assert_eq!(store.overdue_checks(at(17), 10).await.unwrap(), []);
-        assert_eq!(store.overdue_checks(at(18), 10).await.unwrap().len(), 1);
+        assert_eq!(store.overdue_checks(at(17), 10, Completeness::All).await.unwrap(), []);
+        assert_eq!(store.overdue_checks(at(18), 10, Completeness::All).await.unwrap().len(), 1);
 
         let swap: Check<SimSwapVerdict> = Check {
             id: swap_id,
@@ -698,7 +701,7 @@ pub async fn sim_swap_step_moves_the_deadline_and_ends_with_its_check(fixture: &
             TenantLookup::Found(check) => assert_eq!(check, swap.into_check().map(AnyVerdict::from)),
             other => assert!(!is_answered, "{other:?}"),
         }
-        assert_eq!(store.overdue_checks(at(9_999), 10).await.unwrap(), []);
+        assert_eq!(store.overdue_checks(at(9_999), 10, Completeness::All).await.unwrap(), []);
     }
     assert_eq!(
         usage(store, acme).await,

@@ -8,14 +8,20 @@
 //! its own transaction, until the invalid operation is alone. If the server is unavailable, the whole batch fails.
 //!
 //! The length of the queue and the time that a caller waits are limited. If a caller stops waiting before its batch has
-//! started, its operation is skipped. If the caller stops waiting later, the operation is still completed.
+//! started, its operation is skipped. If the caller stops waiting later, the operation is still completed, unless its
+//! transaction fails and has to be repeated.
 //!
 //! # Servers
 //!
 //! Each server of a Citus cluster has its own queues. A queue has the operations on the buckets of its server, and its
 //! transactions use the shards of these buckets by name: see [`placement`](super::placement). Some operations cannot be
-//! run like this: the placement has changed since they were queued, or they also write rows of another server. These
-//! are in batches of their own, which use the distributed tables and leave it to Citus to find the rows.
+//! run like this, and are in batches of their own, which use the distributed tables and leave it to Citus to find the
+//! rows. Those that also write rows of another server run on the queue's server. Those whose rows are not there any more
+//! run on the coordinator, because the server may have left the cluster. All run there while the server cannot be
+//! reached.
+//!
+//! Operations that also write rows of another server have a queue of their own. If that server does not respond, they
+//! do not hold up those that do not need it.
 //!
 //! # Adding an operation
 //!
@@ -57,7 +63,7 @@ use super::{
     BatchQueues, TRANSACTION_TIMEOUT,
     cluster::ServerLink,
     connect::{ErrorOrigin, error_origin, is_conflict, store_error},
-    placement::Placement,
+    placement::{Placement, ServerKey},
 };
 use crate::{batch_delay::BatchDelay, operation::Operation};
 use pipeline::BatchSession;
@@ -84,6 +90,11 @@ pub(super) trait BatchedOperation: Operation + Sized {
     const FIRST_COUNTER_SLOT: i16 = 0;
 
     fn queue(queues: &BatchQueues) -> &BatchQueue<Self>;
+
+    /// Returns the queue for operations that also write rows of another server.
+    fn queue_for_two_servers(queues: &BatchQueues) -> &BatchQueue<Self> {
+        Self::queue(queues)
+    }
 
     /// Returns the bucket of the operation's rows. It determines the server. `None`: the rows are in no bucket, and the
     /// configured server has them.
@@ -189,14 +200,19 @@ pub(super) struct BatchQueue<O: BatchedOperation> {
 
 impl<O: BatchedOperation> BatchQueue<O> {
     /// Starts the workers, each on its own connection. They end when the queue is dropped and empty.
-    #[expect(clippy::disallowed_methods, reason = "the workers end when the queue is dropped")]
     pub(super) fn start(server: &Arc<ServerLink>) -> Self {
+        Self::start_with(server, O::CONNECTIONS, O::FIRST_COUNTER_SLOT)
+    }
+
+    /// As [`start`](Self::start), with another number of connections and other counter slots.
+    #[expect(clippy::disallowed_methods, reason = "the workers end when the queue is dropped")]
+    pub(super) fn start_with(server: &Arc<ServerLink>, connections: usize, first_slot: i16) -> Self {
         let (queue, operations) = mpsc::channel(QUEUE_CAPACITY);
         let operations = Arc::new(Mutex::new(operations));
         let in_flight = Arc::<InFlight>::default();
-        for slot in (O::FIRST_COUNTER_SLOT..).take(O::CONNECTIONS) {
-            let worker =
-                BatchWorker { server: Arc::clone(server), slot, session: None, in_flight: Arc::clone(&in_flight) };
+        for slot in (first_slot..).take(connections) {
+            let (server, in_flight) = (Arc::clone(server), Arc::clone(&in_flight));
+            let worker = BatchWorker { server, slot, session: None, detour: None, in_flight };
             tokio::spawn(worker.run::<O>(Arc::clone(&operations)));
         }
         BatchQueue { queue }
@@ -273,11 +289,58 @@ fn split_by_check<'o, O: BatchedOperation>(mut sorted: Vec<(usize, &'o O)>) -> V
     parts
 }
 
+/// The callers of a batch that wait for their results.
+struct Replies<O: BatchedOperation>(Vec<Option<oneshot::Sender<Result<O::Output, StoreError>>>>);
+
+impl<O: BatchedOperation> Replies<O> {
+    fn is_awaited(&self, position: usize) -> bool {
+        self.0[position].as_ref().is_some_and(|reply| !reply.is_closed())
+    }
+
+    fn send(&mut self, position: usize, result: Result<O::Output, StoreError>) {
+        if let Some(reply) = self.0[position].take() {
+            // Sending fails if the caller no longer waits.
+            drop(reply.send(result));
+        }
+    }
+
+    /// Fails the operations that have no result yet.
+    fn send_to_others(self, unavailable: &str) {
+        for reply in self.0.into_iter().flatten() {
+            drop(reply.send(Err(StoreError::Unavailable(unavailable.to_owned()))));
+        }
+    }
+}
+
+/// Where a part of a batch runs, and how it finds its rows.
+#[derive(Clone, Debug)]
+enum Route {
+    /// The server of the queue has all rows, in these shards.
+    Shards(Arc<Placement>),
+    /// The server of the queue has some of the rows, in these shards, and leaves it to Citus to find the others.
+    SomeShards(Arc<Placement>),
+    /// The coordinator finds all rows. One `PostgreSQL` is its own coordinator.
+    Coordinator,
+}
+
+impl Route {
+    /// Returns the shards of the queue's server that a batch uses.
+    fn shards<O: BatchedOperation>(&self, key: &ServerKey, batch: &[&O]) -> Vec<u16> {
+        let (Route::Shards(placement) | Route::SomeShards(placement)) = self else { return Vec::new() };
+        let buckets =
+            batch.iter().flat_map(|operation| operation.bucket().into_iter().chain(operation.other_buckets()));
+        let here = buckets.filter(|bucket| placement.server(*bucket) == key);
+        here.filter_map(|bucket| placement.shard_index(bucket)).collect()
+    }
+}
+
 /// Runs batches on one connection, which it opens on first use.
 struct BatchWorker {
     server: Arc<ServerLink>,
     slot: i16,
     session: Option<BatchSession>,
+    /// A session with the coordinator, for batches that do not run on the server of the queue.
+    detour: Option<BatchSession>,
     in_flight: Arc<InFlight>,
 }
 
@@ -291,55 +354,47 @@ impl BatchWorker {
             }
             let awaited = batch.into_iter().filter(|queued| !queued.reply.is_closed());
             let (operations, replies): (Vec<O>, Vec<_>) =
-                awaited.map(|queued| (queued.operation, queued.reply)).unzip();
+                awaited.map(|queued| (queued.operation, Some(queued.reply))).unzip();
             let started = Instant::now();
             self.in_flight.operations.fetch_add(operations.len(), Ordering::AcqRel);
-            let results = self.run_batch(&operations).await;
+            self.run_batch(&operations, Replies(replies)).await;
             self.in_flight.operations.fetch_sub(operations.len(), Ordering::AcqRel);
             self.in_flight.decreased.notify_one();
             let queued = queue.try_lock().map_or(0, |queue| queue.len());
             delay.record_commit(operations.len(), queued, started.elapsed());
-            for (reply, result) in replies.into_iter().zip(results) {
-                // Sending fails if the caller no longer waits.
-                drop(reply.send(result));
-            }
         }
     }
 
     /// Runs a batch in parts with at most one operation for each check. Halves a part that fails, until each invalid
-    /// operation is alone. Returns a result for each operation.
-    async fn run_batch<O: BatchedOperation>(&mut self, operations: &[O]) -> Vec<Result<O::Output, StoreError>> {
-        let mut results: Vec<Option<Result<O::Output, StoreError>>> = operations.iter().map(|_| None).collect();
+    /// operation is alone. Sends each caller its result when its part is done.
+    async fn run_batch<O: BatchedOperation>(&mut self, operations: &[O], mut replies: Replies<O>) {
         let mut unavailable = "the batch did not run".to_owned();
-        let placement = self.server.placement.get();
-        let (here, elsewhere): (Vec<_>, Vec<_>) =
-            operations.iter().enumerate().partition(|(_, operation)| self.has_all_rows(&placement, *operation));
-        let mut parts: Vec<_> =
-            split_by_check(here).into_iter().map(|part| (Layout::Shards(Arc::clone(&placement)), part)).collect();
-        parts.extend(split_by_check(elsewhere).into_iter().map(|part| (Layout::Whole, part)));
-        parts.reverse();
-        while let Some((layout, part)) = parts.pop() {
-            match self.run_repeatedly(&layout, &part).await {
+        let mut parts: Vec<_> = self.divide_by_route(operations).into_iter().rev().collect();
+        while let Some((route, part)) = parts.pop() {
+            match self.run_repeatedly(&route, &part).await {
                 Ok(outputs) => {
                     for ((position, _), output) in part.into_iter().zip(outputs) {
-                        results[position] = Some(Ok(output));
+                        replies.send(position, Ok(output));
                     }
                 }
-                Err(BatchError::Misplaced(error)) if matches!(layout, Layout::Shards(_)) => {
+                Err(BatchError::Misplaced(error)) if !matches!(route, Route::Coordinator) => {
                     tracing::debug!(queue = O::NAME, batch.size = part.len(), %error, "a shard has moved");
                     self.server.placement.report_stale();
-                    parts.push((Layout::Whole, part));
+                    parts.push((Route::Coordinator, part));
                 }
                 Err(BatchError::Rows(error) | BatchError::Outage(error) | BatchError::Misplaced(error))
                     if part.len() > 1 =>
                 {
                     tracing::debug!(queue = O::NAME, batch.size = part.len(), %error, "splitting a batch that failed");
-                    let (left, right) = part.split_at(part.len() / 2);
-                    parts.extend([(layout.clone(), right.to_vec()), (layout, left.to_vec())]);
+                    let awaited: Vec<_> =
+                        part.into_iter().filter(|(position, _)| replies.is_awaited(*position)).collect();
+                    let (left, right) = awaited.split_at(awaited.len() / 2);
+                    let halves = [(route.clone(), right.to_vec()), (route, left.to_vec())];
+                    parts.extend(halves.into_iter().filter(|(_, half)| !half.is_empty()));
                 }
                 Err(BatchError::Rows(error) | BatchError::Outage(error) | BatchError::Misplaced(error)) => {
                     if let [(position, _)] = part[..] {
-                        results[position] = Some(Err(error));
+                        replies.send(position, Err(error));
                     }
                 }
                 Err(error) => {
@@ -354,28 +409,46 @@ impl BatchWorker {
                 }
             }
         }
-        let failed = || Err(StoreError::Unavailable(unavailable.clone()));
-        results.into_iter().map(|result| result.unwrap_or_else(failed)).collect()
+        replies.send_to_others(&unavailable);
     }
 
-    /// Whether this server has all rows of an operation, in shards.
-    fn has_all_rows<O: BatchedOperation>(&self, placement: &Placement, operation: &O) -> bool {
-        let is_here = |bucket| placement.server(bucket) == &self.server.key;
-        !placement.is_whole()
-            && operation.bucket().is_some_and(is_here)
-            && operation.other_buckets().into_iter().all(is_here)
+    /// Divides operations by their route, and each route's operations into parts with each check at most once.
+    fn divide_by_route<'o, O: BatchedOperation>(&self, operations: &'o [O]) -> Vec<(Route, Vec<(usize, &'o O)>)> {
+        let placement = self.server.placement.get();
+        let is_here = |bucket| !placement.is_whole() && placement.server(bucket) == &self.server.key;
+        let (mut shards, mut some_shards, mut coordinator) = (Vec::new(), Vec::new(), Vec::new());
+        for operation in operations.iter().enumerate() {
+            if !operation.1.bucket().is_some_and(is_here) {
+                coordinator.push(operation);
+            } else if operation.1.other_buckets().into_iter().all(is_here) {
+                shards.push(operation);
+            } else if self.server.has_detour() {
+                some_shards.push(operation);
+            } else {
+                coordinator.push(operation);
+            }
+        }
+        let routes = [
+            (Route::Shards(Arc::clone(&placement)), shards),
+            (Route::SomeShards(placement), some_shards),
+            (Route::Coordinator, coordinator),
+        ];
+        let parts = |(route, operations): (Route, Vec<(usize, &'o O)>)| {
+            split_by_check(operations).into_iter().map(move |part| (route.clone(), part))
+        };
+        routes.into_iter().flat_map(parts).collect()
     }
 
     /// Runs a part of a batch, and repeats it if its transaction conflicts with another one.
     async fn run_repeatedly<O: BatchedOperation>(
         &mut self,
-        layout: &Layout,
+        route: &Route,
         part: &[(usize, &O)],
     ) -> Result<Vec<O::Output>, BatchError> {
         let batch: Vec<&O> = part.iter().map(|(_, operation)| *operation).collect();
         let mut attempt = 1;
         loop {
-            match self.run_transaction(layout, &batch).await {
+            match self.run_transaction(route, &batch).await {
                 Err(BatchError::Conflict(error)) if attempt < MAX_ATTEMPTS => {
                     tracing::debug!(queue = O::NAME, batch.size = batch.len(), %error, "repeating a batch");
                     if attempt > 1 {
@@ -388,18 +461,42 @@ impl BatchWorker {
         }
     }
 
-    /// Returns the session of the last batch, or a new one if it cannot be used.
-    async fn take_session(&mut self, layout: &Layout) -> Result<BatchSession, BatchError> {
-        let is_for_shards = matches!(layout, Layout::Shards(_));
-        match self.session.take() {
-            Some(session)
-                if !session.client.is_closed()
-                    && (!is_for_shards || !session.has_custom_plans || session.is_detour)
-                    && session.is_detour == self.server.is_avoided() =>
-            {
-                Ok(session)
+    /// Returns the session of the last batch, or a new one if it cannot be used. The second value is whether it is a
+    /// session with the coordinator in place of the queue's server.
+    ///
+    /// A session that works is kept when the server is avoided, because another connection has failed.
+    async fn take_session(&mut self, route: &Route) -> Result<(BatchSession, bool), BatchError> {
+        if !matches!(route, Route::Coordinator) || !self.server.has_detour() {
+            let needs_generic_plans = matches!(route, Route::Shards(_));
+            let session = self
+                .session
+                .take()
+                .filter(|session| !session.client.is_closed() && !(needs_generic_plans && session.has_custom_plans));
+            let session = match session {
+                Some(session) => Some(session),
+                None => self.server.open_session(self.slot).await?,
+            };
+            if let Some(session) = session {
+                return Ok((session, false));
             }
-            _ => self.server.open_session(self.slot).await,
+        }
+        match self.detour.take().filter(|session| !session.client.is_closed()) {
+            Some(session) => Ok((session, true)),
+            None => {
+                let opened = self.server.open_detour(self.slot).await?;
+                let missing = || BatchError::Server(StoreError::Unavailable("no server to connect to".to_owned()));
+                Ok((opened.ok_or_else(missing)?, true))
+            }
+        }
+    }
+
+    /// Keeps a session that works for the next batch. A session with the coordinator is kept only while the server is
+    /// avoided: the coordinator has connections for the queues of all workers only as an exception.
+    fn keep_session(&mut self, session: BatchSession, is_detour: bool) {
+        if !is_detour {
+            self.session = Some(session);
+        } else if self.server.reachability.is_avoided() {
+            self.detour = Some(session);
         }
     }
 
@@ -407,23 +504,28 @@ impl BatchWorker {
     /// rollback succeeds.
     async fn run_transaction<O: BatchedOperation>(
         &mut self,
-        layout: &Layout,
+        route: &Route,
         batch: &[&O],
     ) -> Result<Vec<O::Output>, BatchError> {
-        let mut session = self.take_session(layout).await?;
-        let is_detour = session.is_detour;
-        let layout = if is_detour { &Layout::Whole } else { layout };
-        let (shards, counter_bucket) = match layout {
-            Layout::Whole if is_detour => (Vec::new(), None),
-            Layout::Whole => (Vec::new(), self.server.placement.get().counter_bucket(&self.server.key)),
-            Layout::Shards(placement) => {
-                let buckets =
-                    batch.iter().flat_map(|operation| operation.bucket().into_iter().chain(operation.other_buckets()));
-                let shards = buckets.filter_map(|bucket| placement.shard_index(bucket)).collect();
-                (shards, placement.counter_bucket(&self.server.key))
+        let (mut session, is_detour) = self.take_session(route).await?;
+        let key = &self.server.key;
+        let placement = self.server.placement.get();
+        let (layout, shards, counter_bucket) = match route {
+            _ if is_detour => (Layout::Whole, Vec::new(), None),
+            Route::Coordinator => (Layout::Whole, Vec::new(), placement.counter_bucket(key)),
+            Route::SomeShards(known) => {
+                let shards = route.shards(key, batch).into_iter().map(|index| known.shard(index).id).collect();
+                (Layout::Whole, shards, known.counter_bucket(key))
+            }
+            Route::Shards(known) => {
+                let counter_bucket = known.counter_bucket(key);
+                let mut shards = route.shards(key, batch);
+                shards.extend(counter_bucket.and_then(|bucket| known.shard_index(bucket)));
+                let shards = shards.into_iter().map(|index| known.shard(index).id).collect();
+                (Layout::Shards(Arc::clone(known)), shards, counter_bucket)
             }
         };
-        let mut tx = PipelinedTransaction::new(&mut session, layout.clone(), shards, counter_bucket);
+        let mut tx = PipelinedTransaction::new(&mut session, layout, shards, counter_bucket);
         let run = AssertUnwindSafe(O::run(batch, &mut tx)).catch_unwind();
         let outcome = match timeout(TRANSACTION_TIMEOUT, run).await {
             Ok(Ok(outcome)) => outcome,
@@ -431,13 +533,14 @@ impl BatchWorker {
                 return Err(BatchError::Rows(StoreError::Refused("the operation panicked".to_owned())));
             }
             Err(_) => {
+                self.server.reachability.suspect();
                 return Err(BatchError::Server(StoreError::Unavailable("the transaction timed out".to_owned())));
             }
         };
         let is_open = tx.is_open();
         match outcome {
             Ok(outputs) if outputs.len() == batch.len() && !is_open => {
-                self.session = Some(session);
+                self.keep_session(session, is_detour);
                 Ok(outputs)
             }
             Ok(_) => {
@@ -447,7 +550,7 @@ impl BatchWorker {
             Err(error) => {
                 let rolled_back = timeout(TRANSACTION_TIMEOUT, session.client.batch_execute("rollback")).await;
                 if matches!((&error, rolled_back), (BatchError::Rows(_), Ok(Ok(())))) {
-                    self.session = Some(session);
+                    self.keep_session(session, is_detour);
                 }
                 Err(match error {
                     // All operations of the batch need the worker that could not be reached directly either.
@@ -455,6 +558,9 @@ impl BatchWorker {
                     BatchError::Server(error) => {
                         // Another server may have taken over.
                         self.server.placement.report_stale();
+                        if !is_detour {
+                            self.server.reachability.suspect();
+                        }
                         BatchError::Server(error)
                     }
                     error => error,

@@ -87,29 +87,23 @@ const BEGIN_FOR_CITUS: &str = "begin; set local plan_cache_mode = force_custom_p
 pub struct PipelinedTransaction<'a> {
     session: &'a mut BatchSession,
     layout: Layout,
-    /// Ids of the shards that the transaction uses. Empty if the tables have their own names.
+    /// Ids of the shards of this server that the transaction uses. Empty if Citus finds all rows, or there is no Citus.
     shards: Vec<i64>,
     counter_bucket: Option<Bucket>,
     is_open: bool,
 }
 
 impl<'a> PipelinedTransaction<'a> {
-    /// `shards` are the shards that the transaction may use besides that of `counter_bucket`, in which it counts usage.
+    /// `shards` are the ids of the shards of this server that the transaction uses. It locks them, and fails if the
+    /// server does not have them.
     pub(super) fn new(
         session: &'a mut BatchSession,
         layout: Layout,
-        mut shards: Vec<u16>,
+        mut shards: Vec<i64>,
         counter_bucket: Option<Bucket>,
     ) -> Self {
-        let shards = match &layout {
-            Layout::Whole => Vec::new(),
-            Layout::Shards(placement) => {
-                shards.extend(counter_bucket.and_then(|bucket| placement.shard_index(bucket)));
-                shards.sort_unstable();
-                shards.dedup();
-                shards.into_iter().map(|index| placement.shard(index).id).collect()
-            }
-        };
+        shards.sort_unstable();
+        shards.dedup();
         PipelinedTransaction { session, layout, shards, counter_bucket, is_open: false }
     }
 
@@ -286,8 +280,6 @@ pub struct BatchSession {
     is_distributed: bool,
     /// Whether plans are made with the values of parameters.
     pub has_custom_plans: bool,
-    /// Whether this is a session with the coordinator, because the worker could not be reached.
-    pub is_detour: bool,
     /// By SQL text and shard: 0 for statements on the tables themselves.
     statements: HashMap<(&'static str, i64), PreparedStatement>,
 }
@@ -310,15 +302,7 @@ impl BatchSession {
         let plans = if has_custom_plans { "force_custom_plan" } else { "force_generic_plan" };
         client.batch_execute(&format!("set plan_cache_mode = {plans}")).await?;
         let group = if is_distributed { client.query_one(LOCAL_GROUP, &[]).await?.try_get(0)? } else { 0 };
-        Ok(BatchSession {
-            client,
-            slot,
-            group,
-            is_distributed,
-            has_custom_plans,
-            is_detour: false,
-            statements: HashMap::new(),
-        })
+        Ok(BatchSession { client, slot, group, is_distributed, has_custom_plans, statements: HashMap::new() })
     }
 
     async fn prepare(

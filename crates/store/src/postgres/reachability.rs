@@ -1,0 +1,100 @@
+//! Finds out whether a worker of a Citus cluster can be reached, without delaying the statements that need it.
+//!
+//! A worker is avoided after a connection to it has failed, until a probe in the background succeeds. Statements never
+//! try it again themselves. If a worker does not respond to a statement in time, it may be down or merely slow: a probe
+//! distinguishes the two. A slow worker gets more time, and a silent one is avoided.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use ringtrue_engine::ports::store::StoreError;
+use tokio::{sync::Notify, time::sleep};
+
+use super::{TRANSACTION_TIMEOUT, cluster::ServerLink};
+
+/// How long an avoided worker is not tried again.
+const PROBE_INTERVAL: Duration = Duration::from_secs(5);
+/// Minimum time between two probes of a worker that responds.
+const MIN_PROBE_INTERVAL: Duration = Duration::from_secs(1);
+/// How long statements that concern all servers wait for one of them. Long for a statement, and short enough that a
+/// silent worker does not hold up what concerns the others.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Default)]
+pub(super) struct Reachability {
+    is_avoided: AtomicBool,
+    /// Whether the worker responded to the last probe, after it had not responded to a statement in time.
+    is_slow: AtomicBool,
+    suspected: Notify,
+}
+
+impl Reachability {
+    /// Whether statements take the detour through the coordinator.
+    pub(super) fn is_avoided(&self) -> bool {
+        self.is_avoided.load(Ordering::Acquire)
+    }
+
+    /// Returns how long to wait for the worker's response, if other servers have to be asked too.
+    pub(super) fn response_timeout(&self) -> Duration {
+        if self.is_slow.load(Ordering::Acquire) { TRANSACTION_TIMEOUT } else { RESPONSE_TIMEOUT }
+    }
+
+    /// Has the worker probed soon, because it did not respond.
+    pub(super) fn suspect(&self) {
+        self.suspected.notify_one();
+    }
+
+    pub(super) fn record_response(&self, after: Duration) {
+        if after < RESPONSE_TIMEOUT && self.is_slow.load(Ordering::Relaxed) {
+            self.is_slow.store(false, Ordering::Release);
+        }
+    }
+
+    /// Avoids the worker from now on. Returns whether it was not avoided before.
+    fn avoid(&self) -> bool {
+        let is_new = !self.is_avoided.swap(true, Ordering::AcqRel);
+        self.suspected.notify_one();
+        is_new
+    }
+}
+
+impl ServerLink {
+    /// Avoids the worker until a probe succeeds, because a connection to it has failed.
+    pub(super) fn avoid(&self, error: &StoreError) {
+        if self.reachability.avoid() {
+            tracing::warn!(server = %self.key, %error, "worker not reachable: using the coordinator");
+        }
+        self.placement.report_stale();
+    }
+
+    /// Probes the worker when it is suspected, and while it is avoided. Never returns.
+    pub(super) async fn run_probes(&self) {
+        loop {
+            self.reachability.suspected.notified().await;
+            if !self.reachability.is_avoided() {
+                match self.connector.connect_client().await {
+                    Ok(_) => {
+                        self.reachability.is_slow.store(true, Ordering::Release);
+                        sleep(MIN_PROBE_INTERVAL).await;
+                    }
+                    Err(failure) if failure.is_full() => sleep(MIN_PROBE_INTERVAL).await,
+                    Err(failure) => self.avoid(&failure.into_store_error()),
+                }
+            }
+            while self.reachability.is_avoided() {
+                sleep(PROBE_INTERVAL).await;
+                match self.connector.connect_client().await {
+                    Err(failure) if !failure.is_full() => {
+                        tracing::debug!(server = %self.key, error = %failure.into_store_error(), "worker still not reachable");
+                    }
+                    _ => {
+                        self.reachability.is_avoided.store(false, Ordering::Release);
+                        tracing::info!(server = %self.key, "worker reachable again");
+                    }
+                }
+            }
+        }
+    }
+}
