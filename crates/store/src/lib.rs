@@ -126,6 +126,15 @@ pub fn check_files(url: &StoreUrl) -> Result<(), StoreError> {
     }
 }
 
+/// Returns the maximum number of connections or threads that a store opens. `workers` is the number of workers of a Citus
+/// cluster to which it connects.
+pub fn max_connections(url: &StoreUrl, options: &StoreOptions, workers: usize) -> usize {
+    match &url.0 {
+        StoreAddress::Sqlite(_) => options.readers + options.searches + 3,
+        StoreAddress::Postgres(_) => postgres::max_connections(options, workers),
+    }
+}
+
 /// Compares the schema of a database with the schema that this binary was built for. Changes nothing.
 pub async fn schema_state(url: &StoreUrl) -> Result<SchemaState, StoreError> {
     match &url.0 {

@@ -115,7 +115,7 @@ impl SilentFlow {
         number: &Msisdn,
         token: &str,
     ) -> Result<(SilentCheck, bool), VerifyTokenError> {
-        require_enabled(project).map_err(CreateError::from)?;
+        require_enabled(project)?;
         let operators = self.operators.for_mode(project.mode);
         let network = operators.silent_network(project, Product::SecureSna, number).await.map_err(CreateError::from)?;
         let connector = operators.operator_token_connector(&network).ok_or(CreateError::MnoNotSupported)?;

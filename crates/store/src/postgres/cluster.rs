@@ -93,11 +93,11 @@ impl ServerLink {
         BatchSession::start(client, slot, is_distributed, is_for_shards).await.map(Some).map_err(BatchError::from)
     }
 
-    /// Opens a session with the coordinator. `None`: this is the configured server, whose sessions are such sessions.
-    pub(super) async fn open_detour(&self, slot: i16) -> Result<Option<BatchSession>, BatchError> {
-        let Some(detour) = &self.detour else { return Ok(None) };
-        let (client, _) = detour.connect().await.map_err(BatchError::Server)?;
-        BatchSession::start(client, slot, true, false).await.map(Some).map_err(BatchError::from)
+    /// Opens a session with the coordinator.
+    pub(super) async fn open_detour(&self, slot: i16) -> Result<BatchSession, BatchError> {
+        let coordinator = self.detour.as_ref().unwrap_or(&self.connector);
+        let (client, _) = coordinator.connect().await.map_err(BatchError::Server)?;
+        BatchSession::start(client, slot, true, false).await.map_err(BatchError::from)
     }
 }
 

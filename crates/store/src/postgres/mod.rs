@@ -77,6 +77,18 @@ const POOL_WAIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// searches may run to their deadlines.
 const SEARCH_POOL_WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 const LIST_CONNECTIONS: usize = 2;
+/// Connections for batches to the configured server.
+const BATCH_CONNECTIONS: usize = InsertCheck::CONNECTIONS
+    + ConcludeCheck::CONNECTIONS
+    + FindCheck::CONNECTIONS
+    + RedirectOperation::CONNECTIONS
+    + AttemptSettlement::CONNECTIONS
+    + IdempotencyClaim::CONNECTIONS
+    + SignInOperation::CONNECTIONS;
+/// Connections for batches to a worker, which has no sign-ins, and one connection for creates on two servers.
+const WORKER_BATCH_CONNECTIONS: usize = BATCH_CONNECTIONS - SignInOperation::CONNECTIONS + 1;
+/// Connections besides those for transactions, batches, lists and searches: reserved ones, and for notifications.
+const OTHER_CONNECTIONS: usize = 3;
 /// Counter slot of the connection for creates on two servers. The slots of the other connections begin at
 /// [`BatchedOperation::FIRST_COUNTER_SLOT`].
 const SLOT_FOR_TWO_SERVERS: i16 = 8;
@@ -141,6 +153,14 @@ impl Postgres {
             connector,
         })
     }
+}
+
+/// Returns the maximum number of connections that a node opens to a database with this number of workers. For each
+/// worker, this includes those to the coordinator while the worker cannot be reached.
+pub(crate) fn max_connections(options: &StoreOptions, workers: usize) -> usize {
+    let connections = options.connections.max(1);
+    let configured = connections + options.searches.max(1) + BATCH_CONNECTIONS + LIST_CONNECTIONS + OTHER_CONNECTIONS;
+    configured + workers * (connections + 2 * WORKER_BATCH_CONNECTIONS)
 }
 
 /// Checks that the root certificates can be read. Does not connect.
@@ -421,19 +441,13 @@ mod tests {
         }
     }
 
-    /// If the number changes, update it in the documentation of [`StoreOptions`], in that of this module, and in
+    /// If a number changes, update it in the documentation of [`StoreOptions`], in that of this module, and in
     /// `docs/scaling.md`.
     #[test]
     fn a_node_opens_25_connections_by_default() {
-        let batches = InsertCheck::CONNECTIONS
-            + ConcludeCheck::CONNECTIONS
-            + FindCheck::CONNECTIONS
-            + RedirectOperation::CONNECTIONS
-            + AttemptSettlement::CONNECTIONS
-            + IdempotencyClaim::CONNECTIONS
-            + SignInOperation::CONNECTIONS;
-        assert_eq!(batches, 11);
-        let StoreOptions { connections, searches, .. } = StoreOptions::default();
-        assert_eq!(connections + searches + batches + LIST_CONNECTIONS + 3, 25);
+        assert_eq!(BATCH_CONNECTIONS, 11);
+        assert_eq!(max_connections(&StoreOptions::default(), 0), 25);
+        let direct = max_connections(&StoreOptions::default(), 1) - 25;
+        assert_eq!(direct, 19 + 11, "to a worker, and to the coordinator in its place");
     }
 }

@@ -239,6 +239,17 @@ async fn check_servers(config: &Config, balance: &str) -> Finding {
     )
 }
 
+/// Returns the number of Citus workers to which a node connects. 0 if it is unknown, which another check reports.
+pub(super) async fn count_workers(config: &Config) -> usize {
+    if config.store.options.citus == CitusAccess::Coordinator {
+        return 0;
+    }
+    match distribution_state(&config.store.url).await {
+        Ok(Some(DistributionState::Distributed(balance))) => balance.servers.len(),
+        _ => 0,
+    }
+}
+
 /// Describes how shards are spread, for example "13 tables on every server, 11 distributed; 10.0.0.5:5432 has 88 shards
 /// (120 MiB), ...".
 fn describe_balance(balance: &ShardBalance) -> String {

@@ -19,10 +19,11 @@ use ringtrue_engine::{
     keys::MasterKey,
     ports::clock::{Clock, SystemClock},
 };
+use ringtrue_store::max_connections;
 use serde_json::json;
 
 use self::{
-    database::check_key_and_database,
+    database::{check_key_and_database, count_workers},
     listeners::{check_certificates, check_listeners},
     operators::{check_peers, check_products},
 };
@@ -39,7 +40,8 @@ use crate::{
 
 const COLUMNS: [&str; 4] = ["check", "verdict", "detail", "remedy"];
 
-/// Number of file descriptors that a server needs in addition to its connections: database, log, listeners.
+/// Number of file descriptors that a server needs in addition to the connections of clients and to the database: files
+/// of the database, log, listeners, connections to operators.
 const RESERVED_FILE_DESCRIPTORS: usize = 64;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -113,7 +115,7 @@ async fn check_configured(context: &CommandContext) -> Vec<Finding> {
     let source = file.map_or_else(|| "defaults and environment".to_owned(), |path| path.display().to_string());
     let mut findings = run_checks(&config, source, context.master_key(&config)).await;
     // These checks do not apply to `ringtrue dev`, which has few connections and simulates the operators.
-    findings.push(check_open_files(&config));
+    findings.push(check_open_files(&config, count_workers(&config).await));
     findings.extend(check_products(&config));
     findings
 }
@@ -152,14 +154,14 @@ fn check_files(config: &Config, certificates: &[Finding]) -> Finding {
 
 /// Checks the limit of open files. Only the hard limit can fail the check: a shell often has a low soft limit, which a
 /// service manager raises.
-fn check_open_files(config: &Config) -> Finding {
+fn check_open_files(config: &Config, workers: usize) -> Finding {
     const CHECK: &str = "open files";
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let Some((soft, hard)) = parse_open_file_limits(&limits) else {
         return skipped(CHECK, "cannot read the limit on this system");
     };
-    let options = config.store.options;
-    let needed = config.http.max_connections + options.connections.max(options.readers) + RESERVED_FILE_DESCRIPTORS;
+    let store = max_connections(&config.store.url, &config.store.options, workers);
+    let needed = config.http.max_connections + store + RESERVED_FILE_DESCRIPTORS;
     let detail = |limit| format!("{limit} allowed, but `http.max_connections` may need {needed}");
     let hint = format!(
         "Raise the limit (`ulimit -n {needed}`, or LimitNOFILE={needed} in a systemd unit), or lower the setting."

@@ -186,9 +186,11 @@ impl BatchError {
     }
 }
 
+type Reply<O> = oneshot::Sender<Result<<O as Operation>::Output, StoreError>>;
+
 struct QueuedOperation<O: BatchedOperation> {
     operation: O,
-    reply: oneshot::Sender<Result<O::Output, StoreError>>,
+    reply: Reply<O>,
 }
 
 /// Collects operations of one kind, and runs them in batches.
@@ -290,7 +292,7 @@ fn split_by_check<'o, O: BatchedOperation>(mut sorted: Vec<(usize, &'o O)>) -> V
 }
 
 /// The callers of a batch that wait for their results.
-struct Replies<O: BatchedOperation>(Vec<Option<oneshot::Sender<Result<O::Output, StoreError>>>>);
+struct Replies<O: BatchedOperation>(Vec<Option<Reply<O>>>);
 
 impl<O: BatchedOperation> Replies<O> {
     fn is_awaited(&self, position: usize) -> bool {
@@ -468,10 +470,10 @@ impl BatchWorker {
     async fn take_session(&mut self, route: &Route) -> Result<(BatchSession, bool), BatchError> {
         if !matches!(route, Route::Coordinator) || !self.server.has_detour() {
             let needs_generic_plans = matches!(route, Route::Shards(_));
-            let session = self
-                .session
-                .take()
-                .filter(|session| !session.client.is_closed() && !(needs_generic_plans && session.has_custom_plans));
+            let is_unusable = |session: &BatchSession| {
+                session.client.is_closed() || (needs_generic_plans && session.has_custom_plans)
+            };
+            let session = self.session.take().filter(|session| !is_unusable(session));
             let session = match session {
                 Some(session) => Some(session),
                 None => self.server.open_session(self.slot).await?,
@@ -480,14 +482,11 @@ impl BatchWorker {
                 return Ok((session, false));
             }
         }
-        match self.detour.take().filter(|session| !session.client.is_closed()) {
-            Some(session) => Ok((session, true)),
-            None => {
-                let opened = self.server.open_detour(self.slot).await?;
-                let missing = || BatchError::Server(StoreError::Unavailable("no server to connect to".to_owned()));
-                Ok((opened.ok_or_else(missing)?, true))
-            }
-        }
+        let session = match self.detour.take().filter(|session| !session.client.is_closed()) {
+            Some(session) => session,
+            None => self.server.open_detour(self.slot).await?,
+        };
+        Ok((session, true))
     }
 
     /// Keeps a session that works for the next batch. A session with the coordinator is kept only while the server is
