@@ -33,7 +33,7 @@ pub(super) struct DevicePhoneNumberResponse {
 }
 
 /// `POST /number-verification/v2/verify`
-pub(super) fn verify_number(state: &OperatorState, request: &Request) -> Result<VerifyResponse, CamaraError> {
+pub(super) fn verify_number(state: &OperatorState, request: &Request) -> Result<VerifyResponse, SimulatedApiError> {
     let grant = authorize(state, request, &[Scope::VerifyNumber])?;
     let claim = ClaimedNumber::parse(request)?;
     let number = recognised_number(&grant)?;
@@ -49,29 +49,29 @@ pub(super) fn verify_number(state: &OperatorState, request: &Request) -> Result<
 pub(super) fn device_phone_number(
     state: &OperatorState,
     request: &Request,
-) -> Result<DevicePhoneNumberResponse, CamaraError> {
+) -> Result<DevicePhoneNumberResponse, SimulatedApiError> {
     let grant = authorize(state, request, &[Scope::ReadDeviceNumber])?;
     let number = recognised_number(&grant)?;
     match number.recognition() {
-        Recognition::OtherDevice => Err(CamaraError::IdentifierNotFound),
+        Recognition::OtherDevice => Err(SimulatedApiError::IdentifierNotFound),
         _ => Ok(DevicePhoneNumberResponse { device_phone_number: number.as_str().to_owned() }),
     }
 }
 
 /// Returns the number of the recognised device, or the error that the last digits of the number select.
-fn recognised_number(grant: &Grant) -> Result<&PhoneNumber, CamaraError> {
+fn recognised_number(grant: &Grant) -> Result<&PhoneNumber, SimulatedApiError> {
     let subject = grant.subject.as_ref().filter(|subject| subject.authentication != AuthenticationMethod::Named);
-    let number = &subject.ok_or(CamaraError::NotAuthenticatedByNetwork)?.number;
+    let number = &subject.ok_or(SimulatedApiError::NotAuthenticatedByNetwork)?.number;
     match number.recognition() {
         Recognition::Recognised | Recognition::OtherDevice => Ok(number),
-        Recognition::NotApplicable => Err(CamaraError::ServiceNotApplicable),
-        Recognition::NoResponse | Recognition::Timeout => Err(CamaraError::Timeout),
-        Recognition::Failure => Err(CamaraError::Internal),
+        Recognition::NotApplicable => Err(SimulatedApiError::ServiceNotApplicable),
+        Recognition::NoResponse | Recognition::Timeout => Err(SimulatedApiError::Timeout),
+        Recognition::Failure => Err(SimulatedApiError::Internal),
     }
 }
 
 impl ClaimedNumber {
-    fn parse(request: &Request) -> Result<Self, CamaraError> {
+    fn parse(request: &Request) -> Result<Self, SimulatedApiError> {
         let body: Map<String, Value> = parse_object(request)?;
         let mut properties = body.iter();
         match (properties.next(), properties.next()) {
@@ -79,9 +79,9 @@ impl ClaimedNumber {
             (Some((name, Value::String(hash))), None) if name == "hashedPhoneNumber" && is_sha256(hash) => {
                 Ok(Self::Hash(hash.clone()))
             }
-            _ => {
-                Err(CamaraError::InvalidArgument("The request body must have either phoneNumber or hashedPhoneNumber."))
-            }
+            _ => Err(SimulatedApiError::InvalidArgument(
+                "The request body must have either phoneNumber or hashedPhoneNumber.",
+            )),
         }
     }
 }
@@ -127,7 +127,10 @@ pub(super) struct RetrieveSimSwapDateResponse {
 }
 
 /// `POST /sim-swap/v2/check`
-pub(super) fn check_sim_swap(state: &OperatorState, request: &Request) -> Result<CheckSimSwapResponse, CamaraError> {
+pub(super) fn check_sim_swap(
+    state: &OperatorState,
+    request: &Request,
+) -> Result<CheckSimSwapResponse, SimulatedApiError> {
     let grant = authorize(state, request, &[Scope::CheckSimSwap, Scope::SimSwap])?;
     let body: SimSwapRequest = parse_object(request)?;
     let hours = parse_max_age(state, body.max_age.as_ref())?;
@@ -143,13 +146,13 @@ pub(super) fn check_sim_swap(state: &OperatorState, request: &Request) -> Result
 pub(super) fn retrieve_sim_swap_date(
     state: &OperatorState,
     request: &Request,
-) -> Result<RetrieveSimSwapDateResponse, CamaraError> {
+) -> Result<RetrieveSimSwapDateResponse, SimulatedApiError> {
     let grant = authorize(state, request, &[Scope::RetrieveSimSwapDate, Scope::SimSwap])?;
     let body: SimSwapRequest = parse_object(request)?;
     let number = resolve_number(&grant, body.phone_number.as_ref())?;
     match latest_change(state, &number)? {
         LatestChange::At(when) => {
-            let date = Timestamp::from_second(when).map_err(|_| CamaraError::Internal)?;
+            let date = Timestamp::from_second(when).map_err(|_| SimulatedApiError::Internal)?;
             Ok(RetrieveSimSwapDateResponse { latest_sim_change: Some(date.to_string()), monitored_period: None })
         }
         LatestChange::NotWithin { days } => {
@@ -159,44 +162,44 @@ pub(super) fn retrieve_sim_swap_date(
 }
 
 /// Returns the number from the access token or from the request body. Both together are an error.
-fn resolve_number(grant: &Grant, value_in_body: Option<&Value>) -> Result<PhoneNumber, CamaraError> {
+fn resolve_number(grant: &Grant, value_in_body: Option<&Value>) -> Result<PhoneNumber, SimulatedApiError> {
     let number_in_body = value_in_body.map(parse_phone_number).transpose()?;
     match (&grant.subject, number_in_body) {
         (Some(subject), None) => Ok(subject.number.clone()),
         (None, Some(number)) => Ok(number),
-        (Some(_), Some(_)) => Err(CamaraError::UnnecessaryIdentifier),
-        (None, None) => Err(CamaraError::MissingIdentifier),
+        (Some(_), Some(_)) => Err(SimulatedApiError::UnnecessaryIdentifier),
+        (None, None) => Err(SimulatedApiError::MissingIdentifier),
     }
 }
 
-fn parse_max_age(state: &OperatorState, value_in_body: Option<&Value>) -> Result<i64, CamaraError> {
+fn parse_max_age(state: &OperatorState, value_in_body: Option<&Value>) -> Result<i64, SimulatedApiError> {
     let hours = match value_in_body {
         None => return Ok(DEFAULT_MAX_AGE_HOURS),
         Some(value) => {
-            value.as_i64().ok_or(CamaraError::InvalidArgument("maxAge must be an integer number of hours."))?
+            value.as_i64().ok_or(SimulatedApiError::InvalidArgument("maxAge must be an integer number of hours."))?
         }
     };
     if !(1..=LONGEST_MAX_AGE_HOURS).contains(&hours) {
-        return Err(CamaraError::OutOfRange("maxAge must be between 1 and 2400 hours."));
+        return Err(SimulatedApiError::OutOfRange("maxAge must be between 1 and 2400 hours."));
     }
     if state.config.monitored_days.is_some_and(|days| hours * HOUR_SECONDS > i64::from(days) * DAY_SECONDS) {
-        return Err(CamaraError::OutOfRange("maxAge exceeds the monitored period."));
+        return Err(SimulatedApiError::OutOfRange("maxAge exceeds the monitored period."));
     }
     Ok(hours)
 }
 
-fn latest_change(state: &OperatorState, number: &PhoneNumber) -> Result<LatestChange, CamaraError> {
+fn latest_change(state: &OperatorState, number: &PhoneNumber) -> Result<LatestChange, SimulatedApiError> {
     let now = state.now();
     let swapped_at = state.store().sim_swaps.get_mut(now, number.as_str()).copied();
     let simulated_change = match number.sim_history() {
         SimHistory::NeverChanged => LatestChange::At(state.activated_at),
         SimHistory::ChangedRecently => LatestChange::At(now - SimHistory::RECENT_CHANGE_AGE),
         SimHistory::NotMonitored { monitored_days } => LatestChange::NotWithin { days: monitored_days },
-        SimHistory::NotApplicable => return Err(CamaraError::ServiceNotApplicable),
-        SimHistory::UnknownNumber => return Err(CamaraError::IdentifierNotFound),
-        SimHistory::Timeout => return Err(CamaraError::Timeout),
-        SimHistory::Unavailable => return Err(CamaraError::Unavailable),
-        SimHistory::Failure => return Err(CamaraError::Internal),
+        SimHistory::NotApplicable => return Err(SimulatedApiError::ServiceNotApplicable),
+        SimHistory::UnknownNumber => return Err(SimulatedApiError::IdentifierNotFound),
+        SimHistory::Timeout => return Err(SimulatedApiError::Timeout),
+        SimHistory::Unavailable => return Err(SimulatedApiError::Unavailable),
+        SimHistory::Failure => return Err(SimulatedApiError::Internal),
     };
     let last = swapped_at.map_or(simulated_change, LatestChange::At);
     Ok(match (last, state.config.monitored_days.map(i64::from)) {
@@ -210,17 +213,17 @@ pub(super) const X_CORRELATOR: HeaderName = HeaderName::from_static("x-correlato
 /// Runs an operation and echoes the request's `x-correlator`, which must be valid.
 pub(super) fn respond<T: Serialize>(
     request: &Request,
-    operation: impl FnOnce() -> Result<T, CamaraError>,
+    operation: impl FnOnce() -> Result<T, SimulatedApiError>,
 ) -> HttpResponse {
     let correlator = Correlator::of(request);
     if correlator == Correlator::Invalid {
-        return CamaraError::InvalidArgument("x-correlator must match ^[a-zA-Z0-9-_:;.\\/<>{}]{0,256}$.")
+        return SimulatedApiError::InvalidArgument("x-correlator must match ^[a-zA-Z0-9-_:;.\\/<>{}]{0,256}$.")
             .into_response();
     }
-    correlator.add_to(operation().map_or_else(CamaraError::into_response, |body| json_response(&body)))
+    correlator.add_to(operation().map_or_else(SimulatedApiError::into_response, |body| json_response(&body)))
 }
 
-pub(super) fn error_response(request: &Request, error: &CamaraError) -> HttpResponse {
+pub(super) fn error_response(request: &Request, error: &SimulatedApiError) -> HttpResponse {
     Correlator::of(request).add_to(error.into_response())
 }
 
@@ -252,17 +255,17 @@ impl<'a> Correlator<'a> {
 }
 
 /// Returns the grant of the request's access token. Consumes a single-use token.
-fn authorize(state: &OperatorState, request: &Request, any_of: &[Scope]) -> Result<Grant, CamaraError> {
-    let token = request.credentials("Bearer").ok_or(CamaraError::Unauthenticated)?;
+fn authorize(state: &OperatorState, request: &Request, any_of: &[Scope]) -> Result<Grant, SimulatedApiError> {
+    let token = request.credentials("Bearer").ok_or(SimulatedApiError::Unauthenticated)?;
     let AccessToken { grant, until } =
-        state.sealer.open(SealedKind::AccessToken, token).ok_or(CamaraError::Unauthenticated)?;
+        state.sealer.open(SealedKind::AccessToken, token).ok_or(SimulatedApiError::Unauthenticated)?;
     let now = state.now();
     let mut store = state.store();
     if until <= now || store.used_tokens.contains(now, token) {
-        return Err(CamaraError::Unauthenticated);
+        return Err(SimulatedApiError::Unauthenticated);
     }
     if !grant.scopes.includes_any(any_of) {
-        return Err(CamaraError::PermissionDenied);
+        return Err(SimulatedApiError::PermissionDenied);
     }
     if grant.scopes.requires_single_use_token() {
         store.used_tokens.insert(now, token, until, ());
@@ -271,17 +274,17 @@ fn authorize(state: &OperatorState, request: &Request, any_of: &[Scope]) -> Resu
 }
 
 /// Parses the body, which must be a JSON object.
-fn parse_object<T: DeserializeOwned>(request: &Request) -> Result<T, CamaraError> {
+fn parse_object<T: DeserializeOwned>(request: &Request) -> Result<T, SimulatedApiError> {
     if request.body.is_empty() {
-        return Err(CamaraError::InvalidArgument("The request body is missing."));
+        return Err(SimulatedApiError::InvalidArgument("The request body is missing."));
     }
     if !request.has_media_type("application/json") {
-        return Err(CamaraError::UnsupportedMediaType);
+        return Err(SimulatedApiError::UnsupportedMediaType);
     }
     // Tested separately, because serde also accepts an array for a struct.
     let is_object = request.body.trim_ascii_start().first() == Some(&b'{');
     let parsed = is_object.then(|| serde_json::from_slice(&request.body).ok()).flatten();
-    parsed.ok_or(CamaraError::InvalidArgument("The request body is not a JSON object."))
+    parsed.ok_or(SimulatedApiError::InvalidArgument("The request body is not a JSON object."))
 }
 
 /// Deserialises an optional property, and distinguishes `null` from a missing property.
@@ -289,13 +292,13 @@ fn deserialize_present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opt
     Value::deserialize(deserializer).map(Some)
 }
 
-fn parse_phone_number(value: &Value) -> Result<PhoneNumber, CamaraError> {
+fn parse_phone_number(value: &Value) -> Result<PhoneNumber, SimulatedApiError> {
     let number = value.as_str().and_then(|text| text.parse().ok());
-    number.ok_or(CamaraError::InvalidArgument("phoneNumber must be a plus sign and 5 to 15 digits."))
+    number.ok_or(SimulatedApiError::InvalidArgument("phoneNumber must be a plus sign and 5 to 15 digits."))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CamaraError {
+pub(super) enum SimulatedApiError {
     InvalidArgument(&'static str),
     OutOfRange(&'static str),
     Unauthenticated,
@@ -315,7 +318,7 @@ pub(super) enum CamaraError {
     Simulated(StatusCode),
 }
 
-impl CamaraError {
+impl SimulatedApiError {
     fn into_response(self) -> HttpResponse {
         let (status, code, message) = self.parts();
         let body = json!({ "status": status.as_u16(), "code": code, "message": message });

@@ -112,7 +112,7 @@ async fn apply_body_faults(response: HttpResponse, fault: &EndpointFault) -> Htt
 fn route(state: &OperatorState, endpoint: Option<Endpoint>, request: &Request, fault: &EndpointFault) -> HttpResponse {
     let Some(endpoint) = endpoint else {
         return if request.head.uri.path().contains("/v2/") {
-            api::error_response(request, &api::CamaraError::NotFound)
+            api::error_response(request, &api::SimulatedApiError::NotFound)
         } else {
             text_response(StatusCode::NOT_FOUND, "not found")
         };
@@ -147,7 +147,7 @@ fn dispatch(state: &OperatorState, endpoint: Endpoint, request: &Request, fault:
 /// Builds the error response of a simulated fault, in the format of the endpoint.
 fn simulated_error(endpoint: Endpoint, request: &Request, status: StatusCode) -> HttpResponse {
     if endpoint.is_api() {
-        api::error_response(request, &api::CamaraError::Simulated(status))
+        api::error_response(request, &api::SimulatedApiError::Simulated(status))
     } else {
         openid::simulated_error_response(status)
     }
@@ -155,7 +155,7 @@ fn simulated_error(endpoint: Endpoint, request: &Request, status: StatusCode) ->
 
 fn method_not_allowed(endpoint: Endpoint, request: &Request) -> HttpResponse {
     let mut response = if endpoint.is_api() {
-        api::error_response(request, &api::CamaraError::MethodNotAllowed)
+        api::error_response(request, &api::SimulatedApiError::MethodNotAllowed)
     } else {
         text_response(StatusCode::METHOD_NOT_ALLOWED, "method not allowed")
     };

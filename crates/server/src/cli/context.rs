@@ -47,7 +47,7 @@ impl CommandContext {
     }
 
     /// Returns the context for commands that call a server's API.
-    pub(super) fn client(&self) -> Result<ClientContext, CliError> {
+    pub(super) fn client_context(&self) -> Result<ClientContext, CliError> {
         Ok(client_context(&self.environment, self.printer)?)
     }
 

@@ -35,7 +35,9 @@ const EXPECTED_INPUT_HINT: &str = "Use a number in E.164 format, such as +447700
 
 pub(super) async fn run(context: &CommandContext, action: EligibilityAction) -> Result<(), CliError> {
     match action {
-        EligibilityAction::Client(action) => Ok(ringtrue_client::eligibility(&context.client()?, action).await?),
+        EligibilityAction::Client(action) => {
+            Ok(ringtrue_client::eligibility(&context.client_context()?, action).await?)
+        }
         EligibilityAction::Explain(arguments) => explain(context, arguments).await,
     }
 }

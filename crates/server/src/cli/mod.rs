@@ -91,7 +91,7 @@ fn report_usage(error: &clap::Error) -> ExitCode {
 async fn run_command(context: &CommandContext, command: Command) -> Result<(), CliError> {
     match command {
         Command::Dev(arguments) => Box::pin(dev::dev(context, &arguments)).await,
-        Command::Listen(arguments) => Ok(ringtrue_client::listen(&context.client()?, arguments).await?),
+        Command::Listen(arguments) => Ok(ringtrue_client::listen(&context.client_context()?, arguments).await?),
         Command::Serve => Box::pin(serve::serve(context)).await,
         Command::Migrate => database::migrate(context).await,
         Command::Distribute => database::distribute(context).await,
@@ -110,7 +110,7 @@ async fn run_command(context: &CommandContext, command: Command) -> Result<(), C
         Command::Backup(arguments) => transfer::backup(context, &arguments).await,
         Command::Export(arguments) => transfer::export(context, &arguments).await,
         Command::Import(arguments) => transfer::import(context, &arguments).await,
-        Command::Client(command) => Ok(ringtrue_client::run(&context.client()?, command).await?),
+        Command::Client(command) => Ok(ringtrue_client::run(&context.client_context()?, command).await?),
         Command::Selftest(arguments) => dev::selftest(context, &arguments).await,
         Command::Completion { shell } => completion::print_script(shell),
         Command::PackageFiles(arguments) => package_files::write(&arguments),

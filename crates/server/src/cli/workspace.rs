@@ -116,7 +116,7 @@ pub(super) async fn run_credentials(
     context: &CommandContext,
     CredentialsArguments { owner, action }: CredentialsArguments,
 ) -> Result<(), CliError> {
-    let credentials = || Ok::<_, CliError>(CredentialsApi::open(&context.client()?, &owner)?);
+    let credentials = || Ok::<_, CliError>(CredentialsApi::open(&context.client_context()?, &owner)?);
     match action {
         CredentialsAction::Create { workspace: Some(workspace), new } => {
             create_credential(context, workspace, new.expires_at).await

@@ -411,7 +411,7 @@ impl<D: Database> CredentialStore for SqlStore<D> {
         owner: CredentialOwner,
         page: PageRequest,
     ) -> Result<Page<Credential>, StoreError> {
-        let (condition, values) = not_deleted_condition(owner);
+        let (condition, values) = owned_credentials_condition(owner);
         let list = PagedQuery {
             columns: credential_columns!(),
             from: format!("credentials where {condition}").into(),
@@ -514,7 +514,7 @@ fn without_use(credential: Credential) -> Credential {
 const USES_PER_TRANSACTION: usize = 200;
 
 /// Returns the condition for an owner's credentials that are not deleted, and its parameters.
-fn not_deleted_condition(owner: CredentialOwner) -> (&'static str, Vec<Value>) {
+fn owned_credentials_condition(owner: CredentialOwner) -> (&'static str, Vec<Value>) {
     match owner {
         CredentialOwner::Workspace(workspace) => {
             ("workspace_id = $1 and project_id is null and deleted_at is null", values![workspace].to_vec())
@@ -526,7 +526,7 @@ fn not_deleted_condition(owner: CredentialOwner) -> (&'static str, Vec<Value>) {
 }
 
 async fn count_live(tx: &mut dyn Tx, owner: CredentialOwner, now: Timestamp) -> Result<i64, StoreError> {
-    let (condition, mut values) = not_deleted_condition(owner);
+    let (condition, mut values) = owned_credentials_condition(owner);
     values.push(now.into());
     let sql = format!(
         "select count(*) from credentials
@@ -545,7 +545,7 @@ async fn is_last_of_workspace(
     now: Timestamp,
 ) -> Result<bool, StoreError> {
     let CredentialOwner::Workspace(_) = owner else { return Ok(false) };
-    let (condition, mut values) = not_deleted_condition(owner);
+    let (condition, mut values) = owned_credentials_condition(owner);
     values.extend(values![now, client_id.as_str()].iter().cloned());
     let (now, client_id) = (values.len() - 1, values.len());
     let is_valid = format!("{condition} and (expires_at is null or expires_at > ${now})");

@@ -110,7 +110,7 @@ pub(super) async fn create_sign_in_link(engine: &Engine) -> Result<AccessLink, C
 /// Tests the server of a profile, or else a temporary server. The latter has an adjustable clock, so that the test of
 /// expiry need not wait.
 pub(super) async fn selftest(context: &CommandContext, arguments: &SelftestArguments) -> Result<(), CliError> {
-    let client = context.client()?;
+    let client = context.client_context()?;
     if let Some(profile) = &arguments.profile {
         return Ok(selftest_profile(&client, profile, arguments.slow).await?);
     }
