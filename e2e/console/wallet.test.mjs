@@ -29,7 +29,7 @@ consoleTest('wallet confirms the number, and the number of another SIM differs',
   const { page } = visitor;
   await openHandset(visitor);
   let { phone, wallet } = await openWallet(visitor);
-  assert.equal(await chosenSim(wallet), MATCHING, 'the number to verify comes first');
+  assert.equal(await chosenSim(wallet), MATCHING, 'the SIM of the phone comes first');
   await visitor.inspect('handset-wallet');
   await wallet.getByRole('button', { name: 'Confirm', exact: true }).click();
   await phone.getByRole('heading', { name: 'Number confirmed' }).waitFor();

@@ -13,8 +13,10 @@ function countVisits(context) {
   return visits;
 }
 
-/** Opens the page of a number whose operator never answers, and waits until the browser hangs. */
-async function openSilence({ page, shop, address }) {
+/** Opens the page of a number whose operator never answers, and waits until the browser hangs. The browser has no
+ * wallet: with one, the page loads itself again to offer it (see wallet.test.mjs). */
+async function openSilence({ context, page, shop, address }) {
+  await context.addInitScript(() => delete window.DigitalCredential);
   const verification = await shop.create({ phone_number: nextNumber('98'), device_ip: address });
   const hangs = page.waitForRequest((request) => request.url().includes('/v1/sandbox/operator/authorize'));
   await page.goto(verification.url, { waitUntil: 'commit' });

@@ -87,8 +87,9 @@ for (const [name, address, way] of [['mobile data', MOBILE_DATA, 'secure_sna'], 
 
 for (const [name, device, separator] of [['iPhone', iphone, '&'], ['Android', android, '?']]) {
   pageTest(`Wi-Fi on ${name}: falls back to a text message`, { ...device, address: WIFI }, async (user) => {
-    const { page } = user;
-    const { phone_number } = await open(user);
+    const { context, page } = user;
+    await context.addInitScript(() => delete window.DigitalCredential);
+    const { phone_number } = await open(user, { methods: undefined });
     await page.getByRole('heading', { name: 'Send us a text message' }).waitFor();
     assert.equal(await page.locator('.qr').count(), 0, 'no QR code on a phone');
     const [receiver, body] = await Promise.all(['#receiver', '#body'].map((id) => page.locator(id).textContent()));

@@ -24,12 +24,17 @@ async function setWallet({ context, page }, behavior) {
 }
 
 /** Makes the wallet confirm each request, with the answer of the sandbox after a change. */
-async function confirmRequests(user, sim, { origin = new URL(user.base).origin, change = (data) => data } = {}) {
+async function confirmRequests(user, sim, {
+  origin = new URL(user.base).origin, change = (data) => data, keepsCookies = true,
+} = {}) {
   await user.page.route('**/wallet-request*', async (route) => {
     const response = await route.fetch();
     const { data } = await user.shop.confirmCredential(await response.json(), sim, origin);
     await setWallet(user, { action: 'respond', protocol: PROTOCOL, response: await change(data) });
-    await route.fulfill({ response });
+    const { 'set-cookie': cookie, ...headers } = response.headers();
+    if (keepsCookies) headers['set-cookie'] = cookie;
+    else await user.context.clearCookies();
+    await route.fulfill({ response, headers });
   });
 }
 
@@ -86,6 +91,82 @@ pageTest('the wallet does not answer in time: the text message follows', { ...an
   await setWallet(user, { action: 'wait' });
   await button(user).click();
   await isTexting(user);
+});
+
+pageTest('another tab continues while the wallet is open: the page follows', { ...android, address: WIFI }, async (user) => {
+  const { url } = await openOnWifi(user);
+  await setWallet(user, { action: 'wait' });
+  await button(user).click();
+  await user.page.getByText('Your mobile operator is confirming your number').waitFor();
+  assert.equal(await user.page.evaluate(() => document.activeElement.getAttribute('aria-disabled')), 'true');
+  const other = await user.context.newPage();
+  await other.goto(`${url}?ip=${WIFI}`);
+  await other.getByRole('button', { name: 'Try another way' }).click();
+  await isTexting(user);
+});
+
+pageTest('the request comes late: the page asks for another tap', { ...android, address: WIFI }, async (user) => {
+  // The time that browsers give after a tap cannot pass here: each step of this test counts as one.
+  await user.context.addInitScript(() => {
+    let taps = 0;
+    addEventListener('click', () => { taps += 1; }, true);
+    Object.defineProperty(navigator, 'userActivation', { get: () => ({ isActive: taps > 1 }) });
+  });
+  const { phone_number } = await openOnWifi(user);
+  let requests = 0;
+  await confirmRequests(user, phone_number, {
+    change: (data) => {
+      requests += 1;
+      return data;
+    },
+  });
+  await button(user).click();
+  const again = user.page.getByRole('button', { name: 'Continue' });
+  await again.waitFor();
+  assert.ok(await again.evaluate((element) => element === document.activeElement), 'the button keeps the focus');
+  await again.click();
+  await heading(user, 'Welcome');
+  assert.equal(requests, 1);
+});
+
+for (const [what, path, response] of [
+  ['no request', '**/wallet-request*', { status: 503 }],
+  ['a refused answer', '**/wallet?*', { status: 413 }],
+  ['blocked cookies', '**/wallet?*', null],
+]) {
+  pageTest(`${what}: the text message follows`, { ...android, address: WIFI }, async (user) => {
+    const { phone_number, verification_id } = await openOnWifi(user);
+    await confirmRequests(user, phone_number, { keepsCookies: response !== null });
+    if (response) {
+      await user.page.route(path, (route) => {
+        const { digital_credential } = route.request().postDataJSON();
+        return path.includes('request') || digital_credential ? route.fulfill(response) : route.continue();
+      });
+    }
+    await button(user).click();
+    await isTexting(user);
+    assert.equal((await firstStep(user, verification_id)).error_code, 'not_mobile_ip');
+  });
+}
+
+pageTest('a wallet without a result: the text message follows', { ...android, address: WIFI }, async (user) => {
+  await user.context.addInitScript(() => {
+    navigator.credentials.get = () => Promise.resolve(null);
+  });
+  const { verification_id } = await openOnWifi(user);
+  await button(user).click();
+  await isTexting(user);
+  assert.equal((await firstStep(user, verification_id)).error_code, 'not_mobile_ip');
+});
+
+pageTest('an operator that hangs: the page offers the wallet', { ...android, address: MOBILE_DATA }, async (user) => {
+  const verification = await user.shop.create({ phone_number: nextNumber('98') });
+  await user.page.goto(`${verification.url}?ip=${MOBILE_DATA}`, { waitUntil: 'commit' });
+  await button(user).waitFor();
+  await user.page.getByRole('button', { name: 'Try again' }).waitFor();
+  await confirmRequests(user, '+990123456702');
+  await button(user).click();
+  await heading(user, 'Not your number');
 });
 
 pageTest('the user chooses another way while the wallet waits', { ...android, address: WIFI }, async (user) => {

@@ -51,7 +51,8 @@
   };
 
   const open = async () => {
-    const shown = await exchange('request', {});
+    // The page's request does not contain the number.
+    const shown = await exchange('request', { own_sim: new URL(frame.src).searchParams.get('sim') ?? '' });
     if (!shown) return;
     part('consent').textContent = shown.consent_text;
     const policy = part('policy');

@@ -133,7 +133,7 @@ function useButton(button, status) {
   button.addEventListener('click', () => {
     if (button.getAttribute('aria-disabled') === 'true') return;
     show(true);
-    ask();
+    ask().catch(() => location.replace(page));
   });
 }
 
@@ -168,8 +168,8 @@ async function askBrowser(request) {
       signal: AbortSignal.any([loading.signal, AbortSignal.timeout(walletTimeout())]),
     });
     return { digital_credential: { protocol, data } };
-  } catch ({ name }) {
-    return { error: WALLET_FAILURES[name] ?? 'unavailable' };
+  } catch (failure) {
+    return { error: WALLET_FAILURES[failure?.name] ?? 'unavailable' };
   }
 }
 

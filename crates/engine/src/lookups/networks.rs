@@ -328,9 +328,91 @@ impl Networks {
 
 #[cfg(test)]
 mod tests {
-    use ringtrue_domain::tenancy::Mode;
+    use async_trait::async_trait;
+    use ringtrue_domain::{
+        lifecycle::{CheckId, ErrorCode},
+        tenancy::Mode,
+    };
 
     use super::*;
+    use crate::ports::{
+        operator_tokens::{CredentialRequest, CredentialResponse, DigitalCredential, OperatorToken, OperatorTokens},
+        silent::{AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, DeviceQuestion, SilentResult},
+    };
+
+    /// A connector that takes tokens of SIMs of one network.
+    #[derive(Debug)]
+    struct TokenConnector(&'static str);
+
+    #[async_trait]
+    impl SilentConnector for TokenConnector {
+        fn name(&self) -> &str {
+            self.0
+        }
+
+        fn supports(&self, product: Product) -> bool {
+            product == Product::SecureSna
+        }
+
+        async fn begin_authorization(&self, _: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
+            Err(ErrorCode::MnoRedirectUnsupported)
+        }
+
+        async fn complete_authorization(&self, _: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
+            Err(ErrorCode::MnoRedirectUnsupported)
+        }
+
+        async fn verify_device(&self, _: DeviceQuestion<'_>) -> Result<bool, ErrorCode> {
+            Err(ErrorCode::MnoRedirectUnsupported)
+        }
+
+        fn operator_tokens(&self) -> Option<&dyn OperatorTokens> {
+            Some(self)
+        }
+    }
+
+    #[async_trait]
+    impl OperatorTokens for TokenConnector {
+        fn is_available(&self) -> bool {
+            true
+        }
+
+        fn credential_request(&self, _: CredentialRequest<'_>) -> Result<DigitalCredential, ErrorCode> {
+            Err(ErrorCode::InternalError)
+        }
+
+        fn stated_nonce(&self, _: &DigitalCredential) -> Option<String> {
+            None
+        }
+
+        fn verify_credential(&self, _: &CredentialResponse<'_>) -> Result<OperatorToken, &'static str> {
+            Err("no wallet")
+        }
+
+        fn serves_carrier(&self, carrier: &str) -> bool {
+            self.0 == carrier
+        }
+
+        async fn verify_number_with_token(&self, _: CheckId, _: &Msisdn, _: &str) -> Result<bool, ErrorCode> {
+            Err(ErrorCode::InternalError)
+        }
+    }
+
+    #[test]
+    fn tokens_go_to_the_operator_of_their_sim() {
+        let networks = Networks::default();
+        let route = |carrier: &'static str| SilentNetworkRoute {
+            networks: vec![carrier.parse().unwrap()],
+            connector: Arc::new(TokenConnector(carrier)),
+        };
+        networks.set_silent_routes(vec![route("23410"), route("23420")]);
+        let connector = |carrier: &str| {
+            networks.operator_token_route_of_carrier(carrier).map(|connector| connector.name().to_owned())
+        };
+        assert_eq!(connector("23420").as_deref(), Some("23420"));
+        assert_eq!(connector("23410").as_deref(), Some("23410"));
+        assert_eq!(connector("23415"), None);
+    }
 
     fn number(last: u8) -> Msisdn {
         Msisdn::parse(&format!("+4477009000{last:02}"), Mode::Live).unwrap()

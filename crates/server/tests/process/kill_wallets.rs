@@ -60,7 +60,7 @@ async fn answered_verifications_end_once(store: &str) {
     let mut token = None;
     let mut all: Vec<Answered> = vec![];
     for _ in 0..rounds(ROUNDS) {
-        let mut server = deployment.serve();
+        let mut server = serve(&deployment);
         let token = match &token {
             Some(token) => token,
             None => token.insert(project_token(&deployment, &server).await),
@@ -87,7 +87,7 @@ async fn answered_verifications_end_once(store: &str) {
         writers.join().await;
         all.extend(answered);
     }
-    let (server, token) = (deployment.serve(), token.unwrap());
+    let (server, token) = (serve(&deployment), token.unwrap());
     for answered in all {
         let Answered { id, sender, end, .. } = &answered;
         let path = format!("{VERIFICATIONS}/{id}");
@@ -125,6 +125,11 @@ async fn answered_verifications_end_once(store: &str) {
             assert_eq!(&ended, end, "an ended verification changed");
         }
     }
+}
+
+/// Starts a server. The wallet's answer names the address of the hosted page, which is the same after a restart.
+fn serve(deployment: &Deployment) -> ServerProcess {
+    deployment.serve_with(&[("RINGTRUE_BASE_URL", "https://verify.example")])
 }
 
 async fn project_token(deployment: &Deployment, server: &ServerProcess) -> String {

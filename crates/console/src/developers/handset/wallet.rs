@@ -56,19 +56,21 @@ struct WalletProblem {
 }
 
 impl WalletSheet {
-    /// Offers the SIM with the hinted number first.
-    fn new(request: CredentialRequest) -> Self {
+    /// Offers the SIM with the hinted number first, or without a hint the phone's own.
+    fn new(request: CredentialRequest, own_sim: Option<&str>) -> Self {
         let CredentialRequest { consent, hinted_number, .. } = request;
-        let hinted = hinted_number.and_then(|number| Msisdn::parse(number.as_str(), Mode::Sandbox).ok());
-        let hinted = hinted.filter(Handsets::offers_sim).map(|number| number.as_str().to_owned());
+        let first_name = if hinted_number.is_some() { "Number to verify" } else { "SIM of this phone" };
+        let first = hinted_number.as_ref().map(|number| number.as_str()).or(own_sim);
+        let first = first.and_then(|number| Msisdn::parse(number, Mode::Sandbox).ok());
+        let first = first.filter(Handsets::offers_sim).map(|number| number.as_str().to_owned());
         let is_offered =
             |number: &str| Msisdn::parse(number, Mode::Sandbox).is_ok_and(|number| Handsets::offers_sim(&number));
         let listed = SIMS.iter().map(|sim| OfferedSim { number: sim.number(), name: sim.name });
         let mut sims: Vec<_> = listed.filter(|sim| is_offered(&sim.number)).collect();
-        let position = sims.iter().position(|sim| hinted.as_deref() == Some(&sim.number));
-        match (position, hinted) {
+        let position = sims.iter().position(|sim| first.as_deref() == Some(&sim.number));
+        match (position, first) {
             (Some(index), _) => sims[..=index].rotate_right(1),
-            (None, Some(number)) => sims.insert(0, OfferedSim { number, name: "Number to verify" }),
+            (None, Some(number)) => sims.insert(0, OfferedSim { number, name: first_name }),
             (None, None) => {}
         }
         let is_web = Url::parse(&consent.policy_link).is_ok_and(|link| matches!(link.scheme(), "http" | "https"));
@@ -85,7 +87,7 @@ impl WalletSheet {
 pub async fn show(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
     let (_, fields) = authorize(&app, &ids, form).await?;
     Ok(match read_request(&app, &fields) {
-        Ok(request) => json_response(StatusCode::OK, &WalletSheet::new(request)),
+        Ok(request) => json_response(StatusCode::OK, &WalletSheet::new(request, fields.get("own_sim"))),
         Err(error) => problem_response(error),
     })
 }

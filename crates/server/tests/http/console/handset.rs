@@ -241,6 +241,14 @@ async fn wallet_confirms_a_request_of_the_hosted_page() {
         assert_eq!(sheet["sims"][0]["number"], first);
     }
 
+    // The hosted page does not name the number. The phone offers its own SIM first.
+    let page = verifier.request_without_hint().to_string();
+    for (own_sim, first) in [("+990123456788", "+990123456788"), (ODD, ODD), ("+990123456797", EVEN), ("", EVEN)] {
+        let fields = [("request", &*page), ("own_sim", own_sim)];
+        let sheet = phone.submit_wallet_form("request", &fields).await.assert(200).json();
+        assert_eq!(sheet["sims"][0]["number"], first);
+    }
+
     let origin = &world.node.base_url;
     let fields = [("request", &*request), ("sim", EVEN)];
     let confirmed = phone.submit_wallet_form("confirm", &fields).await.assert(200).json();

@@ -53,9 +53,16 @@ impl Verifier {
 
     /// Returns a request for a wallet, as JSON.
     pub fn request(&self, number: &str) -> Value {
-        let number = Msisdn::parse(number, Mode::Sandbox).unwrap();
-        let (number_hint, key) = (Some(&number), &self.key);
-        let request = CredentialRequest { check: CHECK, number_hint, nonce: NONCE, key, now: self.now };
+        self.request_with_hint(Some(&Msisdn::parse(number, Mode::Sandbox).unwrap()))
+    }
+
+    /// Returns a request of the hosted page, as JSON.
+    pub fn request_without_hint(&self) -> Value {
+        self.request_with_hint(None)
+    }
+
+    fn request_with_hint(&self, number_hint: Option<&Msisdn>) -> Value {
+        let request = CredentialRequest { check: CHECK, number_hint, nonce: NONCE, key: &self.key, now: self.now };
         let DigitalCredential { protocol, data } =
             self.connector.operator_tokens().unwrap().credential_request(request).unwrap();
         json!({ "protocol": protocol, "data": data })
