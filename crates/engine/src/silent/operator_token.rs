@@ -272,7 +272,8 @@ impl SilentFlow {
         credential: &DigitalCredential,
     ) -> Result<SilentCheck, RedeemError> {
         let hash = self.credential_hash(check.mode, check.network.as_ref(), check.id, credential)?;
-        if !hash.is_some_and(|hash| verify_slices_are_equal(&hash.0, &stored.code_hash.0).is_ok()) {
+        let is_same = hash.is_some_and(|hash| verify_slices_are_equal(&hash.0, &stored.code_hash.0).is_ok());
+        if !is_same {
             return Err(RedeemError::SupersededCredential);
         }
         match self.unseal_result(check.id, check.mode, &stored.verdict)? {

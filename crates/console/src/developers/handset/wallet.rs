@@ -6,6 +6,7 @@ use http::StatusCode;
 use ringtrue_domain::{phone::Msisdn, silent::AppOrigin, tenancy::Mode};
 use ringtrue_engine::ports::operator_tokens::DigitalCredential;
 use ringtrue_sandbox::{
+    camara::PhoneNumber,
     handsets::{HandsetError, Handsets},
     wallet::{CredentialRequest, Forgery},
 };
@@ -60,7 +61,7 @@ impl WalletSheet {
     fn new(request: CredentialRequest, own_sim: Option<&str>) -> Self {
         let CredentialRequest { consent, hinted_number, .. } = request;
         let first_name = if hinted_number.is_some() { "Number to verify" } else { "SIM of this phone" };
-        let first = hinted_number.as_ref().map(|number| number.as_str()).or(own_sim);
+        let first = hinted_number.as_ref().map(PhoneNumber::as_str).or(own_sim);
         let first = first.and_then(|number| Msisdn::parse(number, Mode::Sandbox).ok());
         let first = first.filter(Handsets::offers_sim).map(|number| number.as_str().to_owned());
         let is_offered =
