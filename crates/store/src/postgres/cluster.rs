@@ -20,13 +20,13 @@ use tokio::{
     task::AbortHandle,
     time::{sleep, timeout},
 };
-use tokio_postgres::{Error, types::ToSql};
+use tokio_postgres::{Client, Error, types::ToSql};
 
 use super::{
     BatchQueues, POOL_WAIT_TIMEOUT, TRANSACTION_TIMEOUT,
     batch_queue::{BatchError, BatchedOperation, pipeline::BatchSession},
     build_pool,
-    connect::{PostgresConnector, is_server_full, pool_error, store_error},
+    connect::{CONNECT_TIMEOUT, PostgresConnector, is_server_full, pool_error, store_error},
     placement::{CurrentPlacement, HAS_SHARD, LOCAL_GROUP, Placement, ServerKey, TEST_SHARDS, with_tables},
     reachability::Reachability,
     transaction::to_row,
@@ -90,14 +90,26 @@ impl ServerLink {
             }
         };
         let is_distributed = self.has_detour() || self.connector.is_distributed();
-        BatchSession::start(client, slot, is_distributed, is_for_shards).await.map(Some).map_err(BatchError::from)
+        start_session(client, slot, is_distributed, is_for_shards).await.map(Some)
     }
 
     /// Opens a session with the coordinator.
     pub(super) async fn open_detour(&self, slot: i16) -> Result<BatchSession, BatchError> {
         let coordinator = self.detour.as_ref().unwrap_or(&self.connector);
         let (client, _) = coordinator.connect().await.map_err(BatchError::Server)?;
-        BatchSession::start(client, slot, true, false).await.map_err(BatchError::from)
+        start_session(client, slot, true, false).await
+    }
+}
+
+async fn start_session(
+    client: Client,
+    slot: i16,
+    is_distributed: bool,
+    is_for_shards: bool,
+) -> Result<BatchSession, BatchError> {
+    match timeout(CONNECT_TIMEOUT, BatchSession::start(client, slot, is_distributed, is_for_shards)).await {
+        Ok(session) => session.map_err(BatchError::from),
+        Err(_) => Err(BatchError::Server(StoreError::Unavailable("timed out waiting for the server".to_owned()))),
     }
 }
 
