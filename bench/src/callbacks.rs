@@ -217,7 +217,7 @@ async fn deliver(store: &Arc<dyn Store>, receivers: &[CallbackReceiver]) -> anyh
     for (receiver, expected) in receivers.iter().zip(expected) {
         receiver.wait_for(expected, DELIVERY_TIMEOUT).await?;
     }
-    engine.courier().wait_idle().await;
+    engine.courier().wait_until_idle().await;
     let rate = per_second(CALLBACKS, started.elapsed());
     stop.cancel();
     tasks.join_next().await.context("the courier has stopped")??;

@@ -31,8 +31,8 @@ use ringtrue_engine::ports::{
 use ringtrue_operators::{
     camara::{
         Algorithm, Audience, BreakerState, Camara, CamaraConfig, ClientAuthentication, ConsentData,
-        OperatorTokenConfig, OperatorTokenFlow, Provider, RequestObject, RequestSigner, SIGNING_ALGORITHMS, SigningKey,
-        SimSwapConfig, SimSwapFlow, SimSwapOperation,
+        OperatorTokenConfig, OperatorTokenFlow, Provider, RequestObject, SIGNING_ALGORITHMS, SigningKey, SimSwapConfig,
+        SimSwapFlow, SimSwapOperation, WalletRequestSigner,
     },
     client::{Client, ClientSettings},
 };
@@ -244,13 +244,13 @@ impl Route {
     }
 }
 
-fn request_signer() -> RequestSigner {
+fn request_signer() -> WalletRequestSigner {
     let (root_key, key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
     let mut root = CertificateParams::default();
     root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let certificate = CertificateParams::default().signed_by(&key, &Issuer::from_params(&root, &root_key)).unwrap();
     let pem = certificate.pem() + &root.self_signed(&root_key).unwrap().pem();
-    RequestSigner::from_pem(pem.as_bytes(), key.serialize_pem().as_bytes()).unwrap()
+    WalletRequestSigner::from_pem(pem.as_bytes(), key.serialize_pem().as_bytes()).unwrap()
 }
 
 fn new_key() -> (SigningKey, Value) {

@@ -296,7 +296,7 @@ impl RunningNode {
         self.tasks.close();
         self.tasks.wait().await;
         // Verifications may still wait for operators' answers about SIM swaps, without an HTTP request.
-        self.engine.verifications.wait_idle().await;
+        self.engine.verifications.wait_until_idle().await;
         // The sandbox operator stops after the requests in progress, which may have needed it.
         if let Some(sandbox) = &self.sandbox {
             sandbox.shutdown().await;

@@ -39,7 +39,7 @@ use jiff::Timestamp;
 use ringtrue_engine::ports::{combined::Store, store::StoreError};
 
 pub use migration::{MigrateError, SchemaState};
-pub use postgres::{DistributionProgress, DistributionState, ShardBalance};
+pub use postgres::{DistributionProgress, DistributionState, ShardDistribution};
 pub use transfer::{ExportOptions, TransferError, TransferProgress, export, import};
 pub use url::{InvalidStoreUrl, StoreUrl};
 

@@ -130,7 +130,9 @@ impl From<&CreatedSilent> for NewCheckBody {
 /// erased.
 fn render_check(engine: &Engine, check: &SilentCheck) -> CheckBody {
     let verdict = check.verdict();
-    let number = verdict.and_then(Verdict::discovered).and_then(|number| engine.checks.unseal_number(check.id, number));
+    let number = verdict
+        .and_then(Verdict::discovered)
+        .and_then(|number| engine.checks.unseal_discovered_number(check.id, number));
     let mut body = CheckBody::from(check);
     body.phone_number = number.map(|number| number.as_str().to_owned());
     body.network_id = verdict.and(check.network.as_ref()).map(ToString::to_string);

@@ -255,7 +255,7 @@ impl PageVisitor {
 
     /// Finds this browser's key for a verification among its cookies.
     fn own_key(&self, app: &App, verification: CheckId) -> Option<&BrowserKey> {
-        self.browser_keys.iter().find(|key| app.engine.verifications.is_browser_key(verification, key))
+        self.browser_keys.iter().find(|key| app.engine.verifications.is_authentic_browser_key(verification, key))
     }
 
     pub fn own_or_new_key(&self, app: &App, verification: CheckId) -> Result<BrowserKey, Problem> {

@@ -48,7 +48,7 @@ impl Accounts {
     }
 
     /// Waits until all rejected sign-ins are recorded.
-    pub async fn wait_idle(&self) {
+    pub async fn wait_until_idle(&self) {
         self.tasks.wait().await;
     }
 }

@@ -178,12 +178,12 @@ impl Checks {
     pub(crate) fn render_callback(&self, concluded: &Concluded<AnyVerdict>) -> Vec<u8> {
         let check = concluded.check();
         let number = check.verdict().and_then(Verdict::discovered);
-        let number = number.and_then(|number| self.unseal_number(check.id, number));
+        let number = number.and_then(|number| self.unseal_discovered_number(check.id, number));
         payload::render(concluded, number.as_ref())
     }
 
     /// Decrypts the number that a Discovery check found. `None`: it is erased, or its seal key is missing.
-    pub fn unseal_number(&self, check: CheckId, number: &DiscoveredNumber) -> Option<Msisdn> {
+    pub fn unseal_discovered_number(&self, check: CheckId, number: &DiscoveredNumber) -> Option<Msisdn> {
         let text = String::from_utf8(self.context.unseal_for_check("number", check, number.sealed.as_ref()?)?).ok()?;
         Msisdn::parse(&text, Mode::Sandbox).ok()
     }

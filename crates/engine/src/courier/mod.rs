@@ -266,7 +266,7 @@ impl Courier {
     }
 
     /// Waits until no attempt is running.
-    pub async fn wait_idle(&self) {
+    pub async fn wait_until_idle(&self) {
         self.0.tasks.wait().await;
     }
 
@@ -313,7 +313,7 @@ impl Courier {
     async fn close(&self) {
         self.stop_sending();
         self.release_leases().await;
-        if tokio::time::timeout(DRAIN_TIMEOUT, self.wait_idle()).await.is_err() {
+        if tokio::time::timeout(DRAIN_TIMEOUT, self.wait_until_idle()).await.is_err() {
             tracing::warn!(
                 callbacks = self.scheduler().in_flight(),
                 "shutdown drain timed out; callbacks will be retried"

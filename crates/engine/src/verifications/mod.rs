@@ -179,7 +179,7 @@ impl StepInstructions {
 
 /// Details of a verification's history that only the console shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VerificationHistory {
+pub struct VerificationMilestones {
     /// `None`: the hosted page was not opened.
     pub opening: Option<PageOpening>,
     /// When the completion code was redeemed. `None`: not yet, or the verification was not decided by an SMS.
@@ -456,9 +456,9 @@ impl Verifications {
     }
 
     /// Returns details of a verification's history that only the console shows.
-    pub async fn history(&self, project: ProjectId, id: CheckId) -> Result<VerificationHistory, ReadError> {
+    pub async fn history(&self, project: ProjectId, id: CheckId) -> Result<VerificationMilestones, ReadError> {
         let VerificationRecord { opening, code_redeemed_at, .. } = self.load_of_project(project, id).await?.record;
-        Ok(VerificationHistory { opening, code_redeemed_at })
+        Ok(VerificationMilestones { opening, code_redeemed_at })
     }
 
     /// Renders the callback body of a concluded verification. `None`: it is open or deleted.
@@ -710,8 +710,8 @@ impl Verifications {
     }
 
     /// Waits until operators have answered all SIM Swap requests of this node.
-    pub async fn wait_idle(&self) {
-        self.steps.sim_swap_queries.wait_idle().await;
+    pub async fn wait_until_idle(&self) {
+        self.steps.sim_swap_queries.wait_until_idle().await;
     }
 
     /// Reads a verification of a project, with its current step. If the verification is overdue, expires it first, so

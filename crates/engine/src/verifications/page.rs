@@ -376,7 +376,7 @@ impl Verifications {
 
     /// Whether a key was generated for this verification. Keys contain a MAC, so that clients cannot evade rate limits
     /// per key by inventing keys.
-    pub fn is_browser_key(&self, verification: CheckId, key: &BrowserKey) -> bool {
+    pub fn is_authentic_browser_key(&self, verification: CheckId, key: &BrowserKey) -> bool {
         let Some(bytes) = key.bytes() else { return false };
         let (random, mac) = bytes.split_at(BrowserKey::BYTES / 2);
         self.context.is_derived_token(&[b"browser-key", verification.0.as_bytes(), random], mac)

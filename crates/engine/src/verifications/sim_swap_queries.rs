@@ -50,7 +50,7 @@ impl SimSwapQueries {
     }
 
     /// Waits until all SIM Swap requests of this node have ended.
-    pub(super) async fn wait_idle(&self) {
+    pub(super) async fn wait_until_idle(&self) {
         self.tasks.wait().await;
     }
 

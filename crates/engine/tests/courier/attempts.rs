@@ -7,7 +7,7 @@ use crate::world::{BODY, World};
 async fn status_200_is_delivered() {
     let world = World::new().await;
     let check = world.conclude("200.example");
-    world.courier.wait_idle().await;
+    world.courier.wait_until_idle().await;
 
     let received = world.received();
     let [(at, request)] = received.as_slice() else { panic!("{} requests", received.len()) };
@@ -53,7 +53,7 @@ async fn status_200_is_delivered() {
 /// Returns the times of all attempts, in seconds after the first one.
 async fn attempts_at(world: &World, host: &str) -> Vec<i64> {
     world.conclude(host);
-    world.courier.wait_idle().await;
+    world.courier.wait_until_idle().await;
     while let Some(due) = world.send_due().await {
         let wait = due.duration_since(world.now());
         // Nothing is sent one millisecond before the due time.

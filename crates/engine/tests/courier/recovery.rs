@@ -12,7 +12,7 @@ async fn settling_is_retried_after_transient_errors() {
     let world = World::new().await;
     world.store.state().transient_failures = 2;
     world.conclude("200.example");
-    world.courier.wait_idle().await;
+    world.courier.wait_until_idle().await;
     assert_eq!((world.received().len(), world.store.state().settled.len()), (1, 1));
     assert_eq!(world.courier.metrics().unrecorded, 0);
 }
@@ -22,7 +22,7 @@ async fn unrecorded_attempt_is_repeated_after_its_lease() {
     let world = World::new().await;
     world.store.state().permanent_failures = 1;
     let check = world.conclude("200.example");
-    world.courier.wait_idle().await;
+    world.courier.wait_until_idle().await;
     assert_eq!((world.received().len(), world.courier.metrics().unrecorded), (1, 1));
     world.send_due().await;
     assert_eq!(world.received().len(), 1, "still leased");

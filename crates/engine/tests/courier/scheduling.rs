@@ -18,7 +18,7 @@ async fn hanging_receiver_does_not_delay_others() {
     assert_eq!(hosts.iter().filter(|host| *host == "hangs.example").count(), 8);
     assert!(hosts.contains(&"200.example".to_owned()));
     world.receivers.hang_permits.add_permits(500);
-    world.courier.wait_idle().await;
+    world.courier.wait_until_idle().await;
     assert_eq!(world.courier.metrics().delivered, 501);
 }
 
@@ -32,7 +32,7 @@ async fn callback_with_short_lease_is_leased_again() {
     // left.
     world.clock.advance(SignedDuration::from_secs(16));
     world.receivers.hang_permits.add_permits(2);
-    world.courier.wait_idle().await;
+    world.courier.wait_until_idle().await;
     assert_eq!((world.received().len(), world.courier.metrics().deferred), (1, 1));
 
     world.clock.advance(SignedDuration::from_secs(14));
@@ -50,7 +50,7 @@ async fn callback_without_room_is_due_immediately() {
     }
     world.wait_for_requests(1).await;
     world.receivers.hang_permits.add_permits(20);
-    world.courier.wait_idle().await;
+    world.courier.wait_until_idle().await;
     let mut rounds = 0;
     while world.send_due().await.is_some() {
         rounds += 1;

@@ -156,7 +156,7 @@ impl World {
     /// Sends due callbacks and waits until the attempts end. Returns the next due time.
     pub async fn send_due(&self) -> Option<Timestamp> {
         let due = self.courier.send_due().await.unwrap();
-        self.courier.wait_idle().await;
+        self.courier.wait_until_idle().await;
         due.and(self.store.state().waiting.values().map(|(_, due_at)| *due_at).min())
     }
 

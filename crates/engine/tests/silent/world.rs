@@ -154,7 +154,7 @@ impl World {
 
     /// Returns the bodies of all callbacks, after running deliveries have ended.
     pub async fn callbacks(&self) -> Vec<String> {
-        self.engine.courier().wait_idle().await;
+        self.engine.courier().wait_until_idle().await;
         self.receiver.0.lock().clone()
     }
 }

@@ -133,7 +133,7 @@ impl VerificationScenario {
             self.clock().advance(SignedDuration::from_secs(700));
             self.perform(&[Action::Sweep, Action::Sweep]);
             self.process().run(async |engine| engine.courier().send_due().await).unwrap();
-            self.wait_idle();
+            self.wait_until_idle();
         }
         self.assert_invariants();
         for known in &self.known {
@@ -176,7 +176,7 @@ impl VerificationScenario {
                 }
             }
         }
-        self.wait_idle();
+        self.wait_until_idle();
     }
 
     fn create(&mut self) {
@@ -220,7 +220,7 @@ impl VerificationScenario {
         let known = self.known.get(index)?.clone();
         let project = self.project.id;
         let current = self.process().run(async |engine| engine.verifications.read(project, known.id).await).unwrap();
-        self.wait_idle();
+        self.wait_until_idle();
         let (codes, states) = (known.codes.len(), known.states.len());
         match (current.next_step, self.rng.below(8)) {
             (_, 0) => Some(Action::GiveUp(known.id)),
@@ -379,13 +379,13 @@ impl VerificationScenario {
         self.process().run(async |engine| engine.store().find_verification(id).await).unwrap().expect("a verification")
     }
 
-    fn wait_idle(&self) {
+    fn wait_until_idle(&self) {
         let other = self.other.as_ref().unwrap();
         self.process().run(async |engine| {
-            engine.verifications.wait_idle().await;
-            other.verifications.wait_idle().await;
-            engine.courier().wait_idle().await;
-            other.courier().wait_idle().await;
+            engine.verifications.wait_until_idle().await;
+            other.verifications.wait_until_idle().await;
+            engine.courier().wait_until_idle().await;
+            other.courier().wait_until_idle().await;
         });
     }
 

@@ -13,7 +13,7 @@ use crate::{
     client::is_http_url,
     jwt::SigningKey,
     oauth::{Audience, ClientAuthentication, Endpoints},
-    operator_token::{ConsentData, CredentialVerifier, RequestSigner},
+    operator_token::{ConsentData, CredentialVerifier, WalletRequestSigner},
 };
 
 #[derive(Clone, Debug)]
@@ -307,7 +307,7 @@ pub struct OperatorTokenConfig {
     pub flow: OperatorTokenFlow,
     /// Our name in requests to wallets: a URL, as agreed with the operator.
     pub issuer: String,
-    pub signer: RequestSigner,
+    pub signer: WalletRequestSigner,
     pub consent: ConsentData,
     pub verifier: CredentialVerifier,
 }
@@ -317,7 +317,7 @@ impl OperatorTokenConfig {
     pub fn new(
         flow: OperatorTokenFlow,
         issuer: impl Into<String>,
-        signer: RequestSigner,
+        signer: WalletRequestSigner,
         consent: ConsentData,
     ) -> Self {
         let verifier = CredentialVerifier::new(&consent);

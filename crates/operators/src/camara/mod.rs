@@ -53,7 +53,7 @@ pub use crate::{
     breaker::{BreakerSettings, BreakerState, CallOutcome},
     jwt::{SigningKey, SigningKeyError},
     oauth::{Audience, ClientAuthentication, ClientSecret, Endpoints, Stage},
-    operator_token::{ConsentData, CredentialVerifier, RequestSigner, RequestSignerError},
+    operator_token::{ConsentData, CredentialVerifier, WalletRequestSigner, WalletRequestSignerError},
 };
 use authorization::AuthorizationServer;
 pub use config::{

@@ -5,7 +5,7 @@
 //! number in the request, so the credential proves nothing about that number: the operator has to be asked with the
 //! token.
 //!
-//! [`RequestSigner`] signs requests, and [`CredentialVerifier`] verifies answers. Formats: `OpenID4VP` 1.0 with the
+//! [`WalletRequestSigner`] signs requests, and [`CredentialVerifier`] verifies answers. Formats: `OpenID4VP` 1.0 with the
 //! Digital Credentials API, and CAMARA's guide "Operator Token Acquisition" (Number Verification).
 
 mod encrypted_token;
@@ -19,7 +19,7 @@ use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 
 pub use request::ConsentData;
 pub(crate) use request::build_request;
-pub use request_signer::{RequestSigner, RequestSignerError};
+pub use request_signer::{WalletRequestSigner, WalletRequestSignerError};
 pub use verification::{CredentialVerifier, InvalidIssuerCertificates};
 
 /// Protocol of requests and answers: `OpenID4VP` 1.0, with an unsigned request. The signed part is within the request.

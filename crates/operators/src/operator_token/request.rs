@@ -9,7 +9,7 @@ use url::Url;
 
 use super::{
     CREDENTIAL_FORMAT, CREDENTIAL_ID, CREDENTIAL_TYPE, PROTOCOL, encrypted_token::ENCRYPTION, public_key::EcJwk,
-    request_signer::RequestSigner, sha256_base64url,
+    request_signer::WalletRequestSigner, sha256_base64url,
 };
 
 /// What the phone shows to its user before it asks the operator. Each operator agrees to it.
@@ -68,7 +68,7 @@ struct EncryptionKey {
 /// Builds a request to a wallet. `None`: the key is invalid, or the cryptographic library failed.
 pub(crate) fn build_request(
     issuer: &str,
-    signer: &RequestSigner,
+    signer: &WalletRequestSigner,
     consent: &ConsentData,
     request: &CredentialRequest<'_>,
 ) -> Option<DigitalCredential> {

@@ -20,7 +20,7 @@ use x509_cert::{Certificate, der::Decode};
 use super::public_key::VerifyingKey;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RequestSignerError {
+pub enum WalletRequestSignerError {
     #[error("the file must contain two certificates in PEM (`BEGIN CERTIFICATE`): our own, then its root")]
     NotTwoCertificates,
     #[error("a certificate is malformed")]
@@ -35,32 +35,32 @@ pub enum RequestSignerError {
 
 /// Signs requests to wallets.
 #[derive(Clone, derive_more::Debug)]
-#[debug("RequestSigner({})", hex::encode(self.root_sha256()))]
-pub struct RequestSigner {
+#[debug("WalletRequestSigner({})", hex::encode(self.root_sha256()))]
+pub struct WalletRequestSigner {
     /// Our certificate, and its root.
     certificates: [CertificateDer<'static>; 2],
     key: EncodingKey,
 }
 
-impl RequestSigner {
+impl WalletRequestSigner {
     /// `certificates` contains our certificate and its root. Expired certificates are accepted: the caller reports
     /// them.
-    pub fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, RequestSignerError> {
+    pub fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, WalletRequestSignerError> {
         let parsed = CertificateDer::pem_slice_iter(certificates).collect::<Result<Vec<_>, _>>();
         let parsed = parsed.ok().and_then(|parsed| parsed.try_into().ok());
-        let certificates: [_; 2] = parsed.ok_or(RequestSignerError::NotTwoCertificates)?;
+        let certificates: [_; 2] = parsed.ok_or(WalletRequestSignerError::NotTwoCertificates)?;
         verify_issuer(&certificates)?;
-        PrivatePkcs8KeyDer::from_pem_slice(key).map_err(|_| RequestSignerError::InvalidKey)?;
-        let key = EncodingKey::from_ec_pem(key).map_err(|_| RequestSignerError::InvalidKey)?;
+        PrivatePkcs8KeyDer::from_pem_slice(key).map_err(|_| WalletRequestSignerError::InvalidKey)?;
+        let key = EncodingKey::from_ec_pem(key).map_err(|_| WalletRequestSignerError::InvalidKey)?;
         // Signing also rejects keys of another curve.
         let signature = crypto::sign(b"", &key, Algorithm::ES256).ok();
         let signature = signature.and_then(|signature| BASE64_URL_SAFE_NO_PAD.decode(signature).ok());
-        let signature = signature.ok_or(RequestSignerError::InvalidKey)?;
+        let signature = signature.ok_or(WalletRequestSignerError::InvalidKey)?;
         let public_key = VerifyingKey::from_certificate(&certificates[0]);
-        if public_key.ok_or(RequestSignerError::MalformedCertificate)?.verify(b"", &signature) {
-            Ok(RequestSigner { certificates, key })
+        if public_key.ok_or(WalletRequestSignerError::MalformedCertificate)?.verify(b"", &signature) {
+            Ok(WalletRequestSigner { certificates, key })
         } else {
-            Err(RequestSignerError::KeyMismatch)
+            Err(WalletRequestSignerError::KeyMismatch)
         }
     }
 
@@ -86,12 +86,12 @@ impl RequestSigner {
 }
 
 /// Checks that the second certificate has signed the first.
-fn verify_issuer([certificate, root]: &[CertificateDer<'static>; 2]) -> Result<(), RequestSignerError> {
-    let anchor = anchor_from_trusted_cert(root).map_err(|_| RequestSignerError::MalformedCertificate)?;
+fn verify_issuer([certificate, root]: &[CertificateDer<'static>; 2]) -> Result<(), WalletRequestSignerError> {
+    let anchor = anchor_from_trusted_cert(root).map_err(|_| WalletRequestSignerError::MalformedCertificate)?;
     let validity = Certificate::from_der(certificate).map(|parsed| parsed.tbs_certificate.validity);
-    let validity = validity.map_err(|_| RequestSignerError::MalformedCertificate)?;
+    let validity = validity.map_err(|_| WalletRequestSignerError::MalformedCertificate)?;
     verify_chain(certificate, &[anchor], &[], validity.not_before.to_unix_duration())
-        .map_err(|()| RequestSignerError::NotSignedByRoot)
+        .map_err(|()| WalletRequestSignerError::NotSignedByRoot)
 }
 
 /// Checks that a certificate leads to one of the roots, for any key usage. `now` is a Unix time.

@@ -19,7 +19,7 @@ use ringtrue_engine::ports::{
 };
 use ringtrue_operators::camara::{
     Algorithm, Audience, BreakerState, CamaraConfig, ConsentData, CredentialVerifier, LoginHint, OperatorTokenConfig,
-    OperatorTokenFlow, RequestSigner, RequestSignerError,
+    OperatorTokenFlow, WalletRequestSigner, WalletRequestSignerError,
 };
 use serde_json::{Value, json};
 use url::Url;
@@ -80,11 +80,11 @@ impl Certified {
     }
 }
 
-fn signer() -> RequestSigner {
+fn signer() -> WalletRequestSigner {
     let root = Certified::root();
     let leaf = Certified::new("ringtrue.example", false, [2026, 2036], Some(&root));
     let pem = leaf.certificate.pem() + &root.certificate.pem();
-    RequestSigner::from_pem(pem.as_bytes(), leaf.key.serialize_pem().as_bytes()).unwrap()
+    WalletRequestSigner::from_pem(pem.as_bytes(), leaf.key.serialize_pem().as_bytes()).unwrap()
 }
 
 fn config(flow: OperatorTokenFlow) -> OperatorTokenConfig {
@@ -148,7 +148,7 @@ async fn request_is_signed_for_the_wallet() {
     let root = Certified::root();
     let leaf = Certified::new("ringtrue.example", false, [2026, 2036], Some(&root));
     let pem = leaf.certificate.pem() + &root.certificate.pem();
-    let signer = RequestSigner::from_pem(pem.as_bytes(), leaf.key.serialize_pem().as_bytes()).unwrap();
+    let signer = WalletRequestSigner::from_pem(pem.as_bytes(), leaf.key.serialize_pem().as_bytes()).unwrap();
     let fixture = Fixture::with(|camara, operator| {
         use_tokens(OperatorTokenFlow::Ciba)(camara, operator);
         camara.operator_tokens.as_mut().unwrap().signer = signer;
@@ -489,23 +489,23 @@ fn certificates_of_requests_are_checked() {
     for (pem, key, expected) in [
         (format!("{leaf_pem}{root_pem}"), &key, None),
         (format!("# ours\n{leaf_pem}\n# root\n{root_pem}"), &key, None),
-        (leaf_pem.clone(), &key, Some(RequestSignerError::NotTwoCertificates)),
-        (format!("{leaf_pem}{root_pem}{root_pem}"), &key, Some(RequestSignerError::NotTwoCertificates)),
-        (String::new(), &key, Some(RequestSignerError::NotTwoCertificates)),
-        (format!("{leaf_pem}{malformed}"), &key, Some(RequestSignerError::MalformedCertificate)),
-        (format!("{malformed}{root_pem}"), &key, Some(RequestSignerError::MalformedCertificate)),
-        (format!("{leaf_pem}{other_pem}"), &key, Some(RequestSignerError::NotSignedByRoot)),
-        (format!("{leaf_pem}{leaf_pem}"), &key, Some(RequestSignerError::NotSignedByRoot)),
-        (format!("{root_pem}{leaf_pem}"), &key, Some(RequestSignerError::NotSignedByRoot)),
-        (format!("{leaf_pem}{root_pem}"), &root.key.serialize_pem(), Some(RequestSignerError::KeyMismatch)),
-        (format!("{leaf_pem}{root_pem}"), &p384, Some(RequestSignerError::InvalidKey)),
-        (format!("{leaf_pem}{root_pem}"), &"secret".to_owned(), Some(RequestSignerError::InvalidKey)),
+        (leaf_pem.clone(), &key, Some(WalletRequestSignerError::NotTwoCertificates)),
+        (format!("{leaf_pem}{root_pem}{root_pem}"), &key, Some(WalletRequestSignerError::NotTwoCertificates)),
+        (String::new(), &key, Some(WalletRequestSignerError::NotTwoCertificates)),
+        (format!("{leaf_pem}{malformed}"), &key, Some(WalletRequestSignerError::MalformedCertificate)),
+        (format!("{malformed}{root_pem}"), &key, Some(WalletRequestSignerError::MalformedCertificate)),
+        (format!("{leaf_pem}{other_pem}"), &key, Some(WalletRequestSignerError::NotSignedByRoot)),
+        (format!("{leaf_pem}{leaf_pem}"), &key, Some(WalletRequestSignerError::NotSignedByRoot)),
+        (format!("{root_pem}{leaf_pem}"), &key, Some(WalletRequestSignerError::NotSignedByRoot)),
+        (format!("{leaf_pem}{root_pem}"), &root.key.serialize_pem(), Some(WalletRequestSignerError::KeyMismatch)),
+        (format!("{leaf_pem}{root_pem}"), &p384, Some(WalletRequestSignerError::InvalidKey)),
+        (format!("{leaf_pem}{root_pem}"), &"secret".to_owned(), Some(WalletRequestSignerError::InvalidKey)),
     ] {
-        let made = RequestSigner::from_pem(pem.as_bytes(), key.as_bytes());
+        let made = WalletRequestSigner::from_pem(pem.as_bytes(), key.as_bytes());
         assert_eq!(made.err(), expected, "{pem}");
     }
     let pem = format!("{}{root_pem}", expired.certificate.pem());
-    let signer = RequestSigner::from_pem(pem.as_bytes(), expired.key.serialize_pem().as_bytes()).unwrap();
+    let signer = WalletRequestSigner::from_pem(pem.as_bytes(), expired.key.serialize_pem().as_bytes()).unwrap();
     let sha256 = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, root.certificate.der());
     assert_eq!(signer.root_sha256(), sha256.as_ref());
     assert_eq!(signer.certificates(), &[expired.certificate.der().clone(), root.certificate.der().clone()]);

@@ -121,7 +121,7 @@ fn render_next_steps(paths: &[PathBuf; 4], root_sha256: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ringtrue_operators::camara::RequestSigner;
+    use ringtrue_operators::camara::WalletRequestSigner;
 
     use super::*;
     use crate::leaf_certificate::validity;
@@ -132,7 +132,7 @@ mod tests {
         let now = "2028-02-29T12:00:00Z".parse().unwrap();
         let Certificates { certificate, key, root, .. } = Certificates::generate("Acme", now).unwrap();
         let pem = certificate.pem() + &root.pem();
-        let signer = RequestSigner::from_pem(pem.as_bytes(), key.serialize_pem().as_bytes()).unwrap();
+        let signer = WalletRequestSigner::from_pem(pem.as_bytes(), key.serialize_pem().as_bytes()).unwrap();
         assert_eq!(render_fingerprint(&signer.root_sha256()), render_fingerprint(digest(&SHA256, root.der()).as_ref()));
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         let validities = signer.certificates().each_ref().map(|certificate| validity(certificate).unwrap());

@@ -6,7 +6,7 @@ use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use ringtrue_operators::{
     camara::{Algorithm, Audience, OperatorTokenConfig, OperatorTokenFlow, SigningKey},
-    operator_token::{ConsentData, RequestSigner},
+    operator_token::{ConsentData, WalletRequestSigner},
 };
 use serde_json::{Value, json};
 use url::Url;
@@ -21,7 +21,7 @@ const ASSERTION_KEY_ID: &str = "sandbox";
 pub struct OperatorTokenKeys {
     /// Signs assertions.
     client_key: KeyPair,
-    signer: RequestSigner,
+    signer: WalletRequestSigner,
 }
 
 impl OperatorTokenKeys {
@@ -37,7 +37,7 @@ impl OperatorTokenKeys {
         let key = KeyPair::generate()?;
         let certificate = parameters("Ringtrue sandbox").signed_by(&key, &root)?;
         let chain = certificate.pem() + &root.pem();
-        let signer = RequestSigner::from_pem(chain.as_bytes(), key.serialize_pem().as_bytes())?;
+        let signer = WalletRequestSigner::from_pem(chain.as_bytes(), key.serialize_pem().as_bytes())?;
         Ok(OperatorTokenKeys { client_key: KeyPair::generate()?, signer })
     }
 

@@ -252,7 +252,7 @@ impl World {
 /// the lease of such a callback expires, and another node sends it again.
 pub async fn wait_for_callback_results(node: &RunningNode) {
     let courier = node.engine.courier();
-    assert!(timeout(WAIT_LIMIT, courier.wait_idle()).await.is_ok(), "running attempts: {courier:?}");
+    assert!(timeout(WAIT_LIMIT, courier.wait_until_idle()).await.is_ok(), "running attempts: {courier:?}");
 }
 
 impl Drop for World {

@@ -77,12 +77,12 @@ pub enum DistributionState {
     NoWorkers,
     /// These tables are not distributed yet.
     Pending(Vec<String>),
-    Distributed(ShardBalance),
+    Distributed(ShardDistribution),
 }
 
 /// How evenly the shards are spread over the servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShardBalance {
+pub struct ShardDistribution {
     /// Number of tables that are copied to every server.
     pub reference_tables: usize,
     pub distributed_tables: usize,
@@ -165,7 +165,7 @@ async fn read_state(client: &Client) -> Result<DistributionState, tokio_postgres
     let servers = servers.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)));
     let reference_tables =
         TABLES.iter().filter(|(_, placement)| matches!(placement, TablePlacement::Reference)).count();
-    Ok(DistributionState::Distributed(ShardBalance {
+    Ok(DistributionState::Distributed(ShardDistribution {
         reference_tables,
         distributed_tables: TABLES.len() - reference_tables,
         servers: servers.collect::<Result<_, tokio_postgres::Error>>()?,

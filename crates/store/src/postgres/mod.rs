@@ -66,7 +66,7 @@ use connect::{CONNECT_TIMEOUT, ChangeListener, PostgresConnector, STATEMENT_TIME
 use transaction::PostgresTx;
 
 pub(crate) use connect::store_error;
-pub use distribute::{DistributionProgress, DistributionState, ShardBalance};
+pub use distribute::{DistributionProgress, DistributionState, ShardDistribution};
 pub(crate) use distribute::{distribute, distribute_if_empty, distribution_state, test_servers};
 pub(crate) use schema::{migrate, schema_state};
 pub(crate) use transaction::to_row;

@@ -12,7 +12,7 @@ use ringtrue_domain::{
 use ringtrue_engine::{
     callbacks::{Attempt, CallbackLog},
     ports::{callbacks::CallbackState, checks::CheckHistory},
-    verifications::VerificationHistory,
+    verifications::VerificationMilestones,
 };
 
 use crate::{
@@ -82,7 +82,7 @@ pub struct StepRecord {
 /// What happened to a verification besides its own events.
 #[derive(Debug)]
 pub struct VerificationEvents {
-    pub history: VerificationHistory,
+    pub history: VerificationMilestones,
     pub steps: Vec<StepRecord>,
 }
 

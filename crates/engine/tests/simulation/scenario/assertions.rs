@@ -46,7 +46,7 @@ impl Scenario {
                 ModelVerdict::Match(matched)
             }
             AnyVerdict::Device(OperatorVerdict::Number(found)) => {
-                let found = self.process().run(async |engine| engine.checks.unseal_number(*id, &found));
+                let found = self.process().run(async |engine| engine.checks.unseal_discovered_number(*id, &found));
                 if found.as_ref() == Some(number) { ModelVerdict::OwnNumber } else { ModelVerdict::AnotherNumber }
             }
             AnyVerdict::Sim(_) | AnyVerdict::Verification(_) => panic!("no such checks are created"),

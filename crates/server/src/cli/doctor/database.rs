@@ -20,7 +20,7 @@ use ringtrue_engine::{
 };
 use ringtrue_operators::smpp::lease_name;
 use ringtrue_store::{
-    CitusAccess, DistributionState, SchemaState, ShardBalance, distribution_state, schema_state, test_servers,
+    CitusAccess, DistributionState, SchemaState, ShardDistribution, distribution_state, schema_state, test_servers,
 };
 use rustix::fs::{Access, access, statvfs};
 use strum::VariantArray as _;
@@ -252,7 +252,7 @@ pub(super) async fn count_workers(config: &Config) -> usize {
 
 /// Describes how shards are spread, for example "13 tables on every server, 11 distributed; 10.0.0.5:5432 has 88 shards
 /// (120 MiB), ...".
-fn describe_balance(balance: &ShardBalance) -> String {
+fn describe_balance(balance: &ShardDistribution) -> String {
     let server =
         |(name, shards, bytes): &(String, i64, i64)| format!("{name} has {shards} shards ({} MiB)", bytes / (1 << 20));
     let servers: Vec<String> = balance.servers.iter().map(server).collect();

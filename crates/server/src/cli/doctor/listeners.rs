@@ -12,7 +12,7 @@ use std::{
 use jiff::Timestamp;
 use ringtrue_client::is_ringtrue;
 use ringtrue_domain::timestamp;
-use ringtrue_operators::camara::RequestSigner;
+use ringtrue_operators::camara::WalletRequestSigner;
 use rustls::{
     ClientConfig, DigitallySignedStruct, SignatureScheme,
     client::{
@@ -69,7 +69,7 @@ pub(super) fn check_certificates(config: &Config, now: Timestamp) -> Vec<Finding
 
 /// Checks the validity of the certificates that sign a connector's requests to phones. Loading the configuration has
 /// compared them with their keys.
-fn check_request_signer(connector: &str, signer: &RequestSigner, now: Timestamp) -> Finding {
+fn check_request_signer(connector: &str, signer: &WalletRequestSigner, now: Timestamp) -> Finding {
     const HINT: &str = "Replace it: phones may reject our requests. A new root must be registered by the operator.";
     let check = format!("operator tokens of {connector}");
     let validities = signer.certificates().iter().filter_map(validity);
@@ -321,7 +321,7 @@ mod tests {
         let leaf = certificate([2026, 2040], rcgen::IsCa::NoCa);
         let leaf = leaf.signed_by(&key, &rcgen::Issuer::from_params(&root, &key)).unwrap();
         let pem = leaf.pem() + &root.self_signed(&key).unwrap().pem();
-        let signer = RequestSigner::from_pem(pem.as_bytes(), key.serialize_pem().as_bytes()).unwrap();
+        let signer = WalletRequestSigner::from_pem(pem.as_bytes(), key.serialize_pem().as_bytes()).unwrap();
         let run = |at: &str| check_request_signer("three", &signer, at.parse().unwrap()).verdict;
         let setting = "connectors.three.operator_tokens_certificate_file";
         for (at, expected) in [

@@ -4,8 +4,8 @@ use jiff::SignedDuration;
 use ringtrue_operators::{
     camara::{
         CamaraConfig, ConsentData, CredentialVerifier, Endpoints, LoginHint, OperatorTokenConfig, OperatorTokenFlow,
-        Provider, RequestObject, RequestSigner, RequestSignerError, ScopeStyle, Scopes, SigningKey, SimSwapConfig,
-        SimSwapFlow, SimSwapOperation,
+        Provider, RequestObject, ScopeStyle, Scopes, SigningKey, SimSwapConfig, SimSwapFlow, SimSwapOperation,
+        WalletRequestSigner, WalletRequestSignerError,
     },
     client::ClientSettings,
 };
@@ -241,16 +241,16 @@ fn read_operator_tokens(
     Ok(Some(config))
 }
 
-fn read_request_signer(section: &Section<'_>) -> Result<RequestSigner, ConfigError> {
+fn read_request_signer(section: &Section<'_>) -> Result<WalletRequestSigner, ConfigError> {
     const CERTIFICATES: &str = "operator_tokens_certificate_file";
     const KEY_VARIABLE: &str = "operator_tokens_key_env";
     let path = section.get(CERTIFICATES, path())?;
     let certificates = section.read_file(CERTIFICATES, &path)?;
     let key = section.get_secret("operator_tokens_key", &PRIVATE_KEY)?;
-    RequestSigner::from_pem(&certificates, key.as_bytes()).map_err(|error| {
+    WalletRequestSigner::from_pem(&certificates, key.as_bytes()).map_err(|error| {
         let (member, allowed) = match error {
-            RequestSignerError::InvalidKey if section.has(KEY_VARIABLE) => (KEY_VARIABLE, "our private key"),
-            RequestSignerError::InvalidKey => ("operator_tokens_key_file", "our private key"),
+            WalletRequestSignerError::InvalidKey if section.has(KEY_VARIABLE) => (KEY_VARIABLE, "our private key"),
+            WalletRequestSignerError::InvalidKey => ("operator_tokens_key_file", "our private key"),
             _ => (CERTIFICATES, "our certificate and its root"),
         };
         section.invalid(member, format!("{}: {error}", section.render_value(member)), allowed)

@@ -451,7 +451,7 @@ async fn rejected_identities_are_audited(database: Database) {
     let ghost = json!({ "sub": "8", "email": "ghost@example.com", "email_verified": true, "groups": [] });
     let unconfirmed = json!({ "sub": "8", "email": "jane@example.com", "email_verified": false, "groups": [] });
     let log = async |admin: &mut Browser| {
-        world.node.engine.accounts.wait_idle().await;
+        world.node.engine.accounts.wait_until_idle().await;
         let text = admin.get("/console/deployment/audit?action=account.sign_in_failed").await.assert(200).text();
         let body = text.split("<tbody>").nth(1).unwrap_or_default().to_owned();
         assert!(body.contains("openid_connect"), "{text}");

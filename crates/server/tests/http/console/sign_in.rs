@@ -73,7 +73,7 @@ async fn failed_sign_ins_are_audited(world: World) {
     let mut admin = Browser::admin(&world).await;
     let page = "/console/deployment/audit?action=account.sign_in_failed";
     let events = async |admin: &mut Browser| -> Vec<String> {
-        world.node.engine.accounts.wait_idle().await;
+        world.node.engine.accounts.wait_until_idle().await;
         let text = admin.get(page).await.assert(200).text();
         let rows = text.split("<tbody>").nth(1).map(|body| body.split("<tr>").skip(1).map(str::to_owned).collect());
         rows.unwrap_or_default()
