@@ -402,10 +402,10 @@ describe('what the operator of the first says becomes the error of the second', 
 describe('an operator token from a phone\'s wallet through both', () => {
   /** Creates a check at the second deployment, whose request a wallet of the first one's sandbox confirms for a SIM.
    * Returns a function that sends the wallet's response to the second deployment. */
-  async function confirm({ id }, phone_number, sim, forgery) {
+  async function confirm({ id }, phone_number, sim, { network_id = id, forgery } = {}) {
     const { check_id, digital_credential } = await api(second, shop, SECURE_SNA, '', { phone_number });
     const wallet = { ...SECURE_SNA, path: '/v1/sandbox/digital-credentials' };
-    const body = { request: digital_credential, sim, origin: APP_ORIGIN, network_id: id, ...(forgery && { forgery }) };
+    const body = { request: digital_credential, sim, origin: APP_ORIGIN, network_id, ...(forgery && { forgery }) };
     const response = await api(first, withSecret, wallet, '', body);
     return {
       send: () => api(second, shop, SECURE_SNA, `/${check_id}`, { digital_credential: response }),
@@ -424,13 +424,28 @@ describe('an operator token from a phone\'s wallet through both', () => {
 
     test(`a token that the operator did not issue, by the connector ${name}`, async () => {
       const number = numberOf(connector);
-      const forged = await confirm(connector, number, number, 'operator_token');
+      const forged = await confirm(connector, number, number, { forgery: 'operator_token' });
       await assert.rejects(forged.send(), /409/);
       const { status, error_code } = await forged.read();
       assert.equal(status, 'ERROR');
       assert.ok(['mno_user_not_found', 'mno_response_error'].includes(error_code), error_code);
     });
   }
+
+  test('a SIM of another network: its operator is asked if the project may use it', async () => {
+    const { token_by_assertion: ofNumber, token_by_ciba: { id: network_id } } = WALLET_CONNECTORS;
+    const products = ['secure_sna', 'discovery', 'sim_swap'];
+    const allow = (id) =>
+      manage(second, 'PUT', `/projects/${shop.project_id}/allowed-networks`, { networks: [{ network_id: id, products }] });
+    const number = numberOf(ofNumber);
+    const send = async () => (await confirm(ofNumber, number, number, { network_id })).send();
+    const { status, match } = await send();
+    assert.deepEqual([status, match], ['COMPLETED', true]);
+    await allow(ofNumber.id);
+    await assert.rejects(send(), /400/);
+    await allow('*');
+    assert.equal((await send()).status, 'COMPLETED');
+  });
 
   test('each check of the second is one of the first', async () => {
     const connector = WALLET_CONNECTORS.token_by_assertion;

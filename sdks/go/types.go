@@ -976,7 +976,8 @@ type CreatedSilentCheck struct {
 type SecureSnaCheckInput struct {
 	// The number that the device should have.
 	PhoneNumber string `json:"phone_number"`
-	// The device's expected IPv4 or IPv6 address. The check fails if the device connects from another one.
+	// The device's expected IPv4 or IPv6 address. The check fails if the device connects from another one. When your
+	// backend sends a wallet's answer, we do not see the device's address.
 	DeviceIP string `json:"device_ip,omitempty"`
 	// Your reference, at most 50 characters (Unicode code points) without NUL. It must not identify a person.
 	ReferenceID string `json:"reference_id,omitempty"`
@@ -988,7 +989,8 @@ type SecureSnaCheckInput struct {
 
 // DiscoveryCheckInput is an object of the API.
 type DiscoveryCheckInput struct {
-	// The device's expected IPv4 or IPv6 address. The check fails if the device connects from another one.
+	// The device's expected IPv4 or IPv6 address. The check fails if the device connects from another one. When your
+	// backend sends a wallet's answer, we do not see the device's address.
 	DeviceIP string `json:"device_ip,omitempty"`
 	// Your reference, at most 50 characters (Unicode code points) without NUL. It must not identify a person.
 	ReferenceID string `json:"reference_id,omitempty"`
@@ -1227,8 +1229,8 @@ type VerificationInput struct {
 	// limit for the number is used up. Defaults to the project's.
 	Methods []string `json:"methods,omitempty"`
 	// The device's expected IPv4 or IPv6 address during Secure SNA. That step fails if the device connects from another
-	// one. If we know that the address is not mobile, we leave Secure SNA out, unless the number's operator accepts
-	// tokens of phones' wallets.
+	// one. When your backend sends a wallet's answer, we do not see the device's address. If we know that the address is
+	// not mobile, we leave Secure SNA out, unless the number's operator accepts tokens of phones' wallets.
 	DeviceIP string `json:"device_ip,omitempty"`
 	// Your reference, at most 50 characters (Unicode code points) without NUL. It must not identify a person.
 	ReferenceID string `json:"reference_id,omitempty"`

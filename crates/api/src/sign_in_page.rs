@@ -21,13 +21,14 @@ use ringtrue_domain::{
 use ringtrue_engine::{
     rate_limits::RateLimitClass,
     sign_in::{
-        AuthorizeError, AuthorizeOutcome, AuthorizeRequest, BrowserVisit, FinishOutcome, NumberError, SignInState,
-        SignInView,
+        AuthorizeError, AuthorizeOutcome, AuthorizeRequest, BrowserVisit, EnteredNumber, FinishOutcome, NumberError,
+        SignInState, SignInView,
     },
     silent::{BrowserKey, RedirectError},
 };
 use ringtrue_verification_page::{
     self as page, COUNTRY_FIELD, LANGUAGE_PARAMETER, Language, NUMBER_FIELD, NumberProblem, SignInEnd, SignInPage,
+    detect_platform,
 };
 use ringtrue_web::{
     app::App,
@@ -154,12 +155,18 @@ async fn submit_number(State(app): State<App>, visitor: Visitor, request: Reques
         let number = form.get(NUMBER_FIELD).unwrap_or_default();
         let given = form.get(COUNTRY_FIELD);
         let country: Option<Country> = given.and_then(|code| code.parse().ok());
-        let keys = &visitor.browser_keys;
-        let address = visitor.context.client_ip;
         let language = visitor.language(Some(&visitor.view(&app).await?));
         let locale = language.tag().parse().map_err(|_| Problem::internal(&"a language without a tag"))?;
-        let submitted = app.engine.sign_ins.submit_number(&visitor.token, keys, address, number, country, locale).await;
-        let problem = match submitted {
+        let user_agent = parts.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
+        let entered = EnteredNumber {
+            number,
+            country,
+            locale,
+            browser_keys: &visitor.browser_keys,
+            platform: detect_platform(user_agent.unwrap_or_default()),
+            address: visitor.context.client_ip,
+        };
+        let problem = match app.engine.sign_ins.submit_number(&visitor.token, entered).await {
             Ok(page_url) => return Ok(see_other(&format!("{page_url}{}", visitor.query))),
             Err(NumberError::Store(error)) => return Err(error.into()),
             // The sign-in has ended, or another browser began it. The page says so.

@@ -23,7 +23,7 @@ use ringtrue_domain::{
     phone::{Msisdn, NumberTail},
     product::Product,
     reverse_sms::{HashedSender, NumberLimit, ReverseSmsCheck},
-    tenancy::{Mode, Project},
+    tenancy::{Mode, Project, ProjectId},
 };
 use ringtrue_engine::{
     lookups::{
@@ -234,9 +234,17 @@ impl OperatorAccess for SandboxAccess {
         connector.operator_tokens().is_some().then(|| Arc::clone(&*connector))
     }
 
-    fn operator_token_connector_of_carrier(&self, carrier: &str) -> Option<Arc<dyn SilentConnector>> {
+    /// Sandbox projects may use every network.
+    fn operator_token_connector_of_carrier(&self, _: ProjectId, carrier: &str) -> Option<Arc<dyn SilentConnector>> {
         let connector = self.silent_connector.load_full()?;
-        connector.operator_tokens()?.serves_carrier(carrier).then(|| Arc::clone(&*connector))
+        connector.operator_tokens()?.network_of_carrier(carrier)?;
+        Some(Arc::clone(&*connector))
+    }
+
+    /// A documentation address that was announced is the simulated location of any device.
+    fn is_announced_address(&self, announced: Option<IpAddr>, address: IpAddr) -> bool {
+        let is_simulated = |announced: IpAddr| AddressScript::of(announced).is_some();
+        announced.is_none_or(|announced| is_simulated(announced) || announced.to_canonical() == address.to_canonical())
     }
 
     fn may_be_same_device(&self, _: IpAddr, _: IpAddr, _: Option<IpAddr>) -> bool {
@@ -364,7 +372,6 @@ mod tests {
     use ringtrue_domain::{
         lifecycle::{CheckId, CheckStatus, ClaimedNumber, Lifecycle, OpenState},
         reverse_sms::SenderMatch,
-        tenancy::ProjectId,
     };
 
     use super::*;

@@ -64,7 +64,7 @@ pub async fn request(State(app): State<App>, visitor: PageVisitor, headers: Head
     require_same_origin(&app, &headers)?;
     let view = visitor.view_for_action(&app).await?;
     let key = visitor.own_or_new_key(&app, view.verification)?;
-    let request = app.engine.verifications.wallet_request(&visitor.token, &key).await?;
+    let request = app.engine.verifications.wallet_request(&visitor.token, &key, visitor.device_address(&view)).await?;
     let request = request.ok_or_else(Problem::not_found)?;
     let mut response = json_response(StatusCode::OK, &CredentialBody::from(&request));
     visitor.set_browser_key(&app, &headers, view.verification, &key, &mut response);
@@ -77,11 +77,12 @@ pub async fn request(State(app): State<App>, visitor: PageVisitor, headers: Head
 /// state of the verification, whatever it is.
 pub async fn answer(State(app): State<App>, visitor: PageVisitor, request: Request) -> Result<Response, Problem> {
     require_same_origin(&app, request.headers())?;
-    visitor.view_for_action(&app).await?;
+    let view = visitor.view_for_action(&app).await?;
+    let (keys, address) = (&visitor.browser_keys, visitor.device_address(&view));
     let verifications = &app.engine.verifications;
     let return_to = match WalletOutcome::parse(&read_json_bytes(&app, request).await?)? {
         WalletOutcome::Credential(credential) => {
-            verifications.finish_with_wallet(&visitor.token, &visitor.browser_keys, &credential).await?
+            verifications.finish_with_wallet(&visitor.token, keys, address, &credential).await?
         }
         WalletOutcome::Failure(failure) => {
             verifications.wallet_failed(&visitor.token, failure).await?;

@@ -171,13 +171,12 @@ impl Networks {
         routes.iter().find(serves).map(|route| Arc::clone(&route.connector))
     }
 
-    /// Returns a connector that verifies numbers by tokens of SIMs of this network, given as MCC and MNC.
-    pub fn operator_token_route_of_carrier(&self, carrier: &str) -> Option<Arc<dyn SilentConnector>> {
+    /// Returns the network of a SIM, given as MCC and MNC, and a connector that verifies numbers by its tokens.
+    pub fn operator_token_route_of_carrier(&self, carrier: &str) -> Option<(NetworkId, Arc<dyn SilentConnector>)> {
         let routes = self.silent_routes.load();
-        let serves = |connector: &&Arc<dyn SilentConnector>| {
-            connector.operator_tokens().is_some_and(|tokens| tokens.serves_carrier(carrier))
-        };
-        routes.iter().map(|route| &route.connector).find(serves).cloned()
+        routes.iter().find_map(|SilentNetworkRoute { connector, .. }| {
+            Some((connector.operator_tokens()?.network_of_carrier(carrier)?, Arc::clone(connector)))
+        })
     }
 
     pub fn silent_route_by_name(&self, name: &str) -> Option<Arc<dyn SilentConnector>> {
@@ -389,8 +388,8 @@ mod tests {
             Err("no wallet")
         }
 
-        fn serves_carrier(&self, carrier: &str) -> bool {
-            self.0 == carrier
+        fn network_of_carrier(&self, carrier: &str) -> Option<NetworkId> {
+            (self.0 == carrier).then(|| carrier.parse().unwrap())
         }
 
         async fn verify_number_with_token(&self, _: CheckId, _: &Msisdn, _: &str) -> Result<bool, ErrorCode> {
@@ -407,10 +406,12 @@ mod tests {
         };
         networks.set_silent_routes(vec![route("23410"), route("23420")]);
         let connector = |carrier: &str| {
-            networks.operator_token_route_of_carrier(carrier).map(|connector| connector.name().to_owned())
+            let route = networks.operator_token_route_of_carrier(carrier);
+            route.map(|(network, connector)| (network.to_string(), connector.name().to_owned()))
         };
-        assert_eq!(connector("23420").as_deref(), Some("23420"));
-        assert_eq!(connector("23410").as_deref(), Some("23410"));
+        let its_own = |carrier: &str| Some((carrier.to_owned(), carrier.to_owned()));
+        assert_eq!(connector("23420"), its_own("23420"));
+        assert_eq!(connector("23410"), its_own("23410"));
         assert_eq!(connector("23415"), None);
     }
 

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
     lifecycle::{CheckId, ErrorCode},
+    network::NetworkId,
     phone::Msisdn,
 };
 use serde_json::Value;
@@ -77,8 +78,8 @@ pub trait OperatorTokens: Send + Sync {
     /// text from the answer.
     fn verify_credential(&self, response: &CredentialResponse<'_>) -> Result<OperatorToken, &'static str>;
 
-    /// Whether the connector serves the network of a SIM, given as MCC and MNC.
-    fn serves_carrier(&self, carrier: &str) -> bool;
+    /// Returns the network of a SIM, given as MCC and MNC. `None`: the connector does not serve it.
+    fn network_of_carrier(&self, carrier: &str) -> Option<NetworkId>;
 
     /// Exchanges a temporary token from a wallet, and asks the operator whether the phone has the number. Called at most
     /// once per token, because operators' tokens are single use.

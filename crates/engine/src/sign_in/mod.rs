@@ -33,7 +33,7 @@ pub use authorize::{
 };
 pub use client::{AssertionError, ClientKeySets, check_client_keys};
 pub(crate) use network::require_scopes;
-pub use page::{FinishOutcome, NumberError, SignInState, SignInView};
+pub use page::{EnteredNumber, FinishOutcome, NumberError, SignInState, SignInView};
 pub use tokens::{IssuedTokens, RedeemCodeError, RedeemCodeRequest, UserInfo, UserInfoError};
 
 use crate::{

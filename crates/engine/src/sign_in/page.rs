@@ -8,6 +8,7 @@ use ringtrue_domain::{
     lifecycle::{CheckId, CheckOutcome, CheckStatus, ErrorCode, Lifecycle},
     phone::{Country, InvalidPhoneNumber, Msisdn},
     product::Product,
+    reverse_sms::Platform,
     sign_in::{AuthenticationContext, AuthorizationErrorCode, RedirectUri, SessionLifetime, SignInId, SignInProof},
     sim_swap::SimSwapPeriod,
     tenancy::{Mode, Name, Project, ProjectId},
@@ -23,7 +24,7 @@ use crate::{
         store::StoreError,
     },
     silent::{BrowserKey, DeviceArrival, NextStep, RedeemError, RedirectError},
-    verifications::SignInVerification,
+    verifications::{SignInVerification, SilentWays},
 };
 
 /// What the page of a sign-in shows.
@@ -69,6 +70,22 @@ pub enum SignInState {
     Used,
     /// Nobody can finish the sign-in any more.
     Expired,
+}
+
+/// A number that a user has entered, and what is known of the browser.
+#[derive(Clone, derive_more::Debug)]
+#[debug("EnteredNumber")]
+pub struct EnteredNumber<'a> {
+    /// The number as the user wrote it.
+    pub number: &'a str,
+    /// Country of a number in national form. `None`: the user has chosen none.
+    pub country: Option<Country>,
+    /// Language in which the hosted page continues.
+    pub locale: Locale,
+    /// Keys in the browser's cookies.
+    pub browser_keys: &'a [BrowserKey],
+    pub platform: Platform,
+    pub address: IpAddr,
 }
 
 /// Why a number is not accepted.
@@ -203,18 +220,10 @@ impl SignIns {
         })
     }
 
-    /// Starts a verification of the number that the user has entered. Returns the URL of its hosted page, which
-    /// continues in the language `locale`. `keys` are those in the browser's cookies.
-    pub async fn submit_number(
-        &self,
-        token: &str,
-        keys: &[BrowserKey],
-        address: IpAddr,
-        number: &str,
-        country: Option<Country>,
-        locale: Locale,
-    ) -> Result<String, NumberError> {
-        let opened = self.open_own(token, keys).await?.ok_or(NumberError::NotFound)?;
+    /// Starts a verification of the number that the user has entered. Returns the URL of its hosted page.
+    pub async fn submit_number(&self, token: &str, entered: EnteredNumber<'_>) -> Result<String, NumberError> {
+        let EnteredNumber { number, country, locale, browser_keys, platform, address } = entered;
+        let opened = self.open_own(token, browser_keys).await?.ok_or(NumberError::NotFound)?;
         let Opened { record, request, project } = &opened;
         // A number that begins with `00` is in international form.
         let number = match number.trim().strip_prefix("00") {
@@ -229,8 +238,12 @@ impl SignIns {
         let scopes = request.scopes.sign_in();
         let verification = SignInVerification {
             number: number.clone(),
-            // Otherwise, only the phone's wallet can show its SIM to the operator.
-            is_on_mobile_data: self.is_on_mobile_data(project, address),
+            silent_ways: match platform {
+                _ if self.is_on_mobile_data(project, address) => SilentWays::All,
+                // Only Android's wallets have tokens of operators.
+                Platform::Android => SilentWays::WalletOnly,
+                Platform::Ios | Platform::Unknown => SilentWays::None,
+            },
             redirect_url,
             sim_swap_period: scopes.is_some_and(|scopes| scopes.sim_swap).then_some(period),
             locale: Some(locale),

@@ -7,7 +7,7 @@
 //! page, and contains a MAC. The private key that decrypts the answer is derived from the nonce. The store records that
 //! a nonce was used, so an answer counts once, on any node.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
@@ -30,7 +30,7 @@ use super::{
     secrets::{BrowserKey, RedirectState, SilentCheckInput, corrupt_session_error, seal_input},
 };
 use crate::{
-    checks::downcast,
+    checks::{ReadError, downcast},
     context::Context,
     lookups::operator_access::Operators,
     ports::{
@@ -81,6 +81,17 @@ struct WalletResponse<'a> {
     /// Keys in the cookies of the browser that sends the response. `None`: an API client sends it.
     browser_keys: Option<&'a [BrowserKey]>,
     credential: &'a DigitalCredential,
+}
+
+/// A browser at the hosted page, which sends a wallet's answer.
+#[derive(Clone, Copy, derive_more::Debug)]
+#[debug("WalletVisit({origin})")]
+pub(crate) struct WalletVisit<'a> {
+    /// Origin of the page.
+    pub origin: &'a str,
+    /// Keys in the browser's cookies.
+    pub browser_keys: &'a [BrowserKey],
+    pub address: IpAddr,
 }
 
 /// The operator's answer to the token in a wallet's response.
@@ -135,15 +146,22 @@ impl SilentFlow {
         network.is_some_and(|network| self.operators.for_mode(check.mode).available_operator_tokens(network).is_some())
     }
 
-    /// Builds a request to the wallet that only one browser may answer. `None`: the check is concluded, or its operator
-    /// accepts no tokens of wallets at present.
+    /// Builds a request to the wallet that only one browser may answer. Concludes the check if the browser's address is
+    /// not the announced one. `None`: the check is concluded, or its operator accepts no tokens of wallets at present.
     pub(crate) async fn wallet_request(
         &self,
         step: CheckId,
         browser: &BrowserKey,
+        address: IpAddr,
     ) -> Result<Option<DigitalCredential>, RedirectError> {
         let record = self.store.redirect_session(step).await?.ok_or(RedirectError::NotFound)?;
         let SessionState::Open(check, input) = self.resume_session(record).await? else { return Ok(None) };
+        if !self.is_announced_address(&check, &input, address) {
+            return self
+                .fail_with_wallet(check, WalletFailure::Unavailable, Some(ErrorCode::IpMismatch))
+                .await
+                .map(|()| None);
+        }
         let Some(number) = &input.number else { return Ok(None) };
         let browser = self.browser_hash(check.id, browser)?;
         Ok(credential_request(&self.context, &self.operators, &check, number, Some(browser))?)
@@ -155,13 +173,18 @@ impl SilentFlow {
     pub(crate) async fn finish_with_wallet(
         &self,
         step: CheckId,
-        origin: &str,
-        browser_keys: &[BrowserKey],
+        WalletVisit { origin, browser_keys, address }: WalletVisit<'_>,
         credential: &DigitalCredential,
     ) -> Result<Option<String>, RedirectError> {
         let record = self.store.redirect_session(step).await?.ok_or(RedirectError::NotFound)?;
         let has_session = record.session.is_some();
         let SessionState::Open(check, input) = self.resume_session(record).await? else { return Ok(None) };
+        if !self.is_announced_address(&check, &input, address) {
+            return self
+                .fail_with_wallet(check, WalletFailure::Invalid, Some(ErrorCode::IpMismatch))
+                .await
+                .map(|()| None);
+        }
         let origins = [origin];
         let response = WalletResponse {
             check: &check,
@@ -194,19 +217,41 @@ impl SilentFlow {
     pub(crate) async fn wallet_failed(&self, step: CheckId, failure: WalletFailure) -> Result<(), RedirectError> {
         let record = self.store.redirect_session(step).await?.ok_or(RedirectError::NotFound)?;
         match self.resume_session(record).await? {
-            SessionState::Open(check, _) => self.fail_with_wallet(check, failure, None).await,
+            SessionState::Open(check, _) => {
+                // If the wallet could not be asked, the check ends with what failed before it.
+                let earlier = match failure {
+                    WalletFailure::Unavailable => self.redirect_error(&check).await?,
+                    _ => None,
+                };
+                self.fail_with_wallet(check, failure, earlier).await
+            }
             SessionState::Finished(_) => Ok(()),
         }
     }
 
+    /// Returns the error of a redirect after which the check was left to the phone's wallet.
+    async fn redirect_error(&self, check: &SilentCheck) -> Result<Option<ErrorCode>, StoreError> {
+        match self.checks.check_history(check.project, check.product, check.id).await {
+            Ok(history) => Ok(history.redirect_error),
+            Err(ReadError::Store(error)) => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// `code`: the error code of the check, if it is not that of the failure.
     async fn fail_with_wallet(
         &self,
         check: SilentCheck,
         failure: WalletFailure,
-        operator_error: Option<ErrorCode>,
+        code: Option<ErrorCode>,
     ) -> Result<(), RedirectError> {
-        let code = operator_error.or(failure.error_code()).unwrap_or(ErrorCode::MnoResponseError);
+        let code = code.or(failure.error_code()).unwrap_or(ErrorCode::MnoResponseError);
         self.fail_check(check, code, failure.into()).await.map(drop)
+    }
+
+    /// Whether a browser's address may be the one that the API client announced for the device.
+    fn is_announced_address(&self, check: &SilentCheck, input: &SilentCheckInput, address: IpAddr) -> bool {
+        self.operators.for_mode(check.mode).is_announced_address(input.expected_address, address)
     }
 
     /// Concludes a check with the operator's answer to a wallet's token, which an API client sends. If the operator gives
@@ -363,8 +408,8 @@ impl SilentFlow {
         let token = tokens.verify_credential(&response).map_err(WalletResponseError::Invalid)?;
         // The wallet offers all SIMs of the phone. Only the operator of the chosen one knows its token.
         let other = match &token.carrier {
-            Some(carrier) if !tokens.serves_carrier(carrier) => {
-                let connector = operators.operator_token_connector_of_carrier(carrier);
+            Some(carrier) if tokens.network_of_carrier(carrier).is_none() => {
+                let connector = operators.operator_token_connector_of_carrier(check.project, carrier);
                 Some(connector.ok_or(WalletResponseError::Invalid("the SIM's operator accepts no tokens of wallets"))?)
             }
             _ => None,

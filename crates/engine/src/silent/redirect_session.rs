@@ -535,14 +535,14 @@ impl SilentFlow {
     }
 
     /// Concludes the check with the error of a redirect over mobile data. Leaves the check open if the browser can ask
-    /// the phone's wallet.
+    /// the phone's wallet, unless another device than the expected one has taken part.
     async fn fail_redirect(
         &self,
         check: SilentCheck,
         code: ErrorCode,
         has_wallet: bool,
     ) -> Result<RedirectOutcome, RedirectError> {
-        if has_wallet && self.takes_wallet(&check.clone().map(Into::into)) {
+        if has_wallet && code != ErrorCode::IpMismatch && self.takes_wallet(&check.clone().map(Into::into)) {
             tracing::info!(check = %check.id, code = %code, "redirect of a silent check failed; the wallet is left");
             self.store.record_redirect_error(check.id, code).await?;
             let outcome = self.build_outcome(&check, Err(failure_of(&check)));

@@ -94,14 +94,23 @@ pub struct CreateVerification {
     pub locale: Option<Locale>,
 }
 
+/// The ways in which the user's device may prove its SIM silently, as far as they are known before it opens the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SilentWays {
+    All,
+    /// The device is outside of mobile networks, so that Secure SNA needs the phone's wallet.
+    WalletOnly,
+    /// The device is outside of mobile networks, and has no wallet with tokens of operators.
+    None,
+}
+
 /// A valid request to create a verification, completed with the project's settings.
 #[derive(Clone)]
 struct ParsedVerification {
     number: Msisdn,
     methods: Option<Vec<Method>>,
     device_ip: Option<IpAddr>,
-    /// Whether the device is known to be outside of mobile networks. Secure SNA then needs the phone's wallet.
-    needs_wallet: bool,
+    silent_ways: SilentWays,
     reference: Option<Reference>,
     callback_url: Option<CallbackUrl>,
     redirect_url: Option<RedirectUrl>,
@@ -112,8 +121,7 @@ struct ParsedVerification {
 /// Request of a sign-in to verify a number.
 pub(crate) struct SignInVerification {
     pub number: Msisdn,
-    /// Whether the operator may recognise the user's phone by its connection.
-    pub is_on_mobile_data: bool,
+    pub silent_ways: SilentWays,
     /// Our own URL, at which the sign-in continues.
     pub redirect_url: RedirectUrl,
     pub sim_swap_period: Option<SimSwapPeriod>,
@@ -252,12 +260,12 @@ impl Verifications {
         project: &Project,
         request: SignInVerification,
     ) -> Result<Verification, CreateError> {
-        let SignInVerification { number, is_on_mobile_data, redirect_url, sim_swap_period, locale } = request;
+        let SignInVerification { number, silent_ways, redirect_url, sim_swap_period, locale } = request;
         let new = ParsedVerification {
             number,
             methods: None,
             device_ip: None,
-            needs_wallet: !is_on_mobile_data,
+            silent_ways,
             reference: None,
             callback_url: None,
             redirect_url: Some(redirect_url),
@@ -288,7 +296,7 @@ impl Verifications {
         let device_ip = request.device_ip.as_deref().map(str::parse::<IpAddr>);
         let device_ip = device_ip.transpose().map_err(|_| CreateError::DeviceIp)?;
         let operators = self.steps.operators.for_mode(project.mode);
-        let needs_wallet = device_ip.is_some_and(|address| {
+        let is_not_mobile = device_ip.is_some_and(|address| {
             matches!(operators.eligibility_of_address(project, address), Err(EligibilityError::NotMobile))
         });
         let sim_swap_period = request.sim_swap_period.transpose()?;
@@ -296,7 +304,7 @@ impl Verifications {
             number: Msisdn::parse_written(&request.phone_number, request.country, project.mode)?,
             methods: request.methods,
             device_ip,
-            needs_wallet,
+            silent_ways: if is_not_mobile { SilentWays::WalletOnly } else { SilentWays::All },
             reference: request.reference,
             callback_url: callback_url.or_else(|| project.configuration.callback_url(Product::Verification).cloned()),
             redirect_url: redirect_url.or_else(|| settings.redirect_url.clone()),
@@ -314,9 +322,9 @@ impl Verifications {
         idempotency: Option<&IdempotentRequest<'_, Verification>>,
     ) -> Result<Result<Verification, CreateError>, CreateError> {
         let settings = &project.configuration.verification;
-        let ParsedVerification { number, device_ip, needs_wallet, sim_swap_period, .. } = request.clone();
+        let ParsedVerification { number, device_ip, silent_ways, sim_swap_period, .. } = request.clone();
         let claimed = self.context.claimed_number(&number)?;
-        let mut routes = self.find_routes(project, request.methods.as_deref(), &number, needs_wallet).await?;
+        let mut routes = self.find_routes(project, request.methods.as_deref(), &number, silent_ways).await?;
         let now = self.context.now();
         let reached = self.reached_limits(project, &routes.methods, claimed.hash, now).await?;
         routes.methods.retain(|method| !reached.iter().any(|(product, _)| *product == method.product()));
@@ -394,14 +402,13 @@ impl Verifications {
     }
 
     /// Finds the methods that the number's operator supports and the project allows. If a lookup fails, returns an
-    /// error instead of fewer methods, because a later request may find more. `needs_wallet`: Secure SNA needs an
-    /// operator that accepts tokens of wallets at present.
+    /// error instead of fewer methods, because a later request may find more.
     async fn find_routes(
         &self,
         project: &Project,
         wanted: Option<&[Method]>,
         number: &Msisdn,
-        needs_wallet: bool,
+        silent_ways: SilentWays,
     ) -> Result<Routes, CreateError> {
         let operators = self.steps.operators.for_mode(project.mode);
         let configured = project.configuration.verification.methods.as_deref();
@@ -409,7 +416,11 @@ impl Verifications {
         let (mut silent, mut sms) = (None, None);
         if candidates.contains(&Method::SecureSna) {
             silent = if_eligible(operators.silent_network(project, Product::SecureSna, number).await)?;
-            silent = silent.filter(|network| !needs_wallet || operators.available_operator_tokens(network).is_some());
+            silent = silent.filter(|network| match silent_ways {
+                SilentWays::All => true,
+                SilentWays::WalletOnly => operators.available_operator_tokens(network).is_some(),
+                SilentWays::None => false,
+            });
         }
         if candidates.contains(&Method::ReverseSms) {
             sms = if_eligible(operators.sms_route(project, number).await)?;

@@ -31,7 +31,10 @@ use crate::{
         store::StoreError,
         verifications::{PageOpening, VerificationRecord},
     },
-    silent::{BrowserKey, DeviceArrival, NextStep, RedeemError, RedirectError, secrets::unseal_redirect_url},
+    silent::{
+        BrowserKey, DeviceArrival, NextStep, RedeemError, RedirectError, operator_token::WalletVisit,
+        secrets::unseal_redirect_url,
+    },
 };
 
 /// Length of a page token: the verification's 16-byte id and a 16-byte MAC.
@@ -440,9 +443,10 @@ impl Verifications {
         &self,
         token: &str,
         browser: &BrowserKey,
+        address: IpAddr,
     ) -> Result<Option<DigitalCredential>, RedirectError> {
         match self.silent_step(token).await? {
-            Some(step) => self.silent.wallet_request(step, browser).await,
+            Some(step) => self.silent.wallet_request(step, browser, address).await,
             None => Ok(None),
         }
     }
@@ -454,12 +458,14 @@ impl Verifications {
         &self,
         token: &str,
         browser_keys: &[BrowserKey],
+        address: IpAddr,
         credential: &DigitalCredential,
     ) -> Result<Option<String>, RedirectError> {
         let Some(step) = self.silent_step(token).await? else { return Ok(None) };
         let origin = WebOrigin::from_stored(&self.context.settings.base_url);
         let origin = origin.map_err(|error| StoreError::Refused(format!("base URL: {error}")))?;
-        let code = self.silent.finish_with_wallet(step, origin.as_str(), browser_keys, credential).await?;
+        let visit = WalletVisit { origin: origin.as_str(), browser_keys, address };
+        let code = self.silent.finish_with_wallet(step, visit, credential).await?;
         let Some(code) = code else { return Ok(None) };
         let return_to = self.page_return_url(token, &code).await?;
         if return_to.is_none() {

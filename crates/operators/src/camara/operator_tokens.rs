@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ringtrue_domain::{
     lifecycle::{CheckId, ErrorCode},
+    network::NetworkId,
     phone::Msisdn,
 };
 use ringtrue_engine::ports::{
@@ -92,9 +93,9 @@ impl OperatorTokens for Camara {
         })
     }
 
-    fn serves_carrier(&self, carrier: &str) -> bool {
+    fn network_of_carrier(&self, carrier: &str) -> Option<NetworkId> {
         let known: KnownNetworks = self.config.networks.iter().cloned().collect();
-        known.network_id_from_plmn(carrier).is_some_and(|network| known.contains(&network))
+        known.network_id_from_plmn(carrier).filter(|network| known.contains(network))
     }
 
     async fn verify_number_with_token(

@@ -135,7 +135,7 @@ impl Fixture {
         let (check, key, origins) = (check(), &key, &origins[..]);
         let response = CredentialResponse { check, nonce: NONCE, key, origins, credential, now };
         let token = self.tokens().verify_credential(&response).map_err(AnswerError::Invalid)?;
-        if token.carrier.is_some_and(|carrier| !self.tokens().serves_carrier(&carrier)) {
+        if token.carrier.is_some_and(|carrier| self.tokens().network_of_carrier(&carrier).is_none()) {
             return Err(AnswerError::OtherNetwork);
         }
         let matched = self.tokens().verify_number_with_token(check, &number(), &token.temporary_token).await;

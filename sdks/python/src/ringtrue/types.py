@@ -1728,7 +1728,9 @@ class SecureSnaCheckInput(TypedDict):
     phone_number: PhoneNumber
     """The number that the device should have."""
     device_ip: NotRequired[str]
-    """The device's expected IPv4 or IPv6 address. The check fails if the device connects from another one."""
+    """The device's expected IPv4 or IPv6 address. The check fails if the device connects from another one. When
+    your backend sends a wallet's answer, we do not see the device's address.
+    """
     reference_id: NotRequired[ReferenceId]
     """Your reference, at most 50 characters (Unicode code points) without NUL. It must not identify a person."""
     callback_url: NotRequired[CallbackUrl]
@@ -1743,7 +1745,9 @@ class DiscoveryCheckInput(TypedDict):
     """Discovery check input."""
 
     device_ip: NotRequired[str]
-    """The device's expected IPv4 or IPv6 address. The check fails if the device connects from another one."""
+    """The device's expected IPv4 or IPv6 address. The check fails if the device connects from another one. When
+    your backend sends a wallet's answer, we do not see the device's address.
+    """
     reference_id: NotRequired[ReferenceId]
     """Your reference, at most 50 characters (Unicode code points) without NUL. It must not identify a person."""
     callback_url: NotRequired[CallbackUrl]
@@ -1955,8 +1959,9 @@ class VerificationInput(TypedDict):
     """
     device_ip: NotRequired[str]
     """The device's expected IPv4 or IPv6 address during Secure SNA. That step fails if the device connects from
-    another one. If we know that the address is not mobile, we leave Secure SNA out, unless the number's operator
-    accepts tokens of phones' wallets.
+    another one. When your backend sends a wallet's answer, we do not see the device's address. If we know that
+    the address is not mobile, we leave Secure SNA out, unless the number's operator accepts tokens of phones'
+    wallets.
     """
     reference_id: NotRequired[ReferenceId]
     """Your reference, at most 50 characters (Unicode code points) without NUL. It must not identify a person."""

@@ -11,7 +11,7 @@ use ringtrue_domain::{
     product::Product,
     reverse_sms::{HashedSender, NumberLimit, ReverseSmsCheck},
     silent::DeviceLocation,
-    tenancy::{Mode, Project},
+    tenancy::{Mode, Project, ProjectId},
 };
 
 use super::{DeviceVisit, OperatorAccess, RouteError, SilentRoute, SilentRouteError, SimSwapRoute, SmsRoute};
@@ -107,8 +107,14 @@ impl OperatorAccess for LiveAccess {
         self.networks.operator_token_route(network)
     }
 
-    fn operator_token_connector_of_carrier(&self, carrier: &str) -> Option<Arc<dyn SilentConnector>> {
-        self.networks.operator_token_route_of_carrier(carrier)
+    fn operator_token_connector_of_carrier(
+        &self,
+        project: ProjectId,
+        carrier: &str,
+    ) -> Option<Arc<dyn SilentConnector>> {
+        let (network, connector) = self.networks.operator_token_route_of_carrier(carrier)?;
+        let is_allowed = |project: &Project| require_eligible(project, Product::SecureSna, &network, true).is_ok();
+        self.control_plane.has_project_where(project, is_allowed).then_some(connector)
     }
 
     /// If the API client has not sent the device's address (`announced`), accepts any address of the same mobile

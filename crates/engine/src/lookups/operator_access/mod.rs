@@ -15,7 +15,7 @@ use ringtrue_domain::{
     product::Product,
     reverse_sms::{HashedSender, NumberLimit, ReverseSmsCheck},
     silent::SilentCheck,
-    tenancy::{Mode, Project},
+    tenancy::{Mode, Project, ProjectId},
 };
 use strum::VariantArray as _;
 
@@ -141,14 +141,24 @@ pub trait OperatorAccess: fmt::Debug + Send + Sync {
     /// Returns a connector that verifies numbers of a network by tokens from wallets. `None`: its operator accepts none.
     fn operator_token_connector(&self, network: &NetworkId) -> Option<Arc<dyn SilentConnector>>;
 
-    /// Returns a connector that verifies numbers by tokens of SIMs of this network, given as MCC and MNC.
-    fn operator_token_connector_of_carrier(&self, carrier: &str) -> Option<Arc<dyn SilentConnector>>;
+    /// Returns a connector that verifies numbers by tokens of SIMs of this network, given as MCC and MNC. `None` also if
+    /// the project may not use that network.
+    fn operator_token_connector_of_carrier(
+        &self,
+        project: ProjectId,
+        carrier: &str,
+    ) -> Option<Arc<dyn SilentConnector>>;
 
     /// Like [`operator_token_connector`](Self::operator_token_connector), before a user is offered the wallet. `None`
     /// also if the operator cannot be asked at present.
     fn available_operator_tokens(&self, network: &NetworkId) -> Option<Arc<dyn SilentConnector>> {
         let connector = self.operator_token_connector(network)?;
         connector.operator_tokens().is_some_and(OperatorTokens::is_available).then_some(connector)
+    }
+
+    /// Whether the address of a device may be the one that the API client announced.
+    fn is_announced_address(&self, announced: Option<IpAddr>, address: IpAddr) -> bool {
+        announced.is_none_or(|announced| announced.to_canonical() == address.to_canonical())
     }
 
     /// Compares the addresses of the device before and after the redirect to the operator. `false`: another device has

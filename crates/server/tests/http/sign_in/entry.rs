@@ -8,6 +8,8 @@ use crate::{
     verifications::page::navigation,
 };
 
+const ANDROID: &str = "Mozilla/5.0 (Linux; Android 15; Pixel 9)";
+
 on_both_stores!(
     wrong_numbers_are_named_on_the_page,
     wrong_number_leads_back_to_the_entry,
@@ -34,7 +36,7 @@ async fn wrong_numbers_are_named_on_the_page(world: World) {
     }
 }
 
-/// On Wi-Fi, Secure SNA needs an operator that accepts tokens of wallets at present.
+/// On Wi-Fi, Secure SNA needs an Android phone and an operator that accepts tokens of wallets at present.
 #[tokio::test]
 async fn phones_on_wifi_use_their_wallet() {
     let world = World::configured(behind_a_proxy).await;
@@ -42,17 +44,21 @@ async fn phones_on_wifi_use_their_wallet() {
     let party = Party::with_methods(&world, json!({}), &["secure_sna", "reverse_sms"]).await;
     let on_wifi = |request: Request| request.header("X-Forwarded-For", "198.51.100.7");
     let mut browser = Browser::default();
-    let mut hosted_page = async || {
+    let mut hosted_page = async |user_agent: &str| {
         let page = party.begin(&mut browser, &[]).await;
         let form = Request::post(&format!("{page}/number")).header("Sec-Fetch-Site", "same-origin");
-        let form = on_wifi(form).form(&[("phone_number", EVEN), ("country", "")]);
+        let form = on_wifi(form).header("User-Agent", user_agent).form(&[("phone_number", EVEN), ("country", "")]);
         let hosted = party.path_of(&browser.send(&world, form).await.assert(303));
-        browser.send(&world, on_wifi(navigation(&hosted))).await.assert(200).text()
+        browser.send(&world, on_wifi(navigation(&hosted)).header("User-Agent", user_agent)).await.assert(200).text()
     };
-    let page = hosted_page().await;
+    for other in ["Mozilla/5.0 (iPhone; CPU iPhone OS 26_0 like Mac OS X)", "Mozilla/5.0 (X11; Linux x86_64)"] {
+        let page = hosted_page(other).await;
+        assert!(!page.contains("data-wallet=") && page.contains("sms:"), "{page}");
+    }
+    let page = hosted_page(ANDROID).await;
     assert!(page.contains(r#"<div id="wallet" hidden>"#), "{page}");
     operator.break_circuit();
-    let page = hosted_page().await;
+    let page = hosted_page(ANDROID).await;
     assert!(!page.contains("data-wallet=") && page.contains("sms:"), "{page}");
 }
 

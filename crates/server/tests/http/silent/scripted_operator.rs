@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use ringtrue_domain::{
     lifecycle::{CheckId, ErrorCode},
+    network::NetworkId,
     phone::Msisdn,
     product::Product,
     tenancy::Mode,
@@ -251,8 +252,8 @@ impl OperatorTokens for ScriptedOperator {
         self.wallet().verify_credential(response)
     }
 
-    fn serves_carrier(&self, carrier: &str) -> bool {
-        self.wallet().serves_carrier(carrier)
+    fn network_of_carrier(&self, carrier: &str) -> Option<NetworkId> {
+        self.wallet().network_of_carrier(carrier)
     }
 
     async fn verify_number_with_token(

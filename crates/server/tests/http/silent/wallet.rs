@@ -88,7 +88,7 @@ impl Verifier {
         };
         let tokens = self.connector.operator_tokens().unwrap();
         let token = tokens.verify_credential(&response).map_err(|_| ResponseError::Invalid)?;
-        assert!(tokens.serves_carrier(&token.carrier.unwrap()));
+        assert!(tokens.network_of_carrier(&token.carrier.unwrap()).is_some());
         let number = Msisdn::parse(number, Mode::Sandbox).unwrap();
         let matched = tokens.verify_number_with_token(CHECK, &number, &token.temporary_token).await;
         matched.map_err(ResponseError::Operator)

@@ -52,6 +52,8 @@ on_both_stores!(
     mobile_data_that_fails_leaves_a_verdict_of_the_wallet,
     device_outside_of_mobile_networks_keeps_secure_sna_for_its_wallet,
     simulated_phone_stays_in_its_frame,
+    announced_address_binds_the_wallet_too,
+    another_device_leaves_no_wallet,
 );
 
 impl<'a> VerificationClient<'a> {
@@ -548,4 +550,47 @@ async fn error_over_mobile_data_before_the_wallet_is_kept(world: World) {
     let history = world.node.engine.checks.check_history(project, Product::SecureSna, step).await.unwrap();
     assert_eq!(history.redirect_error, Some(ErrorCode::MnoServerError));
     assert_eq!(history.wallet_failure, Some(WalletFailure::Declined));
+
+    // A wallet that could not be asked changes nothing about the reason.
+    let created = client.create(&json!({"phone_number": EVEN, "redirect_url": SHOP})).await;
+    let browser = PageBrowser::new(&world, &created);
+    operator.fail(ErrorCode::MnoServerError);
+    client::send(world.node.address, &browser.start("?wallet=1").await.come_back()).await.assert(302);
+    browser.post("wallet", None, &json!({"error": "unavailable"})).await.assert(200);
+    assert_eq!(steps(&client.get(id(&created)).await)[0], ("secure_sna", "ERROR", "mno_server_error"));
+}
+
+async fn announced_address_binds_the_wallet_too(world: World) {
+    let client = VerificationClient::sandbox(&world).await;
+    let announced = json!({"phone_number": EVEN, "device_ip": "9.9.9.9"});
+    let failed = [("secure_sna", "ERROR", "ip_mismatch"), ("reverse_sms", "ACCEPTED", "")];
+    let created = client.create(&announced).await;
+    PageBrowser::new(&world, &created).post("wallet-request", None, &json!({})).await.assert(404);
+    assert_eq!(steps(&client.get(id(&created)).await), failed);
+
+    for (address, expected) in [("9.9.9.9", None), ("9.9.9.10", Some(failed))] {
+        let created = client.create(&announced).await;
+        let browser = PageBrowser::new(&world, &created);
+        let asked = browser.post("wallet-request?ip=9.9.9.9", None, &json!({})).await.assert(200);
+        let cookie = asked.header("set-cookie").unwrap().split(';').next().unwrap();
+        let credential = client.confirm(&asked.json(), EVEN, &browser.origin()).await;
+        let body = json!({"digital_credential": credential});
+        browser.post(&format!("wallet?ip={address}"), Some(cookie), &body).await.assert(200);
+        let ended = client.get(id(&created)).await;
+        match expected {
+            None => assert_completed(&ended, true, "secure_sna"),
+            Some(failed) => assert_eq!(steps(&ended), failed),
+        }
+    }
+}
+
+async fn another_device_leaves_no_wallet(world: World) {
+    let operator = ScriptedOperator::with_wallet(&world);
+    let client = VerificationClient::sandbox(&world).await;
+    let created = client.create(&json!({"phone_number": EVEN, "redirect_url": SHOP})).await;
+    let browser = PageBrowser::new(&world, &created);
+    operator.fail(ErrorCode::IpMismatch);
+    client::send(world.node.address, &browser.start("?wallet=1").await.come_back()).await.assert(302);
+    let next = client.get(id(&created)).await;
+    assert_eq!(steps(&next), [("secure_sna", "ERROR", "ip_mismatch"), ("reverse_sms", "ACCEPTED", "")]);
 }
