@@ -69,14 +69,11 @@ function leave() {
   const giveUp = () => {
     if (!stalled.hidden) return;
     window.stop();
-    if (wallet) {
-      // The page offers the wallet after a redirect without an answer.
-      location.replace(page);
-      return;
-    }
     leaving.hidden = true;
     stalled.hidden = false;
-    follow();
+    // The page offers the wallet after a redirect without an answer. It must not load before the server can be reached:
+    // if mobile data is dead, the browser's error page would replace the ways that are shown now.
+    follow(wallet ? null : state);
   };
   // After the page has loaded, so that it stays in the history. Timers stop while it is in the browser's cache.
   const go = () => setTimeout(() => {
@@ -186,8 +183,8 @@ function askSimulatedWallet(request) {
   });
 }
 
-// Reloads the page when the state changes.
-function follow() {
+// Reloads the page when the state is another one than shown. `null`: as soon as the server can be reached.
+function follow(shown = state) {
   const source = new EventSource(events);
   let timer = setTimeout(poll, BUFFERED_AFTER_MS);
   const stop = () => {
@@ -197,7 +194,7 @@ function follow() {
   };
   const compare = (current) => {
     // The response to the wallet's answer leads on. A reload would cancel its navigation.
-    if (current === state || sendsAnswer) return;
+    if (current === shown || sendsAnswer) return;
     stop();
     loading.abort();
     location.replace(page);
@@ -206,9 +203,9 @@ function follow() {
     source.close();
     // Without a timeout, a response that never comes would be the last one. Old browsers have none.
     const signal = AbortSignal.timeout?.(POLL_TIMEOUT_MS);
-    const read = (response) => (response.ok ? response.text() : state);
-    const current = await fetch(stateUrl, { signal }).then(read).catch(() => state);
-    if (timer !== null) compare(current);
+    const read = (response) => (response.ok ? response.text() : null);
+    const current = await fetch(stateUrl, { signal }).then(read).catch(() => null);
+    if (timer !== null && current !== null) compare(current);
     if (timer !== null) timer = setTimeout(poll, POLL_INTERVAL_MS);
   }
   // A reload on the event that a form causes would cancel the form's navigation.
