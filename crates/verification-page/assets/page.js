@@ -151,8 +151,10 @@ async function requestWallet() {
 async function sendAnswer(answer) {
   const response = await send(wallet, answer).catch(() => null);
   if (response?.ok) return (await response.json()).location;
-  // Otherwise, an answer that is refused would lead back to the button, again and again.
-  return answer.error ? page : sendAnswer({ error: 'unavailable' });
+  // Without a response, or after a server error, the answer may have led to a verdict, which the page shows. A refused
+  // answer has not, and would lead back to the button, again and again.
+  const isRefused = response?.status >= 400 && response.status < 500;
+  return isRefused && !answer.error ? sendAnswer({ error: 'unavailable' }) : page;
 }
 
 const walletTimeout = () => Math.max(0, Math.min(WALLET_TIMEOUT_MS, stepEndsAt - Date.now()));
