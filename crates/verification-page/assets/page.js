@@ -114,7 +114,7 @@ function useButton(button, status) {
   };
   let request = null;
   const ask = async () => {
-    request ??= await requestWallet().catch(() => null);
+    if (!request) request = await requestWallet().catch(() => null);
     if (loading.signal.aborted) return;
     // Browsers open the wallet only within seconds of a tap. A late response needs another one.
     if (request && handset !== '' && navigator.userActivation?.isActive === false) {

@@ -209,6 +209,16 @@ fn silent_check_starts_by_itself_or_by_a_form() {
     }
 }
 
+/// A browser that cannot parse an operator runs no line of the script. Chrome 80 and Safari 13.1 know `?.` and `??`.
+#[test]
+fn older_browsers_parse_the_script() {
+    let html = english(State::SimSwap).html;
+    let script = html.split("<script>").nth(1).unwrap();
+    for operator in ["??=", "||=", "&&="] {
+        assert!(!script.contains(operator), "{operator}");
+    }
+}
+
 /// With JavaScript, the script opens the operator's URL and shows the other options after a delay. Without JavaScript,
 /// the page shows them at once.
 #[test]
