@@ -87,6 +87,13 @@ function leave() {
 function offerWallet() {
   const allows = window.DigitalCredential?.userAgentAllowsProtocol;
   const isAble = handset === '' || (window.DigitalCredential && (allows?.(WALLET_PROTOCOL) ?? true));
+  // With this parameter, a redirect that fails leads back here.
+  const marked = (url) => {
+    const { pathname, searchParams } = new URL(url, location.href);
+    if (isAble) searchParams.set('wallet', '1');
+    return `${pathname}?${searchParams}`;
+  };
+  for (const form of document.querySelectorAll('form[action*="/silent"]')) form.action = marked(form.action);
   const section = document.getElementById('wallet');
   if (isAble && section) {
     section.hidden = false;
@@ -95,14 +102,7 @@ function offerWallet() {
     useButton(section.querySelector('button'), section.querySelector('[role=status]'));
     return;
   }
-  // With this parameter, a redirect that fails leads back here.
-  const marked = (url) => {
-    const { pathname, searchParams } = new URL(url, location.href);
-    if (isAble) searchParams.set('wallet', '1');
-    return `${pathname}?${searchParams}`;
-  };
   if (start) location.replace(marked(start));
-  else for (const form of document.querySelectorAll('form[action*="/silent"]')) form.action = marked(form.action);
 }
 
 // Asks the wallet on a tap, and goes on with its answer. The button keeps the focus.
