@@ -107,10 +107,10 @@ function offerWallet() {
 
 // Asks the wallet on a tap, and goes on with its answer. The button keeps the focus.
 function useButton(button, status) {
-  const show = (isBusy) => {
+  const show = (text, isBusy) => {
     button.setAttribute('aria-disabled', isBusy);
     status.classList.toggle('busy', isBusy);
-    status.textContent = isBusy ? status.dataset.busy : '';
+    status.textContent = text;
   };
   let request = null;
   const ask = async () => {
@@ -119,7 +119,8 @@ function useButton(button, status) {
     // Browsers open the wallet only within seconds of a tap. A late response needs another one.
     if (request && handset !== '' && navigator.userActivation?.isActive === false) {
       button.textContent = button.dataset.again;
-      show(false);
+      // Screen readers do not announce the button's new text.
+      show(status.dataset.again, false);
       return;
     }
     const answer = request ? await (handset === '' ? askSimulatedWallet : askBrowser)(request) : { error: 'unavailable' };
@@ -129,7 +130,7 @@ function useButton(button, status) {
   };
   button.addEventListener('click', () => {
     if (button.getAttribute('aria-disabled') === 'true') return;
-    show(true);
+    show(status.dataset.busy, true);
     ask().catch(() => location.replace(page));
   });
 }

@@ -18,6 +18,7 @@ start-here = Pokračovat na tomto zařízení
 start-scan-label = QR kód s odkazem na tuto stránku
 wallet-text = { $brand } chce ověřit, že tento telefon má vaše číslo. Klepněte na tlačítko a na další obrazovce souhlaste. Wi-Fi může zůstat zapnutá.
 wallet-button = Ověřit tímto telefonem
+wallet-again = Pokračujte dalším klepnutím na tlačítko.
 silent-title = Ověřujeme vaše číslo
 silent-text = Váš mobilní operátor ověřuje vaše číslo. Potrvá to jen několik sekund.
 continue = Pokračovat

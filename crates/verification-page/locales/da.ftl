@@ -18,6 +18,7 @@ start-here = Fortsæt på denne enhed
 start-scan-label = QR-kode til denne side
 wallet-text = { $brand } vil bekræfte, at denne telefon har dit nummer. Tryk på knappen, og giv dit samtykke på næste skærm. Wi-Fi kan forblive slået til.
 wallet-button = Bekræft med telefonen
+wallet-again = Tryk på knappen igen for at fortsætte.
 silent-title = Dit nummer bliver bekræftet
 silent-text = Dit mobilselskab bekræfter dit nummer. Det tager kun få sekunder.
 continue = Fortsæt

@@ -18,6 +18,7 @@ start-here = Auf diesem Gerät fortfahren
 start-scan-label = QR-Code mit dieser Seite
 wallet-text = { $brand } möchte bestätigen, dass dieses Telefon Ihre Nummer hat. Tippen Sie auf die Schaltfläche und stimmen Sie im nächsten Fenster zu. WLAN kann eingeschaltet bleiben.
 wallet-button = Mit Telefon bestätigen
+wallet-again = Tippen Sie noch einmal auf die Schaltfläche, um fortzufahren.
 silent-title = Ihre Nummer wird bestätigt
 silent-text = Ihr Mobilfunkanbieter bestätigt Ihre Nummer. Das dauert wenige Sekunden.
 continue = Weiter

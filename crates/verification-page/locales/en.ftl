@@ -30,6 +30,8 @@ start-scan-label = QR code with this page
 # For a phone whose wallet can ask the operator over Wi-Fi.
 wallet-text = { $brand } would like to confirm that this phone has your number. Tap the button, then agree on the next screen. Wi-Fi can stay on.
 wallet-button = Confirm with this phone
+# The request to the wallet came late, so the browser wants another tap. The text of the button is then “continue”.
+wallet-again = Tap the button again to continue.
 silent-title = Confirming your number
 silent-text = Your mobile operator is confirming your number. This only takes a few seconds.
 continue = Continue

@@ -18,6 +18,7 @@ start-here = Continuar en este dispositivo
 start-scan-label = Código QR de esta página
 wallet-text = { $brand } desea confirmar que este teléfono tiene su número. Toque el botón y acepte en la pantalla siguiente. Puede seguir con la Wi-Fi.
 wallet-button = Confirmar con el móvil
+wallet-again = Toque el botón otra vez para continuar.
 silent-title = Confirmando su número
 silent-text = Su operador móvil está confirmando su número. Tarda unos segundos.
 continue = Continuar

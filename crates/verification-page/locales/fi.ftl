@@ -18,6 +18,7 @@ start-here = Jatka tällä laitteella
 start-scan-label = Tämän sivun QR-koodi
 wallet-text = { $brand } haluaa vahvistaa, että tässä puhelimessa on numerosi. Napauta painiketta ja hyväksy seuraavassa näkymässä. Wi-Fi voi jäädä päälle.
 wallet-button = Vahvista puhelimella
+wallet-again = Jatka napauttamalla painiketta uudelleen.
 silent-title = Numeroasi vahvistetaan
 silent-text = Operaattorisi vahvistaa numeroasi. Tämä kestää vain muutaman sekunnin.
 continue = Jatka

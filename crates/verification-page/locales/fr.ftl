@@ -18,6 +18,7 @@ start-here = Continuer sur cet appareil
 start-scan-label = Code QR de cette page
 wallet-text = { $brand } souhaite confirmer que ce téléphone a votre numéro. Touchez le bouton, puis acceptez sur l’écran suivant. Le Wi-Fi peut rester activé.
 wallet-button = Confirmer par ce mobile
+wallet-again = Touchez à nouveau le bouton pour continuer.
 silent-title = Confirmation de votre numéro
 silent-text = Votre opérateur mobile confirme votre numéro. Cela prend quelques secondes.
 continue = Continuer

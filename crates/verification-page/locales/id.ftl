@@ -18,6 +18,7 @@ start-here = Lanjutkan di perangkat ini
 start-scan-label = Kode QR untuk halaman ini
 wallet-text = { $brand } ingin mengonfirmasi bahwa ponsel ini memakai nomor Anda. Ketuk tombol, lalu setujui di layar berikutnya. Wi-Fi boleh tetap aktif.
 wallet-button = Konfirmasi via ponsel
+wallet-again = Ketuk tombol sekali lagi untuk melanjutkan.
 silent-title = Mengonfirmasi nomor Anda
 silent-text = Operator seluler Anda sedang mengonfirmasi nomor Anda. Prosesnya hanya beberapa detik.
 continue = Lanjutkan

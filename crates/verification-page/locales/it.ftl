@@ -18,6 +18,7 @@ start-here = Continua su questo dispositivo
 start-scan-label = Codice QR di questa pagina
 wallet-text = { $brand } desidera confermare che questo telefono ha il suo numero. Tocchi il pulsante e accetti nella schermata successiva. Il Wi-Fi può restare attivo.
 wallet-button = Conferma con telefono
+wallet-again = Tocchi di nuovo il pulsante per continuare.
 silent-title = Conferma del suo numero
 silent-text = Il suo operatore mobile sta confermando il numero. Richiede pochi secondi.
 continue = Continua

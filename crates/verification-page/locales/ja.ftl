@@ -18,6 +18,7 @@ start-here = この端末で続ける
 start-scan-label = このページのQRコード
 wallet-text = { $brand } が、このスマートフォンの電話番号がお客様のものであることを確認します。ボタンをタップし、次の画面で同意してください。Wi-Fi はオンのままでかまいません。
 wallet-button = この端末で確認する
+wallet-again = 続けるには、ボタンをもう一度タップしてください。
 silent-title = 電話番号を確認しています
 silent-text = 携帯電話会社がお客様の電話番号を確認しています。数秒で完了します。
 continue = 続ける

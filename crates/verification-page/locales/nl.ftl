@@ -18,6 +18,7 @@ start-here = Doorgaan op dit apparaat
 start-scan-label = QR-code met deze pagina
 wallet-text = { $brand } wil bevestigen dat deze telefoon uw nummer heeft. Tik op de knop en ga op het volgende scherm akkoord. Wifi kan aan blijven.
 wallet-button = Met telefoon bevestigen
+wallet-again = Tik nog een keer op de knop om door te gaan.
 silent-title = Uw nummer wordt bevestigd
 silent-text = Uw mobiele provider bevestigt uw nummer. Dit duurt enkele seconden.
 continue = Doorgaan

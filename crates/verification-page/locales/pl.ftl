@@ -18,6 +18,7 @@ start-here = Kontynuuj na tym urządzeniu
 start-scan-label = Kod QR tej strony
 wallet-text = { $brand } chce potwierdzić, że ten telefon ma Twój numer. Naciśnij przycisk i wyraź zgodę na następnym ekranie. Wi-Fi może pozostać włączone.
 wallet-button = Potwierdź telefonem
+wallet-again = Naciśnij przycisk jeszcze raz, aby kontynuować.
 silent-title = Potwierdzanie numeru
 silent-text = Twój operator komórkowy potwierdza numer. Potrwa to kilka sekund.
 continue = Dalej

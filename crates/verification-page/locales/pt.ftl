@@ -18,6 +18,7 @@ start-here = Continuar neste dispositivo
 start-scan-label = Código QR desta página
 wallet-text = { $brand } gostaria de confirmar que este telefone tem o seu número. Toque no botão e aceite no ecrã seguinte. O Wi-Fi pode continuar ligado.
 wallet-button = Confirmar com telefone
+wallet-again = Toque novamente no botão para continuar.
 silent-title = Confirmação do seu número
 silent-text = A sua operadora móvel está a confirmar o seu número. Demora alguns segundos.
 continue = Continuar

@@ -18,6 +18,7 @@ start-here = Continuați pe acest dispozitiv
 start-scan-label = Cod QR pentru această pagină
 wallet-text = { $brand } dorește să confirme că acest telefon are numărul dvs. Atingeți butonul, apoi acceptați pe ecranul următor. Wi-Fi poate rămâne pornit.
 wallet-button = Confirmați cu telefonul
+wallet-again = Atingeți din nou butonul pentru a continua.
 silent-title = Vă confirmăm numărul
 silent-text = Operatorul mobil vă confirmă numărul. Durează doar câteva secunde.
 continue = Continuați

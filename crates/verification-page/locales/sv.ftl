@@ -18,6 +18,7 @@ start-here = Fortsätt på den här enheten
 start-scan-label = QR-kod till den här sidan
 wallet-text = { $brand } vill bekräfta att den här telefonen har ditt nummer. Tryck på knappen och godkänn på nästa skärm. Wi-Fi kan vara på.
 wallet-button = Bekräfta med telefonen
+wallet-again = Tryck på knappen en gång till för att fortsätta.
 silent-title = Ditt nummer bekräftas
 silent-text = Din mobiloperatör bekräftar ditt nummer. Det tar bara några sekunder.
 continue = Fortsätt

@@ -18,6 +18,7 @@ start-here = Bu cihazda devam et
 start-scan-label = Bu sayfanın QR kodu
 wallet-text = { $brand }, bu telefonun sizin numaranıza sahip olduğunu doğrulamak istiyor. Düğmeye dokunun, sonraki ekranda onay verin. Wi-Fi açık kalabilir.
 wallet-button = Bu telefonla doğrula
+wallet-again = Devam etmek için düğmeye tekrar dokunun.
 silent-title = Numaranız doğrulanıyor
 silent-text = Mobil operatörünüz numaranızı doğruluyor. Bu işlem yalnızca birkaç saniye sürer.
 continue = Devam et

@@ -229,6 +229,7 @@ pub(crate) enum Message {
     StartScanLabel,
     WalletText,
     WalletButton,
+    WalletAgain,
     SilentTitle,
     SilentText,
     Continue,

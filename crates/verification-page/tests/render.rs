@@ -7,7 +7,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use ringtrue_domain::{phone::Msisdn, reverse_sms::Platform, tenancy::Mode, verification::Method};
 use ringtrue_verification_page::{
     Brand, Colour, Confirming, DevicePage, DeviceState, DisplayMode, EndMessage, Failure, Language, Notice, Page,
-    Preview, QrSvg, Question, QuestionSubject, RenderedPage, SampleState, SmsToSend, State, detect_platform,
+    Preview, QrSvg, Question, QuestionSubject, RenderedPage, SampleState, SmsToSend, State, Wallet, detect_platform,
 };
 use strum::VariantArray;
 
@@ -206,6 +206,23 @@ fn silent_check_starts_by_itself_or_by_a_form() {
     for state in [State::Start { own_url: None }, State::Stalled, State::Confirming(Confirming::Finish)] {
         let html = english(state).html;
         assert!(!html.contains("content=\"0;") && html.contains(&form), "{html}");
+    }
+}
+
+/// The script announces its progress by the element with the role `status`.
+#[test]
+fn wallet_is_offered_in_every_language() {
+    let wallet = Some(Wallet::Offered { starts: true, seconds_left: 90 });
+    for language in Language::VARIANTS {
+        for state in [State::Start { own_url: None }, State::Stalled] {
+            let html = Page { wallet, ..page(state, "Acme", *language) }.render().html;
+            assert!(html.len() < MAX_BYTES, "{language:?}: {} bytes", html.len());
+            let section = html.split("<div id=\"wallet\" hidden>").nth(1).unwrap().split("</div>").next().unwrap();
+            let status = section.split("<p role=\"status\" ").nth(1).unwrap();
+            for text in ["data-busy=\"", "data-again=\""] {
+                assert!(status.split(text).nth(1).unwrap().starts_with(char::is_alphabetic), "{section}");
+            }
+        }
     }
 }
 
