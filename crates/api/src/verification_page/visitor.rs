@@ -153,6 +153,9 @@ impl FromRequestParts<HandlerState> for PageVisitor {
         // `sim` is the phone number of a simulated SIM. An unescaped `+` in it has been decoded to a space.
         let sim = parameter("sim").map(|sim| sim.replace(' ', "+"));
         let (simulated_ip, wallet) = (parameter("ip"), parameter(WALLET_PARAMETER));
+        let start_hint: Option<StartHint> = parameter(START_PARAMETER).and_then(|hint| hint.parse().ok());
+        // The other hints are about one attempt. The wallet is left in every language, and after a question.
+        let carried_hint = start_hint.filter(|hint| *hint == StartHint::Wallet);
         let context = Arc::clone(&state.context);
         let visitor = PageVisitor::new(&state.app, context, token, language.clone(), &parts.headers);
         let display = requested_display(parameter(DISPLAY_PARAMETER).as_deref(), &parts.headers);
@@ -164,6 +167,7 @@ impl FromRequestParts<HandlerState> for PageVisitor {
                 ("sim", sim.as_deref()),
                 ("ip", simulated_ip.as_deref()),
                 (WALLET_PARAMETER, wallet.as_deref()),
+                (START_PARAMETER, carried_hint.map(|hint| hint.into_str())),
                 (DISPLAY_PARAMETER, display_value),
             ]),
             display,
@@ -171,7 +175,7 @@ impl FromRequestParts<HandlerState> for PageVisitor {
             simulated_ip: simulated_ip.and_then(|ip| ip.parse().ok()),
             has_wallet: wallet.is_some(),
             permit: parameter(PERMIT_PARAMETER),
-            start_hint: parameter(START_PARAMETER).and_then(|hint| hint.parse().ok()),
+            start_hint,
             question: parameter("ask").and_then(|subject| subject.parse().ok()),
             navigation: match (display, parts.headers.get(SEC_FETCH_DEST)) {
                 // A silent check cannot start in a frame. Without `Sec-Fetch-Dest`, the page may have moved from the
@@ -305,11 +309,13 @@ impl PageVisitor {
         self.redirect_to_action("", None)
     }
 
-    /// Redirects to the page, or to one of its actions.
+    /// Redirects to the page, or to one of its actions. The parameter replaces the one with its name in the query.
     pub fn redirect_to_action(&self, action: &str, parameter: Option<(&str, &str)>) -> Result<Response, Problem> {
-        let separator = if self.query.is_empty() { '?' } else { '&' };
-        let parameter = parameter.map(|(name, value)| format!("{separator}{name}={value}")).unwrap_or_default();
-        let location = format!("{}{action}{}{parameter}", self.path, self.query);
+        let query = match parameter {
+            Some((name, value)) => &query_with(&self.query, name, value),
+            None => &self.query,
+        };
+        let location = format!("{}{action}{query}", self.path);
         let location = HeaderValue::try_from(location)
             .map_err(|_| Problem::internal(&"path of a page is not a valid header value"))?;
         let mut response = Response::default();
@@ -517,6 +523,12 @@ fn carried_query(parameters: &[(&str, Option<&str>)]) -> String {
     let given = parameters.iter().filter_map(|(name, value)| Some((*name, (*value)?)));
     let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(given).finish();
     if query.is_empty() { query } else { format!("?{query}") }
+}
+
+/// Returns a query with this parameter, in place of those with the same name.
+fn query_with(query: &str, name: &str, value: &str) -> String {
+    let kept = form_urlencoded::parse(query.trim_start_matches('?').as_bytes()).filter(|(kept, _)| kept != name);
+    form_urlencoded::Serializer::for_suffix("?".to_owned(), 1).extend_pairs(kept).append_pair(name, value).finish()
 }
 
 fn require_admitted(limit: RateLimitState) -> Result<(), Problem> {

@@ -45,6 +45,7 @@ on_both_stores!(
     page_offers_the_wallet_to_phones_on_wifi,
     answer_of_a_page_counts_once_on_all_nodes,
     pages_get_no_number,
+    wallet_left_by_a_redirect_stays_offered,
     wallets_are_not_offered_while_the_operator_fails,
     failure_of_the_wallet_leaves_a_verdict_over_mobile_data,
     refused_token_leaves_a_verdict_over_mobile_data,
@@ -377,6 +378,35 @@ async fn pages_get_no_number(world: World) {
     let (of_page, _) = PageBrowser::new(&world, &created).ask().await;
     assert!(!contains_number(&of_page), "{of_page}");
     assert!(contains_number(&created["next_step"]["digital_credential"]), "the backend knows the number");
+}
+
+async fn wallet_left_by_a_redirect_stays_offered(world: World) {
+    let operator = ScriptedOperator::with_wallet(&world);
+    let client = VerificationClient::sandbox(&world).await;
+    let created = client.create(&json!({"phone_number": EVEN, "redirect_url": SHOP})).await;
+    let browser = PageBrowser::new(&world, &created);
+    let start = async |query: &str| {
+        operator.refuse(ErrorCode::MnoServerError);
+        let silent = navigation(&format!("{}/silent{query}", browser.path)).header("User-Agent", ANDROID);
+        let response = client::send(world.node.address, &silent).await.assert(303);
+        response.header("location").unwrap().strip_prefix(&browser.path).unwrap().to_owned()
+    };
+    let query = start("?wallet=1").await;
+    assert_eq!(query, "?wallet=1&start=wallet");
+    // The links of the page lead to its other languages, and to a question and back.
+    let page = browser.open(&query).await;
+    for language in ["de", "pl"] {
+        let link = format!("?lang={language}&wallet=1&start=wallet");
+        assert!(page.contains(&link.replace('&', "&#38;")), "{page}");
+        assert!(browser.open(&link).await.contains(r#"<div id="wallet" hidden>"#));
+    }
+    let asked = browser.open(&format!("{query}&ask=wrong_number")).await;
+    assert!(asked.contains(&format!("href=\"{}?wallet=1&#38;start=wallet\">Go back", browser.path)), "{asked}");
+    // A redirect that fails again names the hint once. Another hint replaces it.
+    assert_eq!(start(&query).await, query);
+    let other_site = Request::get(&format!("{}/silent{query}", browser.path)).header("Sec-Fetch-Site", "cross-site");
+    let refused = client::send(world.node.address, &other_site).await.assert(303);
+    assert_eq!(refused.header("location"), Some(&*format!("{}?wallet=1&start=tap", browser.path)));
 }
 
 async fn wallets_are_not_offered_while_the_operator_fails(world: World) {
