@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { DEVICES, MOBILE_DATA, inspect, nextNumber, open, pageTest } from './browser.mjs';
 
 const phone = { ...DEVICES.android, address: MOBILE_DATA };
+const isOperator = (url) => url.pathname === '/v1/sandbox/operator/authorize';
 
 /** Counts the visits of the operator. */
 function countVisits(context) {
@@ -13,16 +14,18 @@ function countVisits(context) {
   return visits;
 }
 
-/** Opens the page of a number whose operator never answers, and waits until the browser hangs. The browser has no
- * wallet: with one, the page loads itself again to offer it (see wallet.test.mjs). */
-async function openSilence({ context, page, shop, address }) {
-  await context.addInitScript(() => delete window.DigitalCredential);
+/** Opens the page of a number whose operator never answers, and waits until the browser hangs. Without a wallet, unless
+ * the test wants one: with one, the page loads itself again to offer it. */
+async function openSilence({ context, page, shop, address }, { hasWallet = false } = {}) {
+  if (!hasWallet) await context.addInitScript(() => delete window.DigitalCredential);
   const verification = await shop.create({ phone_number: nextNumber('98'), device_ip: address });
   const hangs = page.waitForRequest((request) => request.url().includes('/v1/sandbox/operator/authorize'));
   await page.goto(verification.url, { waitUntil: 'commit' });
   await hangs;
   return verification;
 }
+
+const walletButton = (page) => page.getByRole('button', { name: 'Confirm with this phone' });
 
 async function assertOffers(page) {
   await page.getByRole('button', { name: 'Try again' }).waitFor();
@@ -90,20 +93,60 @@ pageTest('Not your number? is asked when the operator does not answer', phone, a
 
 pageTest('back from a page of the operator offers another way', phone, async (user) => {
   const { page, context } = user;
-  const isOperator = (url) => url.pathname === '/v1/sandbox/operator/authorize';
   await context.route(isOperator, (route) => route.fulfill({ contentType: 'text/html', body: '<h1>Operator</h1>' }));
   const visits = countVisits(context);
   await open(user);
   await page.getByRole('heading', { name: 'Operator' }).waitFor();
   await page.goBack();
   await assertOffers(page);
+  await walletButton(page).waitFor();
+  assert.equal(visits.length, 1);
+});
+
+pageTest('with a wallet, the page offers it after 8 seconds', phone, async (user) => {
+  const { page, context } = user;
+  const visits = countVisits(context);
+  await openSilence(user, { hasWallet: true });
+  await walletButton(page).waitFor();
+  await assertOffers(page);
+  await page.getByRole('heading', { name: 'No answer yet' }).waitFor();
+  assert.equal(visits.length, 1);
+  await page.reload();
+  await walletButton(page).waitFor();
+  assert.equal(visits.length, 1, 'a reload does not go there again');
+  const hangs = page.waitForRequest((request) => isOperator(new URL(request.url())));
+  await page.getByRole('button', { name: 'Try again' }).click({ noWaitAfter: true });
+  await hangs;
+  await page.evaluate(() => history.back());
+  await walletButton(page).waitFor();
+  await assertOffers(page);
+  assert.equal(visits.length, 2, 'only the tap goes there again');
+});
+
+pageTest('with a wallet, but without a connection, the other ways stay', phone, async (user) => {
+  const { page, context } = user;
+  const visits = countVisits(context);
+  await openSilence(user, { hasWallet: true });
+  // Requests over mobile data that is dead get no response, until the user turns on Wi-Fi.
+  const held = [];
+  await context.route((url) => url.pathname.startsWith('/v/'), (route) => held.push(route));
+  await assertOffers(page);
+  // Longer than the page waits before it polls.
+  await new Promise((resolve) => setTimeout(resolve, 6000));
+  assert.ok(held.every((route) => !route.request().isNavigationRequest()), 'the page does not leave');
+  await assertOffers(page);
+  assert.equal(await walletButton(page).count(), 0);
+  await context.unrouteAll();
+  for (const route of held) await route.continue().catch(() => {});
+  await walletButton(page).waitFor();
+  await page.getByRole('heading', { name: 'No answer yet' }).waitFor();
   assert.equal(visits.length, 1);
 });
 
 pageTest('without JavaScript the other way is there at once', { ...phone, javaScriptEnabled: false }, async (user) => {
   const { page, context } = user;
   // The browser stays on the page, as while it waits; Playwright could not look at it then.
-  await context.route((url) => url.pathname === '/v1/sandbox/operator/authorize', (route) => route.abort('aborted'));
+  await context.route(isOperator, (route) => route.abort('aborted'));
   await openSilence(user);
   await assertOffers(page);
   await page.getByRole('button', { name: 'Try another way' }).click();

@@ -2,6 +2,9 @@
 import assert from 'node:assert/strict';
 import { DEVICES, MOBILE_DATA, WIFI, inspect, nextNumber, open, pageTest, sendShownSms } from './browser.mjs';
 
+// How long the page waits for the response to the wallet's answer.
+const ANSWER_TIMEOUT_MS = 20_000;
+
 const { android, computer, iphone } = DEVICES;
 const PROTOCOL = 'openid4vp-v1-unsigned';
 const BUTTON = 'Confirm with this phone';
@@ -36,6 +39,18 @@ async function confirmRequests(user, sim, {
     else await user.context.clearCookies();
     await route.fulfill({ response, headers });
   });
+}
+
+/** Notes what the page sends after it has asked the wallet, and the status of each response. */
+function noteAnswers({ page }) {
+  const answers = [];
+  page.on('response', (response) => {
+    const request = response.request();
+    if (request.method() !== 'POST' || !new URL(request.url()).pathname.endsWith('/wallet')) return;
+    const [sent] = Object.keys(request.postDataJSON());
+    answers.push([sent, response.status()]);
+  });
+  return answers;
 }
 
 /** Returns the first step of a verification. */
@@ -123,19 +138,21 @@ pageTest('the request comes late: the page asks for another tap', { ...android, 
   await button(user).click();
   const again = user.page.getByRole('button', { name: 'Continue' });
   await again.waitFor();
+  await user.page.getByRole('status').getByText('Tap the button again').waitFor();
   assert.ok(await again.evaluate((element) => element === document.activeElement), 'the button keeps the focus');
   await again.click();
   await heading(user, 'Welcome');
   assert.equal(requests, 1);
 });
 
-for (const [what, path, response] of [
-  ['no request', '**/wallet-request*', { status: 503 }],
-  ['a refused answer', '**/wallet?*', { status: 413 }],
-  ['blocked cookies', '**/wallet?*', null],
+for (const [what, path, response, expected] of [
+  ['no request', '**/wallet-request*', { status: 503 }, [['error', 200]]],
+  ['a refused answer', '**/wallet?*', { status: 413 }, [['digital_credential', 413], ['error', 200]]],
+  ['blocked cookies', '**/wallet?*', null, [['digital_credential', 403], ['error', 200]]],
 ]) {
   pageTest(`${what}: the text message follows`, { ...android, address: WIFI }, async (user) => {
     const { phone_number, verification_id } = await openOnWifi(user);
+    const answers = noteAnswers(user);
     await confirmRequests(user, phone_number, { keepsCookies: response !== null });
     if (response) {
       await user.page.route(path, (route) => {
@@ -146,8 +163,47 @@ for (const [what, path, response] of [
     await button(user).click();
     await isTexting(user);
     assert.equal((await firstStep(user, verification_id)).error_code, 'not_mobile_ip');
+    assert.deepEqual(answers, expected);
   });
 }
+
+for (const [what, respond] of [
+  ['is lost', () => {}],
+  ['is an error of a proxy', (route) => route.fulfill({ status: 502 })],
+]) {
+  pageTest(`the response to the answer ${what}: the verdict counts`, { ...android, address: WIFI }, async (user) => {
+    await user.context.addInitScript((limit) => {
+      const { timeout } = AbortSignal;
+      AbortSignal.timeout = (milliseconds) => timeout.call(AbortSignal, milliseconds === limit ? 1000 : milliseconds);
+    }, ANSWER_TIMEOUT_MS);
+    const { phone_number } = await openOnWifi(user);
+    await confirmRequests(user, phone_number);
+    const sent = [];
+    await user.page.route('**/wallet?*', async (route) => {
+      sent.push(...Object.keys(route.request().postDataJSON()));
+      await route.fetch();
+      await respond(route);
+    });
+    await button(user).click();
+    await heading(user, 'Almost done');
+    await user.page.getByRole('link', { name: /^Back to / }).click();
+    await heading(user, 'Welcome');
+    assert.deepEqual(sent, ['digital_credential']);
+  });
+}
+
+pageTest('the answer gets lost: the page offers the wallet again', { ...android, address: WIFI }, async (user) => {
+  const { phone_number } = await openOnWifi(user);
+  const answers = noteAnswers(user);
+  await confirmRequests(user, phone_number);
+  await user.page.route('**/wallet?*', (route) => route.fulfill({ status: 503 }), { times: 1 });
+  const reloaded = user.page.waitForEvent('load');
+  await button(user).click();
+  await reloaded;
+  await button(user).click();
+  await heading(user, 'Welcome');
+  assert.deepEqual(answers, [['digital_credential', 503], ['digital_credential', 200]]);
+});
 
 pageTest('a wallet without a result: the text message follows', { ...android, address: WIFI }, async (user) => {
   await user.context.addInitScript(() => {
@@ -234,6 +290,30 @@ pageTest('mobile data fails: the page offers the wallet', { ...android, address:
   await button(user).click();
   await heading(user, 'Not your number');
   assert.ok(phone_number.endsWith('99'));
+});
+
+pageTest('mobile data fails again: the page still offers the wallet', { ...android, address: MOBILE_DATA }, async (user) => {
+  await open(user, { phone_number: nextNumber('99'), device_ip: undefined }, { ip: MOBILE_DATA });
+  await button(user).waitFor();
+  const left = user.page.waitForRequest((request) => request.url().includes('/v1/sandbox/operator/authorize'));
+  await user.page.getByRole('button', { name: 'Try again' }).click();
+  await left;
+  await button(user).waitFor();
+});
+
+pageTest('the wallet is left: other links keep its button', { ...android, address: MOBILE_DATA }, async (user) => {
+  const { page } = user;
+  const redirects = [];
+  page.on('request', (request) => new URL(request.url()).pathname.endsWith('/silent') && redirects.push(request.url()));
+  await open(user, { device_ip: undefined }, { ip: MOBILE_DATA, start: 'wallet' });
+  await button(user).waitFor();
+  await page.getByRole('link', { name: 'Not your number?' }).click();
+  await page.getByRole('link', { name: 'Go back' }).click();
+  await button(user).waitFor();
+  await page.getByText('Language').click();
+  await page.getByRole('link', { name: 'Deutsch' }).click();
+  await page.getByRole('button', { name: 'Mit Telefon bestätigen' }).waitFor();
+  assert.deepEqual(redirects, []);
 });
 
 pageTest('mobile data works: the wallet is not asked', { ...android, address: MOBILE_DATA }, async (user) => {
