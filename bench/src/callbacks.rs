@@ -41,7 +41,7 @@ use ringtrue_engine::{
     tenants::{NewProject, TenantLimits},
 };
 use ringtrue_operators::outbound::{Outbound, OutboundSettings};
-use ringtrue_sandbox::access::SandboxAccess;
+use ringtrue_sandbox::operator_access::SandboxAccess;
 use ringtrue_store::{StoreOptions, StoreUrl};
 use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;

@@ -1,4 +1,5 @@
-//! Dependencies of the console that are not part of the state shared by all handlers.
+//! Dependencies that only the console's handlers need. The state that all handlers of the server share is
+//! [`AppState`](ringtrue_web::app::AppState).
 
 use std::{fmt, sync::Arc};
 

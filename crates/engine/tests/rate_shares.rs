@@ -31,7 +31,7 @@ use ringtrue_engine::{
         shares::{PublishedCalls, encode_calls},
     },
 };
-use ringtrue_sandbox::access::SandboxAccess;
+use ringtrue_sandbox::operator_access::SandboxAccess;
 use ringtrue_test_support::{database::Database, engine::engine_settings};
 use uuid::Uuid;
 

@@ -20,7 +20,7 @@ use ringtrue_operators::sms_http::{
     MessageBird, Plivo, PlivoSignature, Secret, Sinch, Telnyx, TelnyxKey, Twilio, Webhook, WebhookConfig,
     WebhookDriver, WebhookRequest,
 };
-use ringtrue_test_support::sms_parts::InMemoryReassembly;
+use ringtrue_test_support::reassembly::InMemoryReassembly;
 use serde::Deserialize;
 
 #[derive(Deserialize)]

@@ -15,8 +15,8 @@ use ringtrue_engine::{
 };
 
 use crate::{
-    access::{queue_account, send_automatic_reply},
     camara::PhoneNumber,
+    operator_access::{queue_account, send_automatic_reply},
     smsc::{FaultScript, SendError, Sms, SmsAddress, Smsc},
     wallet::{CredentialRequest, Forgery, InvalidRequest, PROTOCOL, Wallet, WalletError},
 };

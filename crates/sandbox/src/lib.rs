@@ -14,10 +14,10 @@
 //!
 //! `Debug` masks numbers, texts and passwords; none of them is logged.
 
-pub mod access;
 pub mod camara;
 pub mod directory;
 pub mod handsets;
+pub mod operator_access;
 pub mod smsc;
 pub mod wallet;
 

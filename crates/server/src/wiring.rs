@@ -10,7 +10,7 @@ use ringtrue_engine::{
     keys::MasterKey,
     ports::{clock::Clock, combined::Store, entropy::Entropy},
 };
-use ringtrue_sandbox::{access::SandboxAccess, directory::Directory, handsets::Handsets, smsc::SmscObserver};
+use ringtrue_sandbox::{directory::Directory, handsets::Handsets, operator_access::SandboxAccess, smsc::SmscObserver};
 use ringtrue_web::{
     app::{App, AppState},
     authorization_forwarder::AuthorizationForwarder,

@@ -16,8 +16,8 @@ pub mod http_client;
 pub mod http_server;
 pub mod leases;
 pub mod own_postgres;
+pub mod reassembly;
 pub mod server_process;
-pub mod sms_parts;
 
 use std::time::{Duration, Instant};
 

@@ -13,7 +13,9 @@ if (countries) {
   // Browsers restore what the user typed after this script has run.
   addEventListener('pageshow', selectCountry);
 }
-document.getElementById('starting')?.requestSubmit();
+const starting = document.getElementById('starting');
+// Safari before 16 lacks `requestSubmit`.
+if (starting) (starting.requestSubmit ?? starting.submit).call(starting);
 if (operator) leave();
 preventSecondSubmit();
 

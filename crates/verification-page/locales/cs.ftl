@@ -106,7 +106,7 @@ retry = Zkusit znovu
 
 ## Page of a single check, whose link was opened in a browser
 
-device-code-text = Zadejte tento kód v aplikaci nebo na webu, odkud jste sem přišli. Lze ho použít jen jednou a jeho platnost brzy vyprší.
+enter-code-text = Zadejte tento kód v aplikaci nebo na webu, odkud jste sem přišli. Lze ho použít jen jednou a jeho platnost brzy vyprší.
 device-failed-text = Váš mobilní operátor nemohl vaše číslo ověřit. Vraťte se do aplikace nebo na web, odkud jste sem přišli, a zkuste jiný způsob.
 not-mobile-title = Tento telefon nepoužívá mobilní data
 not-mobile-text = Vaše číslo můžeme ověřit jen přes mobilní data. Vypněte Wi-Fi, vraťte se do aplikace nebo na web, odkud jste sem přišli, a zkuste to znovu.

@@ -106,7 +106,7 @@ retry = Prøv igen
 
 ## Page of a single check, whose link was opened in a browser
 
-device-code-text = Indtast denne kode i den app eller på den hjemmeside, der sendte dig hertil. Den virker én gang og udløber snart.
+enter-code-text = Indtast denne kode i den app eller på den hjemmeside, der sendte dig hertil. Den virker én gang og udløber snart.
 device-failed-text = Dit mobilselskab kunne ikke bekræfte dit nummer. Gå tilbage til den app eller hjemmeside, der sendte dig hertil, for at prøve på en anden måde.
 not-mobile-title = Denne telefon bruger ikke mobildata
 not-mobile-text = Vi kan kun bekræfte dit nummer via mobildata. Slå wi-fi fra, gå tilbage til den app eller hjemmeside, der sendte dig hertil, og prøv igen.

@@ -106,7 +106,7 @@ retry = Erneut versuchen
 
 ## Page of a single check, whose link was opened in a browser
 
-device-code-text = Geben Sie diesen Code in der App oder auf der Website ein, von der Sie kommen. Er gilt einmal und läuft bald ab.
+enter-code-text = Geben Sie diesen Code in der App oder auf der Website ein, von der Sie kommen. Er gilt einmal und läuft bald ab.
 device-failed-text = Ihr Mobilfunkanbieter konnte Ihre Nummer nicht bestätigen. Kehren Sie zur App oder Website zurück, von der Sie kommen, um einen anderen Weg zu versuchen.
 not-mobile-title = Dieses Telefon nutzt keine mobilen Daten
 not-mobile-text = Ihre Nummer lässt sich nur über mobile Daten bestätigen. Schalten Sie WLAN aus, kehren Sie zur App oder Website zurück, von der Sie kommen, und versuchen Sie es erneut.

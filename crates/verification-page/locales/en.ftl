@@ -137,7 +137,7 @@ retry = Try again
 ## Page of a single check, whose link was opened in a browser
 
 # The user copies the code.
-device-code-text = Enter this code in the app or on the site that sent you here. It works once and expires soon.
+enter-code-text = Enter this code in the app or on the site that sent you here. It works once and expires soon.
 device-failed-text = Your mobile operator couldn’t confirm your number. Go back to the app or site that sent you here to try another way.
 not-mobile-title = This phone isn’t using mobile data
 not-mobile-text = We can only confirm your number over mobile data. Turn off Wi-Fi, then go back to the app or site that sent you here and try again.

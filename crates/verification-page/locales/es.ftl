@@ -106,7 +106,7 @@ retry = Intentar de nuevo
 
 ## Page of a single check, whose link was opened in a browser
 
-device-code-text = Introduzca este código en la aplicación o en el sitio que le ha enviado aquí. Sirve una sola vez y caduca pronto.
+enter-code-text = Introduzca este código en la aplicación o en el sitio que le ha enviado aquí. Sirve una sola vez y caduca pronto.
 device-failed-text = Su operador móvil no ha podido confirmar su número. Vuelva a la aplicación o al sitio que le ha enviado aquí para probar de otra forma.
 not-mobile-title = Este teléfono no usa datos móviles
 not-mobile-text = Su número solo se puede confirmar con datos móviles. Desactive la wifi, vuelva a la aplicación o al sitio que le ha enviado aquí e inténtelo de nuevo.

@@ -106,7 +106,7 @@ retry = Yritä uudelleen
 
 ## Page of a single check, whose link was opened in a browser
 
-device-code-text = Anna tämä koodi sovelluksessa tai sivustolla, josta tulit. Koodi toimii kerran ja vanhenee pian.
+enter-code-text = Anna tämä koodi sovelluksessa tai sivustolla, josta tulit. Koodi toimii kerran ja vanhenee pian.
 device-failed-text = Operaattorisi ei voinut vahvistaa numeroasi. Palaa sovellukseen tai sivustolle, josta tulit, ja kokeile toista tapaa.
 not-mobile-title = Tämä puhelin ei käytä mobiilidataa
 not-mobile-text = Voimme vahvistaa numerosi vain mobiilidatan kautta. Kytke Wi-Fi pois päältä, palaa sovellukseen tai sivustolle, josta tulit, ja yritä uudelleen.

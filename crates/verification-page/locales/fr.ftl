@@ -106,7 +106,7 @@ retry = Réessayer
 
 ## Page of a single check, whose link was opened in a browser
 
-device-code-text = Saisissez ce code dans l’application ou sur le site qui vous a envoyé ici. Il est valable une seule fois et expire bientôt.
+enter-code-text = Saisissez ce code dans l’application ou sur le site qui vous a envoyé ici. Il est valable une seule fois et expire bientôt.
 device-failed-text = Votre opérateur mobile n’a pas pu confirmer votre numéro. Retournez à l’application ou au site qui vous a envoyé ici pour essayer un autre moyen.
 not-mobile-title = Ce téléphone n’utilise pas les données mobiles
 not-mobile-text = Votre numéro ne peut être confirmé que par les données mobiles. Désactivez le Wi-Fi, puis retournez à l’application ou au site qui vous a envoyé ici et réessayez.

@@ -106,7 +106,7 @@ retry = Coba lagi
 
 ## Page of a single check, whose link was opened in a browser
 
-device-code-text = Masukkan kode ini di aplikasi atau situs yang mengarahkan Anda ke sini. Kode hanya berlaku satu kali dan segera kedaluwarsa.
+enter-code-text = Masukkan kode ini di aplikasi atau situs yang mengarahkan Anda ke sini. Kode hanya berlaku satu kali dan segera kedaluwarsa.
 device-failed-text = Operator seluler Anda tidak bisa mengonfirmasi nomor Anda. Kembali ke aplikasi atau situs yang mengarahkan Anda ke sini untuk mencoba cara lain.
 not-mobile-title = Ponsel ini tidak memakai data seluler
 not-mobile-text = Nomor Anda hanya bisa dikonfirmasi melalui data seluler. Nonaktifkan Wi-Fi, kembali ke aplikasi atau situs yang mengarahkan Anda ke sini, lalu coba lagi.

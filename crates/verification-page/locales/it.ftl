@@ -106,7 +106,7 @@ retry = Riprova
 
 ## Page of a single check, whose link was opened in a browser
 
-device-code-text = Inserisca questo codice nell’app o nel sito che l’ha portata qui. È valido una sola volta e scade presto.
+enter-code-text = Inserisca questo codice nell’app o nel sito che l’ha portata qui. È valido una sola volta e scade presto.
 device-failed-text = Il suo operatore mobile non ha potuto confermare il numero. Torni all’app o al sito che l’ha portata qui per provare in un altro modo.
 not-mobile-title = Questo telefono non usa i dati mobili
 not-mobile-text = Il suo numero può essere confermato solo con i dati mobili. Disattivi il Wi-Fi, torni all’app o al sito che l’ha portata qui e riprovi.

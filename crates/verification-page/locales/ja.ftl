@@ -106,7 +106,7 @@ retry = もう一度試す
 
 ## Page of a single check, whose link was opened in a browser
 
-device-code-text = このコードを元のアプリまたはサイトで入力してください。コードは1回限り有効で、まもなく有効期限が切れます。
+enter-code-text = このコードを元のアプリまたはサイトで入力してください。コードは1回限り有効で、まもなく有効期限が切れます。
 device-failed-text = 携帯電話会社でお客様の電話番号を確認できませんでした。元のアプリまたはサイトに戻って、別の方法をお試しください。
 not-mobile-title = モバイルデータ通信が使われていません
 not-mobile-text = 電話番号の確認にはモバイルデータ通信が必要です。Wi-Fiをオフにし、元のアプリまたはサイトに戻って、もう一度お試しください。

@@ -106,7 +106,7 @@ retry = Opnieuw proberen
 
 ## Page of a single check, whose link was opened in a browser
 
-device-code-text = Voer deze code in de app of op de site in die u hierheen heeft gestuurd. De code is één keer geldig en verloopt snel.
+enter-code-text = Voer deze code in de app of op de site in die u hierheen heeft gestuurd. De code is één keer geldig en verloopt snel.
 device-failed-text = Uw mobiele provider kon uw nummer niet bevestigen. Ga terug naar de app of site die u hierheen heeft gestuurd om een andere manier te proberen.
 not-mobile-title = Deze telefoon gebruikt geen mobiele data
 not-mobile-text = Uw nummer kan alleen via mobiele data worden bevestigd. Zet wifi uit, ga terug naar de app of site die u hierheen heeft gestuurd en probeer het opnieuw.

@@ -106,7 +106,7 @@ retry = Spróbuj ponownie
 
 ## Page of a single check, whose link was opened in a browser
 
-device-code-text = Wpisz ten kod w aplikacji lub witrynie, z której pochodzi link. Można go użyć raz i wkrótce wygaśnie.
+enter-code-text = Wpisz ten kod w aplikacji lub witrynie, z której pochodzi link. Można go użyć raz i wkrótce wygaśnie.
 device-failed-text = Operator komórkowy nie mógł potwierdzić numeru. Wróć do aplikacji lub witryny, z której pochodzi link, aby spróbować w inny sposób.
 not-mobile-title = Ten telefon nie korzysta z danych komórkowych
 not-mobile-text = Numer można potwierdzić tylko przez dane komórkowe. Wyłącz Wi-Fi, wróć do aplikacji lub witryny, z której pochodzi link, i spróbuj ponownie.

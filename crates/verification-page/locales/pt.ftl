@@ -106,7 +106,7 @@ retry = Tentar novamente
 
 ## Page of a single check, whose link was opened in a browser
 
-device-code-text = Introduza este código na aplicação ou no site que o trouxe até aqui. Só pode ser usado uma vez e expira em breve.
+enter-code-text = Introduza este código na aplicação ou no site que o trouxe até aqui. Só pode ser usado uma vez e expira em breve.
 device-failed-text = A sua operadora móvel não conseguiu confirmar o seu número. Volte à aplicação ou ao site que o trouxe até aqui para tentar de outra forma.
 not-mobile-title = Este telefone não está a usar dados móveis
 not-mobile-text = O seu número só pode ser confirmado através de dados móveis. Desative o Wi-Fi, volte à aplicação ou ao site que o trouxe até aqui e tente novamente.

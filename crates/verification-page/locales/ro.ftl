@@ -106,7 +106,7 @@ retry = Încercați din nou
 
 ## Page of a single check, whose link was opened in a browser
 
-device-code-text = Introduceți acest cod în aplicația sau pe site-ul de unde ați ajuns aici. Poate fi folosit o singură dată și expiră în curând.
+enter-code-text = Introduceți acest cod în aplicația sau pe site-ul de unde ați ajuns aici. Poate fi folosit o singură dată și expiră în curând.
 device-failed-text = Operatorul mobil nu v-a putut confirma numărul. Reveniți la aplicația sau site-ul de unde ați ajuns aici pentru a încerca altă metodă.
 not-mobile-title = Acest telefon nu folosește date mobile
 not-mobile-text = Vă putem confirma numărul doar prin date mobile. Dezactivați Wi-Fi, reveniți la aplicația sau site-ul de unde ați ajuns aici și încercați din nou.

@@ -106,7 +106,7 @@ retry = Försök igen
 
 ## Page of a single check, whose link was opened in a browser
 
-device-code-text = Ange den här koden i appen eller på webbplatsen som skickade dig hit. Den kan användas en gång och går snart ut.
+enter-code-text = Ange den här koden i appen eller på webbplatsen som skickade dig hit. Den kan användas en gång och går snart ut.
 device-failed-text = Din mobiloperatör kunde inte bekräfta ditt nummer. Gå tillbaka till appen eller webbplatsen som skickade dig hit och prova ett annat sätt.
 not-mobile-title = Den här telefonen använder inte mobildata
 not-mobile-text = Vi kan bara bekräfta ditt nummer via mobildata. Stäng av wifi, gå tillbaka till appen eller webbplatsen som skickade dig hit och försök igen.

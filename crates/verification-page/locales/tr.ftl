@@ -106,7 +106,7 @@ retry = Tekrar dene
 
 ## Page of a single check, whose link was opened in a browser
 
-device-code-text = Bu kodu, sizi buraya yönlendiren uygulamaya veya siteye girin. Kod tek kullanımlıktır ve süresi yakında dolar.
+enter-code-text = Bu kodu, sizi buraya yönlendiren uygulamaya veya siteye girin. Kod tek kullanımlıktır ve süresi yakında dolar.
 device-failed-text = Mobil operatörünüz numaranızı doğrulayamadı. Başka bir yöntem denemek için sizi buraya yönlendiren uygulamaya veya siteye dönün.
 not-mobile-title = Bu telefon mobil veri kullanmıyor
 not-mobile-text = Numaranızı yalnızca mobil veri üzerinden doğrulayabiliriz. Wi-Fi bağlantısını kapatın, sizi buraya yönlendiren uygulamaya veya siteye dönüp tekrar deneyin.

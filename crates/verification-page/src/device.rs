@@ -40,7 +40,7 @@ pub enum DeviceState<'a> {
 impl DeviceState<'_> {
     fn messages(self) -> (Message, Message) {
         match self {
-            DeviceState::Code(_) => (Message::ConfirmingTitle, Message::DeviceCodeText),
+            DeviceState::Code(_) => (Message::ConfirmingTitle, Message::EnterCodeText),
             DeviceState::NotMobile => (Message::NotMobileTitle, Message::NotMobileText),
             DeviceState::Failed => (Message::FailedTitle, Message::DeviceFailedText),
             DeviceState::Expired => (Message::ExpiredTitle, Message::StartAgainText),

@@ -302,7 +302,7 @@ pub(crate) enum Message {
     RefusedTitle,
     RefusedText,
     Retry,
-    DeviceCodeText,
+    EnterCodeText,
     DeviceFailedText,
     NotMobileTitle,
     NotMobileText,

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::pages::{
     PageError,
-    html::{Html, MarkdownWriter, insert_word_breaks},
+    html::{Html, MarkdownRenderer, insert_word_breaks},
     openapi_document::{OpenApiDocument, str_member},
 };
 
@@ -67,11 +67,11 @@ impl ErrorPages {
     }
 
     pub fn page(&self, entry: &ErrorEntry<'_>) -> Result<String, PageError> {
-        let writer = MarkdownWriter::new(self.document.error_codes());
+        let renderer = MarkdownRenderer::new(self.document.error_codes());
         let page = Page {
             entry: *entry,
-            explanation: writer.render_blocks(entry.explanation),
-            remedy: writer.render_blocks(entry.remedy),
+            explanation: renderer.render_blocks(entry.explanation),
+            remedy: renderer.render_blocks(entry.remedy),
             example: format!("{:#}", self.example(entry)),
             calls: self.calls(entry.code),
         };

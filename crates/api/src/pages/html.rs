@@ -41,11 +41,11 @@ pub(super) fn insert_word_breaks(text: &str, mark: char) -> Html {
 
 /// Renders descriptions and links known error codes to their pages.
 #[derive(Debug, Default)]
-pub(super) struct MarkdownWriter<'a> {
+pub(super) struct MarkdownRenderer<'a> {
     error_codes: BTreeSet<&'a str>,
 }
 
-impl<'a> MarkdownWriter<'a> {
+impl<'a> MarkdownRenderer<'a> {
     pub(super) fn new(error_codes: BTreeSet<&'a str>) -> Self {
         Self { error_codes }
     }
@@ -95,7 +95,7 @@ mod tests {
     fn description_is_rendered_as_blocks() {
         let source = "One `a<b`\nline.\n\n- first\n- second\n  goes on\n";
         assert_eq!(
-            MarkdownWriter::default().render_blocks(source).to_string(),
+            MarkdownRenderer::default().render_blocks(source).to_string(),
             "<p>One <code>a&lt;b</code>\nline.</p><ul><li>first</li><li>second\n  goes on</li></ul>"
         );
     }
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn markup_in_a_description_is_escaped() {
         let html =
-            MarkdownWriter::default().render_blocks("<script>alert(1)</script> & \"x\" 'y' `</code><b>`").to_string();
+            MarkdownRenderer::default().render_blocks("<script>alert(1)</script> & \"x\" 'y' `</code><b>`").to_string();
         assert_eq!(
             html,
             "<p>&lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;x&quot; &#39;y&#39; \
@@ -113,9 +113,9 @@ mod tests {
 
     #[test]
     fn known_error_codes_are_links() {
-        let writer = MarkdownWriter::new(BTreeSet::from(["not_found"]));
+        let renderer = MarkdownRenderer::new(BTreeSet::from(["not_found"]));
         assert_eq!(
-            writer.render_inline("`not_found` or `other`").to_string(),
+            renderer.render_inline("`not_found` or `other`").to_string(),
             "<a href=\"/errors/not_found\"><code>not_found</code></a> or <code>other</code>"
         );
     }

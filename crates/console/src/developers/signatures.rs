@@ -69,7 +69,7 @@ struct LineView {
 /// `GET …/signatures`
 async fn show(State(_): State<App>, access: ProjectAccess) -> Response {
     let page = SignaturesPage {
-        layout: access.layout("Signatures", MenuSection::Signatures),
+        layout: access.layout("Signatures", MenuSection::SignatureDebugger),
         request: String::new(),
         url: String::new(),
         error: None,
@@ -96,7 +96,7 @@ async fn compare(State(app): State<App>, ids: PathParameters, form: SessionForm)
         }
     };
     let url = url.unwrap_or_default();
-    let layout = access.layout("Signatures", MenuSection::Signatures);
+    let layout = access.layout("Signatures", MenuSection::SignatureDebugger);
     Ok(page::render(status, &SignaturesPage { layout, request, url, error, comparison }))
 }
 

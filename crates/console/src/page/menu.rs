@@ -66,7 +66,7 @@ impl Layout {
         ];
         let mut build = vec![
             menu.entry(MenuSection::Eligibility, "Eligibility", "eligibility", "/eligibility"),
-            menu.entry(MenuSection::Signatures, "Signatures", "signatures", "/signatures"),
+            menu.entry(MenuSection::SignatureDebugger, "Signatures", "signatures", "/signatures"),
         ];
         if project.is_sandbox {
             build.insert(0, menu.entry(MenuSection::GettingStarted, "Getting started", "start", "/getting-started"));

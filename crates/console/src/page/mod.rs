@@ -53,7 +53,7 @@ pub enum MenuSection {
     AuditLog,
     Usage,
     Eligibility,
-    Signatures,
+    SignatureDebugger,
     DeploymentNetworks,
     DeploymentEligibility,
     Accounts,

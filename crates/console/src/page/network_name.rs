@@ -4,7 +4,7 @@ use std::fmt;
 
 use askama::filters::{Html, HtmlSafe, escape};
 use ringtrue_domain::network::NetworkId;
-use ringtrue_sandbox::access::{NETWORK_ID, NETWORK_NAME};
+use ringtrue_sandbox::operator_access::{NETWORK_ID, NETWORK_NAME};
 use ringtrue_web::app::App;
 
 /// Returns the name of a network with its id, or only the id if this deployment does not configure the network.

@@ -24,8 +24,8 @@ use crate::{
     verifications::Verifications,
 };
 
-/// A callback with its logged attempts. URL and body are masked in debug output: the URL may contain a token, and the
-/// body personal data.
+/// A callback with its logged attempts, decrypted from a [`CallbackRecord`]. `Debug` omits the URL, which may contain a
+/// token, and the body, which may contain personal data.
 #[derive(Clone, derive_more::Debug)]
 pub struct CallbackLog {
     /// `None`: the URL is erased, or its seal key is missing.

@@ -52,9 +52,14 @@ impl PublishedCalls {
         PublishedCalls { node: published.node, at: published.published_at, calls }
     }
 
-    fn report(&self, key: SubjectKey, is_before: bool) -> Option<NodeReport> {
+    fn report(&self, key: SubjectKey, has_smaller_id: bool) -> Option<NodeReport> {
         let calls = *self.calls.get(&key)?;
-        Some(NodeReport { window: window_number(self.at, 1), millis: self.at.subsec_millisecond(), calls, is_before })
+        Some(NodeReport {
+            window: window_number(self.at, 1),
+            millis: self.at.subsec_millisecond(),
+            calls,
+            has_smaller_id,
+        })
     }
 
     /// Returns the calls in `window`, of length `seconds`, if it was the current window when the node published.
@@ -85,7 +90,7 @@ struct NodeReport {
     millis: i32,
     calls: RecentCalls,
     /// Whether the reporting node has a smaller id than this node. Nodes divide a limit in the order of their ids.
-    is_before: bool,
+    has_smaller_id: bool,
 }
 
 impl NodeReport {
@@ -118,9 +123,9 @@ pub struct SharedCalls {
     /// The largest known number of calls on all nodes within one second. Considers the last second that all nodes have
     /// completely reported, and later seconds.
     peak: u32,
-    /// Estimated calls per second: `before` on the nodes with smaller ids than this one, `others` on all nodes but this
-    /// one.
-    before: u64,
+    /// Estimated calls per second on the nodes with smaller ids than this one.
+    with_smaller_ids: u64,
+    /// Estimated calls per second on all nodes but this one.
     others: u64,
 }
 
@@ -138,7 +143,7 @@ impl SharedCalls {
             return None;
         }
         let window = window_number(now, 1);
-        let own = NodeReport { window, millis: 0, calls: own, is_before: false };
+        let own = NodeReport { window, millis: 0, calls: own, has_smaller_id: false };
         let oldest = others.iter().map(|other| window_number(other.at, 1)).fold(window, u64::min);
         let known = oldest.max(window.saturating_sub(1)).saturating_sub(1)..=window;
         let received = |window: u64| {
@@ -149,7 +154,7 @@ impl SharedCalls {
         };
         Some(SharedCalls {
             peak: known.map(received).max().unwrap_or(0),
-            before: rate(&|report| report.is_before),
+            with_smaller_ids: rate(&|report| report.has_smaller_id),
             others: rate(&|_| true),
         })
     }
@@ -166,7 +171,7 @@ impl SharedCalls {
         // An offset below `total` that differs from window to window, so that no node always gains from rounding.
         let offset = window.wrapping_mul(0x9E37_79B9) % total;
         let up_to = |calls: u64| (u64::from(budget) * calls + offset) / total;
-        let part = up_to(self.before + own) - up_to(self.before);
+        let part = up_to(self.with_smaller_ids + own) - up_to(self.with_smaller_ids);
         u32::try_from(part).unwrap_or(u32::MAX).min(limit)
     }
 }
@@ -259,7 +264,7 @@ mod tests {
             let part = |rank: usize| {
                 let before = calls[..rank].iter().sum::<u32>();
                 let others = total - calls[rank];
-                let shared = SharedCalls { peak: total, before: before.into(), others: others.into() };
+                let shared = SharedCalls { peak: total, with_smaller_ids: before.into(), others: others.into() };
                 shared.part_of(limit, calls[rank], window.into())
             };
             let parts: Vec<u32> = (0..calls.len()).map(part).collect();

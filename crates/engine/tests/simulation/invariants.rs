@@ -8,7 +8,7 @@ use ringtrue_engine::{
     courier::LEASE_DURATION,
     ports::callbacks::{AttemptRecord, CallbackRecord, CallbackState},
 };
-use ringtrue_sandbox::access::NETWORK_ID;
+use ringtrue_sandbox::operator_access::NETWORK_ID;
 use serde_json::{Value, json};
 
 use crate::{

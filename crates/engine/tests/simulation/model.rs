@@ -9,7 +9,7 @@ use ringtrue_domain::{
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::{checks::reverse_sms::CreatedReverseSms, silent::CreatedSilent};
-use ringtrue_sandbox::access::RECEIVERS;
+use ringtrue_sandbox::operator_access::RECEIVERS;
 
 /// The expected state of a check.
 #[derive(Clone, Debug)]

@@ -20,7 +20,7 @@ use ringtrue_engine::{
     },
     tenants::NewProject,
 };
-use ringtrue_sandbox::access::SandboxAccess;
+use ringtrue_sandbox::operator_access::SandboxAccess;
 use ringtrue_store::{StoreOptions, StoreUrl};
 use ringtrue_test_support::engine::engine_settings;
 use tempfile::TempDir;

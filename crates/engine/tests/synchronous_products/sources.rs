@@ -19,7 +19,7 @@ use ringtrue_engine::ports::{
     },
     sim_swap::{SimSwapConnector, SimSwapRequest},
 };
-use ringtrue_sandbox::access::NumberScript;
+use ringtrue_sandbox::operator_access::NumberScript;
 use tokio::sync::Notify;
 
 #[derive(Clone, Copy, Debug)]

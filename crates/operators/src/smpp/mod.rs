@@ -86,7 +86,8 @@ pub struct SmppConfig {
     pub reconnect_min: Duration,
     /// Longest delay before a reconnect. A link that lasted this long counts as stable and resets the delay.
     pub reconnect_max: Duration,
-    /// Time to receive all parts of an SMS.
+    /// Time limit for all parts of an SMS, from the arrival of the first. An SMS that is still incomplete then is
+    /// discarded and counted.
     pub concatenation_deadline: Duration,
     /// Time without a bind after which the receivers are out of service. The SMSC queues messages meanwhile.
     pub grace: Duration,

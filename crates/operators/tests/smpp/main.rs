@@ -31,7 +31,7 @@ use ringtrue_engine::{
 };
 use ringtrue_operators::smpp::{SmppConfig, SmppConnector, SmppCounters, SmppDependencies, SmppOutcome};
 use ringtrue_sandbox::smsc::{DeliveryHandle, FaultScript, Sms, Smsc, SmscConfig};
-use ringtrue_test_support::{leases::InMemoryLeases, sms_parts::InMemoryReassembly};
+use ringtrue_test_support::{leases::InMemoryLeases, reassembly::InMemoryReassembly};
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 

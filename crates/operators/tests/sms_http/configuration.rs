@@ -8,7 +8,7 @@ use ringtrue_operators::sms_http::{
     FieldMap, Generic, Infobip, Jasmin, Kannel, Plivo, PlivoSignature, Secret, Sinch, Telnyx, Twilio, Vonage, Webhook,
     WebhookConfig, WebhookConfigError, WebhookDriver,
 };
-use ringtrue_test_support::sms_parts::InMemoryReassembly;
+use ringtrue_test_support::reassembly::InMemoryReassembly;
 
 use crate::{
     fixture::{PATH_SECRET, RecordingInbox, restricted, unrestricted},

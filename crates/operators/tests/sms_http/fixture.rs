@@ -26,7 +26,7 @@ use ringtrue_engine::ports::{
 use ringtrue_operators::sms_http::{
     PathSecret, Webhook, WebhookConfig, WebhookDriver, WebhookOutcome, WebhookRequest, WebhookResponse,
 };
-use ringtrue_test_support::sms_parts::InMemoryReassembly;
+use ringtrue_test_support::reassembly::InMemoryReassembly;
 
 pub const NOON: i64 = 1_794_700_000;
 pub const PHONE: &str = "447700900001";

@@ -16,7 +16,7 @@ use ringtrue_engine::{
     },
 };
 use ringtrue_operators::outbound::{Outbound, OutboundSettings};
-use ringtrue_sandbox::access::SandboxAccess;
+use ringtrue_sandbox::operator_access::SandboxAccess;
 
 use super::error::CliError;
 use crate::{

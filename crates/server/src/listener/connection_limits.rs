@@ -285,7 +285,7 @@ struct EventCounts {
     written: AtomicU64,
     /// Number of received frames of request bodies.
     received: AtomicU64,
-    /// Number of requests whose body is not completely received.
+    /// Number of requests whose body has not been completely received.
     receiving: AtomicU64,
 }
 

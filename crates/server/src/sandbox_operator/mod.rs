@@ -28,9 +28,9 @@ use ringtrue_operators::{
     smpp::{ProjectScope, SmppConfig, SmppConnector, SmppCounters, SmppDependencies, TlvTag},
 };
 use ringtrue_sandbox::{
-    access::{DEFAULT_SIM, NETWORK_ID, RECEIVERS, SandboxAccess},
     camara::{self, Clock, Endpoint, Operator, OperatorConfig},
     handsets::Handsets,
+    operator_access::{DEFAULT_SIM, NETWORK_ID, RECEIVERS, SandboxAccess},
     smsc::{Smsc, SmscConfig, SmscObserver},
     wallet::Wallet,
 };

@@ -1,4 +1,4 @@
-//! Stores sign-in data: one-time links, throttling of logins, and sessions.
+//! Stores the sign-in data of console accounts: one-time links, throttling of logins, and sessions.
 //!
 //! The counts of failed logins, by account and by address, are shared by all nodes.
 

@@ -437,7 +437,7 @@ async fn update_sim(
 #[cfg(test)]
 mod tests {
     use ringtrue_domain::{phone::Msisdn, tenancy::Mode};
-    use ringtrue_sandbox::access::NumberScript;
+    use ringtrue_sandbox::operator_access::NumberScript;
 
     use super::*;
 

@@ -12,7 +12,7 @@ use ringtrue_engine::{
     rate_limits::RateLimitClass,
     silent::{CreatedSilent, DeviceRequest, DeviceReturn, NextStep, RedeemError, RedirectFailure, RedirectOutcome},
 };
-use ringtrue_sandbox::access::DEFAULT_SIM;
+use ringtrue_sandbox::operator_access::DEFAULT_SIM;
 use ringtrue_web::{
     app::App, authorization_forwarder::SimulatedAuthorization, parameters::PathParameters, problem::Problem,
     request_context::RequestContext,

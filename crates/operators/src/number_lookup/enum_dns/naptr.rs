@@ -51,7 +51,7 @@ impl NaptrRecord {
         })
     }
 
-    /// Whether the record maps to a URI that identifies a network.
+    /// Whether the record yields a URI (flag `u`) of an ENUM service whose URIs identify the number's network.
     pub fn is_number_service(&self) -> bool {
         let service = String::from_utf8_lossy(&self.service).to_ascii_lowercase();
         let mut parts = service.split('+').map(str::trim);

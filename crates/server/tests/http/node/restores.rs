@@ -11,7 +11,7 @@ use ringtrue_engine::{
     },
 };
 use ringtrue_operators::outbound::{Outbound, OutboundSettings};
-use ringtrue_sandbox::access::SandboxAccess;
+use ringtrue_sandbox::operator_access::SandboxAccess;
 use ringtrue_server::wiring::{OwnEndpoints, engine_settings};
 use serde_json::json;
 

@@ -9,7 +9,7 @@ use ringtrue_engine::{
     lookups::networks::SimSwapNetworkRoute,
     ports::sim_swap::{SimSwapConnector, SimSwapRequest},
 };
-use ringtrue_sandbox::access::NumberScript;
+use ringtrue_sandbox::operator_access::NumberScript;
 use ringtrue_test_support::WAIT_LIMIT;
 use tokio::{
     sync::{Semaphore, watch},

@@ -28,7 +28,7 @@ use ringtrue_engine::{
         },
     },
 };
-use ringtrue_sandbox::access::DEFAULT_SIM;
+use ringtrue_sandbox::operator_access::DEFAULT_SIM;
 use ringtrue_test_support::WAIT_LIMIT;
 use tokio::{
     sync::{Semaphore, watch},

@@ -25,11 +25,11 @@ const MAX_INCOMPLETE_PER_SENDER: usize = 8;
 #[debug("InMemoryReassembly")]
 pub struct InMemoryReassembly {
     clock: Arc<dyn Clock>,
-    messages: Mutex<HashMap<String, Message>>,
+    stored: Mutex<HashMap<String, StoredSms>>,
     is_down: AtomicBool,
 }
 
-struct Message {
+struct StoredSms {
     key: SmsKey,
     sms: Uuid,
     connector: Arc<str>,
@@ -42,7 +42,7 @@ struct Message {
 
 impl InMemoryReassembly {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        InMemoryReassembly { clock, messages: Mutex::default(), is_down: AtomicBool::new(false) }
+        InMemoryReassembly { clock, stored: Mutex::default(), is_down: AtomicBool::new(false) }
     }
 
     /// While set, all calls fail, as if the database were unavailable.
@@ -62,7 +62,7 @@ impl Reassembly for InMemoryReassembly {
         let SmsPart { origin, connector, from, to, reference, total, sequence, content, lifetime } = part;
         let name = format!("{origin:?} {connector} {from} {to} {reference:?} {total}");
         let now = self.clock.now();
-        let mut messages = self.messages.lock();
+        let mut messages = self.stored.lock();
         messages.retain(|known, message| {
             let differs = message.parts.get(&sequence).is_some_and(|stored| *stored != content);
             *known != name || message.expires_at > now && !differs
@@ -73,7 +73,7 @@ impl Reassembly for InMemoryReassembly {
             return Ok(PartOutcome::LimitReached);
         }
         let sms = Uuid::from_u128(messages.len() as u128);
-        let message = messages.entry(name).or_insert_with(|| Message {
+        let message = messages.entry(name).or_insert_with(|| StoredSms {
             key: SmsKey([sequence; 32]),
             sms,
             connector,
@@ -96,7 +96,7 @@ impl Reassembly for InMemoryReassembly {
 
     async fn mark_processed(&self, sms: &CompleteSms) -> Result<(), StoreError> {
         self.check()?;
-        let mut messages = self.messages.lock();
+        let mut messages = self.stored.lock();
         let processed = messages.values_mut().filter(|message| message.sms == sms.sms && message.key == sms.key);
         processed.for_each(|message| message.is_processed = true);
         Ok(())
@@ -106,9 +106,9 @@ impl Reassembly for InMemoryReassembly {
         self.check()?;
         let now = self.clock.now();
         let is_expired =
-            |_: &String, message: &mut Message| &*message.connector == connector && message.expires_at <= now;
-        let expired: Vec<_> = self.messages.lock().extract_if(is_expired).collect();
-        let is_incomplete = |message: &Message| message.parts.len() < usize::from(message.total);
+            |_: &String, message: &mut StoredSms| &*message.connector == connector && message.expires_at <= now;
+        let expired: Vec<_> = self.stored.lock().extract_if(is_expired).collect();
+        let is_incomplete = |message: &StoredSms| message.parts.len() < usize::from(message.total);
         Ok(expired.iter().filter(|(_, message)| is_incomplete(message)).count() as u64)
     }
 }
