@@ -1,6 +1,7 @@
 //! Tests faults of servers in a Citus cluster. The tests run one after the other, and not together with other tests.
 
 use std::{
+    fmt::Debug,
     fs,
     path::PathBuf,
     process::Command,
@@ -9,7 +10,12 @@ use std::{
 };
 
 use futures_util::future::{join, join_all};
-use ringtrue_domain::{product::Product, reverse_sms::ReverseSmsCheck, tenancy::ProjectId};
+use ringtrue_domain::{
+    lifecycle::{Bucket, CheckId},
+    product::Product,
+    reverse_sms::ReverseSmsCheck,
+    tenancy::ProjectId,
+};
 use ringtrue_engine::ports::{
     checks::{CompanionRow, ConcludeOutcome},
     combined::Store,
@@ -24,13 +30,6 @@ use crate::{
     fixture::{Database, Worker},
     sample,
 };
-
-/// Halts or resumes a worker, depending on `command`.
-#[expect(clippy::disallowed_methods, reason = "the test runner passes the directories")]
-fn control_worker(command: &str) {
-    let workers = std::env::var("CITUS_WORKERS").expect("CITUS_WORKERS names no workers: run `make test`");
-    control_server(command, workers.split(' ').next().unwrap());
-}
 
 /// Halts or resumes the coordinator, depending on `command`.
 #[expect(clippy::disallowed_methods, reason = "the test runner passes the directory")]
@@ -59,43 +58,106 @@ async fn can_be_read(store: &dyn Store, check: &ReverseSmsCheck) -> bool {
     matches!(found, Ok(TenantLookup::Found(_)))
 }
 
+/// Which server has which rows.
+struct Servers {
+    /// The port of the server of each bucket.
+    ports: Vec<i32>,
+}
+
+impl Servers {
+    async fn of(database: &Database) -> Self {
+        let ports = "select array_agg(nodeport order by bucket)
+                       from generate_series(0, 4095) as bucket
+                            join citus_shards on shardid = get_shard_id_for_distribution_column('checks', bucket::smallint)";
+        Servers { ports: database.query_one(ports).await.get(0) }
+    }
+
+    fn port_of_check(&self, check: &ReverseSmsCheck) -> i32 {
+        self.port(check.id.bucket())
+    }
+
+    fn port_of_number(&self, check: &ReverseSmsCheck) -> i32 {
+        let [.., high, low] = check.claimed.unwrap().hash.0;
+        self.port(Bucket::of([high, low]))
+    }
+
+    fn port(&self, bucket: Bucket) -> i32 {
+        self.ports[usize::from(bucket.number().unsigned_abs())]
+    }
+
+    /// Creates a check on one server, with the limit of its number on another or the same.
+    async fn create(
+        &self,
+        store: &dyn Store,
+        project: ProjectId,
+        port: i32,
+        number_port: i32,
+    ) -> Result<ReverseSmsCheck, StoreError> {
+        let checks = std::iter::repeat_with(|| check_sample::check(project, sample::now()));
+        let is_wanted =
+            |check: &ReverseSmsCheck| self.port_of_check(check) == port && self.port_of_number(check) == number_port;
+        let check = checks.into_iter().find(is_wanted).unwrap();
+        store.create_check(check_sample::new(check.clone())).await.map(|_| check)
+    }
+}
+
+fn assert_unavailable<T: Debug>(result: Result<T, StoreError>) {
+    assert!(matches!(result, Err(StoreError::Unavailable(_))), "{result:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn outage_of_a_worker_affects_only_its_shards() {
     let database = Database::empty_citus().await;
     migrate(&database.url(), sample::now()).await.unwrap();
     distribute(&database.url(), |_| {}).await.unwrap();
+    let servers = Servers::of(&database).await;
+    let (worker, other) = (database.worker(), database.last_worker());
+    let [down, up] = [&worker, &other].map(|worker| worker.port().parse::<i32>().unwrap());
     let store = &*database.open().await;
-    // Counters are placed by project, so with many projects both workers have some of them.
-    let projects: Vec<ProjectId> = (0..12).map(|_| ProjectId(sample::uuid())).collect();
-    let create_all = async || join_all(projects.iter().map(|project| create(store, *project))).await;
-    let mut acknowledged: Vec<ReverseSmsCheck> = create_all().await.into_iter().map(Result::unwrap).collect();
+    let project = ProjectId(sample::uuid());
+    let create_on = async |port| join_all((0..20).map(|_| servers.create(store, project, port, port))).await;
+    let acknowledged = async |port| create_on(port).await.into_iter().map(Result::unwrap).collect::<Vec<_>>();
+    let (lost, mut kept) = (acknowledged(down).await, acknowledged(up).await);
 
-    control_worker("halt");
-    let (mut created, mut refused) = (0, 0);
-    for _ in 0..6 {
-        for result in create_all().await {
-            match result {
-                Ok(check) => {
-                    created += 1;
-                    acknowledged.push(check);
-                }
-                Err(StoreError::Unavailable(_)) => refused += 1,
-                Err(other) => panic!("{other}"),
-            }
-        }
+    control_server("halt", worker.directory().to_str().unwrap());
+    let (unavailable, created) = join(create_on(down), create_on(up)).await;
+    unavailable.into_iter().for_each(assert_unavailable);
+    kept.extend(created.into_iter().map(Result::unwrap));
+    for check in &kept {
+        assert!(can_be_read(store, check).await);
     }
-    assert!(created > 0 && refused > 0, "{created} created, {refused} refused");
-    let mut readable = 0;
-    for check in &acknowledged {
-        readable += usize::from(can_be_read(store, check).await);
+    for found in join_all(lost.iter().map(|check| store.find_check(project, Product::ReverseSms, check.id))).await {
+        assert_unavailable(found);
     }
-    assert!(readable >= created, "{readable} of {} can be read", acknowledged.len());
+    let (expired, ended) = kept.split_at(10);
+    for check in ended {
+        assert_eq!(conclude_twice(store, check).await.unwrap(), 1);
+    }
+    let overdue = store.overdue_checks(sample::later(86_400), 100, Completeness::Reachable).await.unwrap();
+    assert_eq!(sorted(overdue.iter().map(|check| check.id)), sorted(expired.iter().map(|check| check.id)));
+    for check in overdue {
+        let (conclusion, _) = check_sample::conclusion(check.expire().unwrap());
+        let callback = Some(check_sample::callback(sample::now()));
+        let outcome = store.conclude(conclusion, callback).await.unwrap();
+        assert_eq!(outcome, ConcludeOutcome::Concluded { was_pending: false });
+    }
+    let leased = store.lease_due_callbacks(sample::now(), sample::later(60), 100, &[]).await.unwrap();
+    assert_eq!(leased.len(), expired.len());
+    for check in &lost[..5] {
+        assert_unavailable(conclude_twice(store, check).await);
+    }
 
-    control_worker("resume");
-    poll_until("all creates succeed again", async || create_all().await.iter().all(Result::is_ok)).await;
-    for check in &acknowledged {
+    control_server("resume", worker.directory().to_str().unwrap());
+    poll_until("all creates succeed again", async || create_on(down).await.iter().all(Result::is_ok)).await;
+    for check in lost.iter().chain(&kept) {
         assert!(can_be_read(store, check).await, "an acknowledged check is lost");
     }
+}
+
+fn sorted(ids: impl Iterator<Item = CheckId>) -> Vec<CheckId> {
+    let mut ids: Vec<_> = ids.collect();
+    ids.sort_unstable();
+    ids
 }
 
 /// Concludes a check twice at the same time. Returns how many of the calls were the first.

@@ -183,6 +183,12 @@ impl Database {
         Worker { url: in_database(&servers[1], name) }
     }
 
+    /// As [`worker`](Self::worker), on the last worker.
+    pub fn last_worker(&self) -> Worker {
+        let Database::Postgres { servers, name } = self else { panic!("SQLite has no workers") };
+        Worker { url: in_database(&servers[servers.len() - 1], name) }
+    }
+
     pub fn name(&self) -> &str {
         let Database::Postgres { name, .. } = self else { panic!("SQLite databases have no name") };
         name
