@@ -28,7 +28,7 @@ use super::{
     build_pool,
     connect::{CONNECT_TIMEOUT, PostgresConnector, is_server_full, pool_error, store_error},
     placement::{CurrentPlacement, HAS_SHARD, LOCAL_GROUP, Placement, ServerKey, TEST_SHARDS, with_tables},
-    reachability::Reachability,
+    reachability::{Reachability, WorkerReachability},
     transaction::to_row,
 };
 use crate::{
@@ -51,9 +51,10 @@ pub(super) struct ServerLink {
     pub(super) key: ServerKey,
     pub(super) connector: PostgresConnector,
     /// Connects to the coordinator instead. `None`: this is the configured server.
-    detour: Option<PostgresConnector>,
+    pub(super) detour: Option<PostgresConnector>,
     pub(super) placement: Arc<CurrentPlacement>,
-    pub(super) reachability: Reachability,
+    pub(super) reachability: Arc<Reachability>,
+    pub(super) workers: Arc<WorkerReachability>,
 }
 
 impl ServerLink {
@@ -64,7 +65,8 @@ impl ServerLink {
             connector: PostgresConnector::for_batches(address).unwrap(),
             detour: None,
             placement: Arc::new(CurrentPlacement::new(Placement::whole())),
-            reachability: Reachability::default(),
+            reachability: Arc::default(),
+            workers: Arc::default(),
         })
     }
 
@@ -257,7 +259,8 @@ impl Cluster {
             connector: PostgresConnector::for_batches(address)?,
             detour: None,
             placement: Arc::clone(&placement),
-            reachability: Reachability::default(),
+            reachability: Arc::default(),
+            workers: Arc::default(),
         };
         let configured = Server::start(address, connector, connections, link)?;
         let workers = Arc::<RwLock<BTreeMap<ServerKey, Arc<Server>>>>::default();
@@ -303,12 +306,18 @@ impl Cluster {
         Ok(server.unwrap_or_else(|| Arc::clone(&self.configured)))
     }
 
-    /// Whether all rows of an operation are on one server.
-    pub(super) fn is_on_one_server(&self, operation: &impl BatchedOperation) -> bool {
+    /// Whether all rows of an operation are on one server. Fails if rows are on another server that cannot be reached:
+    /// the operation would hold up those that do not need that server.
+    pub(super) fn is_on_one_server(&self, operation: &impl BatchedOperation) -> Result<bool, StoreError> {
         let placement = self.placement.get();
-        let Some(bucket) = operation.bucket().filter(|_| !placement.is_whole()) else { return true };
-        let server = placement.server(bucket);
-        operation.other_buckets().into_iter().all(|bucket| placement.server(bucket) == server)
+        let Some(bucket) = operation.bucket().filter(|_| !placement.is_whole()) else { return Ok(true) };
+        let others = placement.other_servers(placement.server(bucket), operation.other_buckets());
+        for key in &others {
+            if self.server(key)?.is_some_and(|server| server.link.reachability.is_isolated()) {
+                return Err(StoreError::Unavailable(format!("worker {key} cannot be reached")));
+            }
+        }
+        Ok(others.is_empty())
     }
 
     /// Returns a server. `None`: the worker has no shard any more.
@@ -331,7 +340,8 @@ impl Cluster {
             connector: PostgresConnector::for_batches(&address)?,
             detour: Some(self.configured.link.connector.clone()),
             placement: Arc::clone(&self.placement),
-            reachability: Reachability::default(),
+            reachability: self.configured.link.workers.insert(key.clone()),
+            workers: Arc::clone(&self.configured.link.workers),
         };
         let server = Server::start(&address, &PostgresConnector::new(&address)?, self.connections, link)?;
         workers.insert(key.clone(), Arc::clone(&server));

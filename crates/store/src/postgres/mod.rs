@@ -283,7 +283,7 @@ async fn read_with_deadline<T: Send + 'static>(
 impl<O: BatchedOperation> Run<O> for Postgres {
     async fn run(&self, operation: O) -> Result<O::Output, StoreError> {
         let server = self.cluster.server_of(operation.bucket())?;
-        let queue = if self.cluster.is_on_one_server(&operation) {
+        let queue = if self.cluster.is_on_one_server(&operation)? {
             O::queue(&server.queues)
         } else {
             O::queue_for_two_servers(&server.queues)

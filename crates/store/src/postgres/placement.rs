@@ -132,6 +132,12 @@ impl Placement {
         self.shard_index(bucket).map_or(&ServerKey::Configured, |index| &self.shard(index).server)
     }
 
+    /// Returns the servers of these buckets, except `server`.
+    pub(super) fn other_servers(&self, server: &ServerKey, buckets: Vec<Bucket>) -> BTreeSet<ServerKey> {
+        let servers = buckets.into_iter().map(|bucket| self.server(bucket));
+        servers.filter(|other| *other != server).cloned().collect()
+    }
+
     /// Whether a server has a shard.
     pub(super) fn has_server(&self, server: &ServerKey) -> bool {
         self.counter_buckets.contains_key(server)

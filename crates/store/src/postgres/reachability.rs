@@ -3,16 +3,28 @@
 //! A worker is avoided after a connection to it has failed, until a probe in the background succeeds. Statements never
 //! try it again themselves. If a worker does not respond to a statement in time, it may be down or merely slow: a probe
 //! distinguishes the two. A slow worker gets more time, and a silent one is avoided.
+//!
+//! Statements that also write rows of another worker are sent by the other servers, which may reach a worker that this
+//! node does not. So they fail only if the coordinator cannot reach it either.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
-use ringtrue_engine::ports::store::StoreError;
-use tokio::{sync::Notify, time::sleep};
+use parking_lot::RwLock;
 
-use super::{TRANSACTION_TIMEOUT, cluster::ServerLink};
+use ringtrue_engine::ports::store::StoreError;
+use tokio::{
+    sync::Notify,
+    time::{sleep, timeout},
+};
+
+use super::{TRANSACTION_TIMEOUT, cluster::ServerLink, connect::CONNECT_TIMEOUT, placement::ServerKey};
 
 /// How long an avoided worker is not tried again.
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
@@ -25,6 +37,8 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct Reachability {
     is_avoided: AtomicBool,
+    /// Whether the coordinator could not reach the avoided worker either.
+    is_isolated: AtomicBool,
     /// Whether the worker responded to the last probe, after it had not responded to a statement in time.
     is_slow: AtomicBool,
     suspected: Notify,
@@ -34,6 +48,11 @@ impl Reachability {
     /// Whether statements take the detour through the coordinator.
     pub(super) fn is_avoided(&self) -> bool {
         self.is_avoided.load(Ordering::Acquire)
+    }
+
+    /// Whether other servers cannot be expected to reach the worker either.
+    pub(super) fn is_isolated(&self) -> bool {
+        self.is_isolated.load(Ordering::Acquire)
     }
 
     /// Returns how long to wait for the worker's response, if other servers have to be asked too.
@@ -57,6 +76,29 @@ impl Reachability {
         let is_new = !self.is_avoided.swap(true, Ordering::AcqRel);
         self.suspected.notify_one();
         is_new
+    }
+}
+
+/// The reachability of the workers that this node has used.
+#[derive(Debug, Default)]
+pub(super) struct WorkerReachability(RwLock<BTreeMap<ServerKey, Arc<Reachability>>>);
+
+impl WorkerReachability {
+    pub(super) fn insert(&self, server: ServerKey) -> Arc<Reachability> {
+        let reachability = Arc::<Reachability>::default();
+        self.0.write().insert(server, Arc::clone(&reachability));
+        reachability
+    }
+
+    pub(super) fn is_isolated(&self, server: &ServerKey) -> bool {
+        self.0.read().get(server).is_some_and(|reachability| reachability.is_isolated())
+    }
+
+    /// Has the worker probed soon, because a statement of another server that needs it has failed.
+    pub(super) fn suspect(&self, server: &ServerKey) {
+        if let Some(reachability) = self.0.read().get(server) {
+            reachability.suspect();
+        }
     }
 }
 
@@ -88,13 +130,27 @@ impl ServerLink {
                 match self.connector.connect_client().await {
                     Err(failure) if !failure.is_full() => {
                         tracing::debug!(server = %self.key, error = %failure.into_store_error(), "worker still not reachable");
+                        let is_isolated = !self.is_reached_by_coordinator().await;
+                        self.reachability.is_isolated.store(is_isolated, Ordering::Release);
                     }
                     _ => {
+                        self.reachability.is_isolated.store(false, Ordering::Release);
                         self.reachability.is_avoided.store(false, Ordering::Release);
                         tracing::info!(server = %self.key, "worker reachable again");
                     }
                 }
             }
         }
+    }
+
+    async fn is_reached_by_coordinator(&self) -> bool {
+        let ServerKey::Worker { host, port } = &self.key else { return true };
+        let Some(coordinator) = &self.detour else { return true };
+        let check = async {
+            let client = coordinator.connect_client().await.ok()?;
+            let check = "select citus_check_connection_to_node($1, $2)";
+            client.query_one(check, &[&&**host, &i32::from(*port)]).await.ok()?.try_get(0).ok()
+        };
+        timeout(2 * CONNECT_TIMEOUT, check).await.ok().flatten().unwrap_or(false)
     }
 }

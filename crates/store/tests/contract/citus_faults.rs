@@ -390,6 +390,52 @@ async fn silent_worker_delays_only_its_shards() {
     assert_eq!(all.len(), store.overdue_checks(late, 1_000, Completeness::All).await.unwrap().len());
 }
 
+/// A check and the limit of its number are on two servers. If a third one is silent, it does not matter to them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_worker_affects_only_two_server_creates_that_need_it() {
+    let database = Database::empty_citus().await;
+    let coordinator = database.query_one("select inet_server_port()").await.get::<_, i32>(0);
+    let has_shards = format!("select citus_set_node_property('127.0.0.1', {coordinator}, 'shouldhaveshards', true)");
+    database.execute(&has_shards).await;
+    migrate(&database.url(), sample::now()).await.unwrap();
+    distribute(&database.url(), |_| {}).await.unwrap();
+    let servers = Servers::of(&database).await;
+    let (worker, other) = (database.worker(), database.last_worker());
+    let [silent, other] = [&worker, &other].map(|worker| worker.port().parse::<i32>().unwrap());
+    let store = &*database.open().await;
+    let project = ProjectId(sample::uuid());
+    let create_both = async || {
+        let create = |number_port| servers.create(store, project, other, number_port);
+        join(create(silent), create(coordinator)).await
+    };
+    for _ in 0..3 {
+        let (needing, other) = create_both().await;
+        needing.unwrap();
+        other.unwrap();
+    }
+
+    let frozen = FrozenWorker::new(&worker);
+    poll_until("creates that need the silent worker are refused at once", async || {
+        let started = Instant::now();
+        let (needing, _) = create_both().await;
+        assert_unavailable(needing);
+        started.elapsed() < Duration::from_secs(1)
+    })
+    .await;
+    for _ in 0..20 {
+        let (needing, other) = create_both().await;
+        assert_unavailable(needing);
+        other.unwrap();
+    }
+    drop(frozen);
+    poll_until("all creates succeed again", async || {
+        let (needing, other) = create_both().await;
+        other.unwrap();
+        needing.is_ok()
+    })
+    .await;
+}
+
 /// After a failover, an administrator registers the new address of a worker.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn new_address_of_a_worker_keeps_direct_access() {

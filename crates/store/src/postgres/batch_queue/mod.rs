@@ -16,7 +16,8 @@
 //! Each server of a Citus cluster has its own queues. A queue has the operations on the buckets of its server, and its
 //! transactions use the shards of these buckets by name: see [`placement`](super::placement). Some operations cannot be
 //! run like this, and are in batches of their own, which use the distributed tables and leave it to Citus to find the
-//! rows. Those that also write rows of another server run on the queue's server. Those whose rows are not there any more
+//! rows. Those that also write rows of another server run on the queue's server, in a batch for each other server, so that
+//! a server that does not respond fails only the operations that need it. Those whose rows are not there any more
 //! run on the coordinator, because the server may have left the cluster. All run there while the server cannot be
 //! reached.
 //!
@@ -43,6 +44,7 @@ pub(super) mod pipeline;
 mod tests;
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     panic::AssertUnwindSafe,
     sync::{
         Arc,
@@ -321,8 +323,9 @@ impl<O: BatchedOperation> Replies<O> {
 enum Route {
     /// The server of the queue has all rows, in these shards.
     Shards(Arc<Placement>),
-    /// The server of the queue has some of the rows, in these shards, and leaves it to Citus to find the others.
-    SomeShards(Arc<Placement>),
+    /// The server of the queue has some of the rows, in these shards, and leaves it to Citus to find the others, which
+    /// are on these servers.
+    SomeShards(Arc<Placement>, BTreeSet<ServerKey>),
     /// The coordinator finds all rows. One `PostgreSQL` is its own coordinator.
     Coordinator,
 }
@@ -330,7 +333,7 @@ enum Route {
 impl Route {
     /// Returns the shards of the queue's server that a batch uses.
     fn shards<O: BatchedOperation>(&self, key: &ServerKey, batch: &[&O]) -> Vec<u16> {
-        let (Route::Shards(placement) | Route::SomeShards(placement)) = self else { return Vec::new() };
+        let (Route::Shards(placement) | Route::SomeShards(placement, _)) = self else { return Vec::new() };
         let buckets =
             batch.iter().flat_map(|operation| operation.bucket().into_iter().chain(operation.other_buckets()));
         let here = buckets.filter(|bucket| placement.server(*bucket) == key);
@@ -375,6 +378,15 @@ impl BatchWorker {
         let mut unavailable = "the batch did not run".to_owned();
         let mut parts: Vec<_> = self.divide_by_route(operations).into_iter().rev().collect();
         while let Some((route, part)) = parts.pop() {
+            if let Route::SomeShards(_, others) = &route
+                && let Some(server) = others.iter().find(|server| self.server.workers.is_isolated(server))
+            {
+                let unavailable = format!("worker {server} cannot be reached");
+                for (position, _) in part {
+                    replies.send(position, Err(StoreError::Unavailable(unavailable.clone())));
+                }
+                continue;
+            }
             match self.run_repeatedly(&route, &part).await {
                 Ok(outputs) => {
                     for ((position, _), output) in part.into_iter().zip(outputs) {
@@ -404,12 +416,17 @@ impl BatchWorker {
                 Err(error) => {
                     let error = error.into_store_error();
                     tracing::warn!(queue = O::NAME, batch.size = part.len(), %error, "batch failed");
-                    // The server does not respond, or conflicts persist. The remaining parts would fail as well.
                     unavailable = match error {
                         StoreError::Unavailable(reason) => reason,
                         other => other.to_string(),
                     };
-                    break;
+                    if !matches!(route, Route::SomeShards(..)) {
+                        // The server does not respond, or conflicts persist. The remaining parts would fail as well.
+                        break;
+                    }
+                    for (position, _) in part {
+                        replies.send(position, Err(StoreError::Unavailable(unavailable.clone())));
+                    }
                 }
             }
         }
@@ -420,27 +437,30 @@ impl BatchWorker {
     fn divide_by_route<'o, O: BatchedOperation>(&self, operations: &'o [O]) -> Vec<(Route, Vec<(usize, &'o O)>)> {
         let placement = self.server.placement.get();
         let is_here = |bucket| !placement.is_whole() && placement.server(bucket) == &self.server.key;
-        let (mut shards, mut some_shards, mut coordinator) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut shards, mut coordinator) = (Vec::new(), Vec::new());
+        let mut some_shards = BTreeMap::<_, Vec<_>>::new();
         for operation in operations.iter().enumerate() {
             if !operation.1.bucket().is_some_and(is_here) {
                 coordinator.push(operation);
-            } else if operation.1.other_buckets().into_iter().all(is_here) {
+                continue;
+            }
+            let others = placement.other_servers(&self.server.key, operation.1.other_buckets());
+            if others.is_empty() {
                 shards.push(operation);
-            } else if self.server.has_detour() {
-                some_shards.push(operation);
             } else {
-                coordinator.push(operation);
+                some_shards.entry(others).or_default().push(operation);
             }
         }
-        let routes = [
-            (Route::Shards(Arc::clone(&placement)), shards),
-            (Route::SomeShards(placement), some_shards),
-            (Route::Coordinator, coordinator),
-        ];
+        let some_shards =
+            some_shards.into_iter().map(|(others, part)| (Route::SomeShards(Arc::clone(&placement), others), part));
+        let routes = [(Route::Shards(Arc::clone(&placement)), shards)]
+            .into_iter()
+            .chain(some_shards)
+            .chain([(Route::Coordinator, coordinator)]);
         let parts = |(route, operations): (Route, Vec<(usize, &'o O)>)| {
             split_by_check(operations).into_iter().map(move |part| (route.clone(), part))
         };
-        routes.into_iter().flat_map(parts).collect()
+        routes.flat_map(parts).collect()
     }
 
     /// Runs a part of a batch, and repeats it if its transaction conflicts with another one.
@@ -501,6 +521,20 @@ impl BatchWorker {
         }
     }
 
+    /// Has the servers probed that may have caused a failure: the other servers of the operations, unless the connection
+    /// to this one has failed.
+    fn suspect(&self, route: &Route, is_detour: bool, is_closed: bool) {
+        match route {
+            _ if is_detour => {}
+            Route::SomeShards(_, others) if !is_closed => {
+                for server in others {
+                    self.server.workers.suspect(server);
+                }
+            }
+            _ => self.server.reachability.suspect(),
+        }
+    }
+
     /// Runs one transaction. Closes the connection after an error, unless the error is [`BatchError::Rows`] and the
     /// rollback succeeds.
     async fn run_transaction<O: BatchedOperation>(
@@ -514,7 +548,7 @@ impl BatchWorker {
         let (layout, shards, counter_bucket) = match route {
             _ if is_detour => (Layout::Whole, Vec::new(), None),
             Route::Coordinator => (Layout::Whole, Vec::new(), placement.counter_bucket(key)),
-            Route::SomeShards(known) => {
+            Route::SomeShards(known, _) => {
                 let shards = route.shards(key, batch).into_iter().map(|index| known.shard(index).id).collect();
                 (Layout::Whole, shards, known.counter_bucket(key))
             }
@@ -534,7 +568,7 @@ impl BatchWorker {
                 return Err(BatchError::Rows(StoreError::Refused("the operation panicked".to_owned())));
             }
             Err(_) => {
-                self.server.reachability.suspect();
+                self.suspect(route, is_detour, session.client.is_closed());
                 return Err(BatchError::Server(StoreError::Unavailable("the transaction timed out".to_owned())));
             }
         };
@@ -549,9 +583,13 @@ impl BatchWorker {
                 Err(BatchError::Server(StoreError::Refused(problem)))
             }
             Err(error) => {
-                let rolled_back = timeout(TRANSACTION_TIMEOUT, session.client.batch_execute("rollback")).await;
-                if matches!((&error, rolled_back), (BatchError::Rows(_), Ok(Ok(())))) {
-                    self.keep_session(session, is_detour);
+                let is_closed = session.client.is_closed();
+                // A server that has failed may not respond to `rollback` either.
+                if matches!(error, BatchError::Rows(_)) {
+                    let rolled_back = timeout(TRANSACTION_TIMEOUT, session.client.batch_execute("rollback")).await;
+                    if matches!(rolled_back, Ok(Ok(()))) {
+                        self.keep_session(session, is_detour);
+                    }
                 }
                 Err(match error {
                     // All operations of the batch need the worker that could not be reached directly either.
@@ -559,9 +597,7 @@ impl BatchWorker {
                     BatchError::Server(error) => {
                         // Another server may have taken over.
                         self.server.placement.report_stale();
-                        if !is_detour {
-                            self.server.reachability.suspect();
-                        }
+                        self.suspect(route, is_detour, is_closed);
                         BatchError::Server(error)
                     }
                     error => error,
