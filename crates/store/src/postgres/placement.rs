@@ -44,7 +44,12 @@ pub(super) const BUCKETED_TABLES: [&str; 10] = [
 
 /// Locks the metadata of shards until the transaction ends, as Citus does for its own writes (5 is the number of
 /// `share` mode). A shard does not move while it is locked.
-pub(super) const LOCK_SHARDS: &str = "select lock_shard_metadata(5, $1::bigint[])";
+///
+/// Then limits how long later statements wait for a lock. A server that crashes during a two-phase commit leaves rows
+/// locked until it is back, and batches that contain such a row must not wait as long. Longer than `deadlock_timeout`, so
+/// that a deadlock is reported as such. Does not limit the wait for a moving shard.
+pub(super) const LOCK_SHARDS: &str =
+    "select lock_shard_metadata(5, $1::bigint[]), set_config('lock_timeout', '1200ms', true)";
 
 /// Fails with `division_by_zero` unless all of these shards are on this server, which is given by its
 /// [group](LOCAL_GROUP). A statement of its own, because it must see what a move has committed before the lock was granted.

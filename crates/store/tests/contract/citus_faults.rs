@@ -19,6 +19,7 @@ use ringtrue_domain::{
 use ringtrue_engine::ports::{
     checks::{CompanionRow, ConcludeOutcome},
     combined::Store,
+    idempotency::{ClaimOutcome, IdempotencyClaim},
     store::{Completeness, StoreError, TenantLookup},
 };
 use ringtrue_store::{distribute, migrate};
@@ -540,4 +541,28 @@ async fn two_phase_commits_left_behind_are_recovered() {
     let store = &*database.open().await;
     let check = create(store, ProjectId(sample::uuid())).await.unwrap();
     assert!(can_be_read(store, &check).await);
+}
+
+/// A prepared transaction keeps its rows locked until the server that began it is back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locked_key_does_not_affect_other_claims() {
+    let database = Database::empty_citus().await;
+    migrate(&database.url(), sample::now()).await.unwrap();
+    distribute(&database.url(), |_| {}).await.unwrap();
+    let store = &*database.open().await;
+    let tenant = sample::uuid();
+    // All keys have the same bucket, so their claims are in one queue.
+    let claim = |number: u8| IdempotencyClaim {
+        key_digest: [[number; 30].as_slice(), &[0, 7]].concat().try_into().unwrap(),
+        ..sample::claim(tenant, 1, 1)
+    };
+    assert_eq!(store.claim_idempotency_key(&claim(0)).await.unwrap(), ClaimOutcome::Claimed);
+    let locked = database.begin("update idempotency_keys set lease_until = 0 where bucket = 7").await.unwrap();
+    let claims: Vec<_> = (0..40).map(claim).collect();
+    let mut outcomes = join_all(claims.iter().map(|claim| store.claim_idempotency_key(claim))).await.into_iter();
+    assert_unavailable(outcomes.next().unwrap());
+    for outcome in outcomes {
+        assert_eq!(outcome.unwrap(), ClaimOutcome::Claimed);
+    }
+    drop(locked);
 }

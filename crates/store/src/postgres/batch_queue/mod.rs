@@ -5,7 +5,8 @@
 //! and each parameter is an array with a value for each operation (`unnest`).
 //!
 //! An invalid row fails only its own caller. If a batch fails because of its rows, it is split into halves, each with
-//! its own transaction, until the invalid operation is alone. If the server is unavailable, the whole batch fails.
+//! its own transaction, until the invalid operation is alone. If a row is locked for long, each operation gets its own
+//! transaction. If the server is unavailable, the whole batch fails.
 //!
 //! The length of the queue and the time that a caller waits are limited. If a caller stops waiting before its batch has
 //! started, its operation is skipped. If the caller stops waiting later, the operation is still completed, unless its
@@ -128,6 +129,8 @@ pub(super) trait BatchedOperation: Operation + Sized {
 pub(super) enum BatchError {
     /// An operation is invalid. The other operations may succeed without it.
     Rows(StoreError),
+    /// Another transaction keeps a row locked that an operation needs. The other operations may succeed without it.
+    Locked(StoreError),
     /// An operation needs a Citus worker that is down. The other operations may succeed without it.
     Outage(StoreError),
     /// A shard is not on this server any more. Nothing was written.
@@ -144,6 +147,7 @@ impl From<tokio_postgres::Error> for BatchError {
     fn from(error: tokio_postgres::Error) -> Self {
         match error_origin(&error) {
             _ if is_number_limit_reached(&error) => BatchError::NumberLimitReached,
+            _ if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => BatchError::Locked(store_error(&error)),
             _ if is_conflict(&error) => BatchError::Conflict(store_error(&error)),
             _ if is_outage_of_worker(&error) => BatchError::Outage(store_error(&error)),
             _ if is_misplaced(&error) => BatchError::Misplaced(store_error(&error)),
@@ -180,6 +184,7 @@ impl BatchError {
     fn into_store_error(self) -> StoreError {
         match self {
             BatchError::Rows(error)
+            | BatchError::Locked(error)
             | BatchError::Outage(error)
             | BatchError::Misplaced(error)
             | BatchError::Conflict(error)
@@ -408,7 +413,18 @@ impl BatchWorker {
                     let halves = [(route.clone(), right.to_vec()), (route, left.to_vec())];
                     parts.extend(halves.into_iter().filter(|(_, half)| !half.is_empty()));
                 }
-                Err(BatchError::Rows(error) | BatchError::Outage(error) | BatchError::Misplaced(error)) => {
+                Err(BatchError::Locked(error)) if part.len() > 1 => {
+                    tracing::debug!(queue = O::NAME, batch.size = part.len(), %error, "dividing a batch with a locked row");
+                    let awaited = part.into_iter().rev().filter(|(position, _)| replies.is_awaited(*position));
+                    // Each half with a locked row would wait for it again.
+                    parts.extend(awaited.map(|operation| (route.clone(), vec![operation])));
+                }
+                Err(
+                    BatchError::Rows(error)
+                    | BatchError::Locked(error)
+                    | BatchError::Outage(error)
+                    | BatchError::Misplaced(error),
+                ) => {
                     if let [(position, _)] = part[..] {
                         replies.send(position, Err(error));
                     }
@@ -535,8 +551,8 @@ impl BatchWorker {
         }
     }
 
-    /// Runs one transaction. Closes the connection after an error, unless the error is [`BatchError::Rows`] and the
-    /// rollback succeeds.
+    /// Runs one transaction. Closes the connection after an error, unless the error is [`BatchError::Rows`] or
+    /// [`BatchError::Locked`] and the rollback succeeds.
     async fn run_transaction<O: BatchedOperation>(
         &mut self,
         route: &Route,
@@ -585,7 +601,7 @@ impl BatchWorker {
             Err(error) => {
                 let is_closed = session.client.is_closed();
                 // A server that has failed may not respond to `rollback` either.
-                if matches!(error, BatchError::Rows(_)) {
+                if matches!(error, BatchError::Rows(_) | BatchError::Locked(_)) {
                     let rolled_back = timeout(TRANSACTION_TIMEOUT, session.client.batch_execute("rollback")).await;
                     if matches!(rolled_back, Ok(Ok(()))) {
                         self.keep_session(session, is_detour);
