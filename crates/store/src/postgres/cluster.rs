@@ -46,7 +46,7 @@ const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(200);
 const SHARD_DETOUR_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How batches reach a server.
-#[derive(Debug)]
+#[derive(derive_more::Debug)]
 pub(super) struct ServerLink {
     pub(super) key: ServerKey,
     pub(super) connector: PostgresConnector,
@@ -55,6 +55,9 @@ pub(super) struct ServerLink {
     pub(super) placement: Arc<CurrentPlacement>,
     pub(super) reachability: Arc<Reachability>,
     pub(super) workers: Arc<WorkerReachability>,
+    /// Idle sessions with the coordinator, which batches use while the worker is avoided.
+    #[debug("{}", idle_detours.lock().len())]
+    idle_detours: Mutex<Vec<BatchSession>>,
 }
 
 impl ServerLink {
@@ -67,6 +70,7 @@ impl ServerLink {
             placement: Arc::new(CurrentPlacement::new(Placement::whole())),
             reachability: Arc::default(),
             workers: Arc::default(),
+            idle_detours: Mutex::default(),
         })
     }
 
@@ -95,11 +99,32 @@ impl ServerLink {
         start_session(client, slot, is_distributed, is_for_shards).await.map(Some)
     }
 
-    /// Opens a session with the coordinator.
-    pub(super) async fn open_detour(&self, slot: i16) -> Result<BatchSession, BatchError> {
+    /// Returns a session with the coordinator.
+    pub(super) async fn take_detour(&self, slot: i16) -> Result<BatchSession, BatchError> {
+        {
+            let mut idle = self.idle_detours.lock();
+            idle.retain(|session| !session.client.is_closed());
+            if let Some(position) = idle.iter().position(|session| session.slot == slot) {
+                return Ok(idle.swap_remove(position));
+            }
+        }
         let coordinator = self.detour.as_ref().unwrap_or(&self.connector);
         let (client, _) = coordinator.connect().await.map_err(BatchError::Server)?;
         start_session(client, slot, true, false).await
+    }
+
+    /// Keeps a session with the coordinator while the worker is avoided. The coordinator has connections for the queues of
+    /// all workers only as an exception.
+    pub(super) fn keep_detour(&self, session: BatchSession) {
+        let mut idle = self.idle_detours.lock();
+        if self.reachability.is_avoided() {
+            idle.push(session);
+        }
+    }
+
+    /// Closes the idle sessions with the coordinator, because the worker is no longer avoided.
+    pub(super) fn close_detours(&self) {
+        self.idle_detours.lock().clear();
     }
 }
 
@@ -261,6 +286,7 @@ impl Cluster {
             placement: Arc::clone(&placement),
             reachability: Arc::default(),
             workers: Arc::default(),
+            idle_detours: Mutex::default(),
         };
         let configured = Server::start(address, connector, connections, link)?;
         let workers = Arc::<RwLock<BTreeMap<ServerKey, Arc<Server>>>>::default();
@@ -342,6 +368,7 @@ impl Cluster {
             placement: Arc::clone(&self.placement),
             reachability: self.configured.link.workers.insert(key.clone()),
             workers: Arc::clone(&self.configured.link.workers),
+            idle_detours: Mutex::default(),
         };
         let server = Server::start(&address, &PostgresConnector::new(&address)?, self.connections, link)?;
         workers.insert(key.clone(), Arc::clone(&server));

@@ -136,6 +136,7 @@ impl ServerLink {
                     _ => {
                         self.reachability.is_isolated.store(false, Ordering::Release);
                         self.reachability.is_avoided.store(false, Ordering::Release);
+                        self.close_detours();
                         tracing::info!(server = %self.key, "worker reachable again");
                     }
                 }

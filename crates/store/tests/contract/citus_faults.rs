@@ -303,6 +303,8 @@ async fn unreachable_worker_is_used_through_the_coordinator() {
     let leased = store.lease_due_callbacks(sample::now(), sample::later(60), 100, &[]).await.unwrap();
     assert_eq!(leased.len(), checks.len());
     assert_eq!(worker.node_sessions().await, 0);
+    let detours = batch_sessions(&database).await;
+    assert!(detours > 0);
 
     rejected.end(&worker).await;
     poll_until("the node uses the worker again", async || {
@@ -310,6 +312,14 @@ async fn unreachable_worker_is_used_through_the_coordinator() {
         worker.node_sessions().await > 0
     })
     .await;
+    poll_until("batches have left the coordinator", async || batch_sessions(&database).await == 0).await;
+}
+
+/// Returns the number of sessions with the coordinator that run batches. Rows of checks are all on workers.
+async fn batch_sessions(database: &Database) -> i64 {
+    let count = "select count(*) from pg_stat_activity where application_name = 'ringtrue' and query = 'commit'
+                    and datname = current_database()";
+    database.query_one(count).await.get(0)
 }
 
 /// A worker whose processes do not respond until the value is dropped.

@@ -223,7 +223,7 @@ impl<O: BatchedOperation> BatchQueue<O> {
         let in_flight = Arc::<InFlight>::default();
         for slot in (first_slot..).take(connections) {
             let (server, in_flight) = (Arc::clone(server), Arc::clone(&in_flight));
-            let worker = BatchWorker { server, slot, session: None, detour: None, in_flight };
+            let worker = BatchWorker { server, slot, session: None, in_flight };
             tokio::spawn(worker.run::<O>(Arc::clone(&operations)));
         }
         BatchQueue { queue }
@@ -351,8 +351,6 @@ struct BatchWorker {
     server: Arc<ServerLink>,
     slot: i16,
     session: Option<BatchSession>,
-    /// A session with the coordinator, for batches that do not run on the server of the queue.
-    detour: Option<BatchSession>,
     in_flight: Arc<InFlight>,
 }
 
@@ -520,21 +518,12 @@ impl BatchWorker {
                 return Ok((session, false));
             }
         }
-        let session = match self.detour.take().filter(|session| !session.client.is_closed()) {
-            Some(session) => session,
-            None => self.server.open_detour(self.slot).await?,
-        };
-        Ok((session, true))
+        Ok((self.server.take_detour(self.slot).await?, true))
     }
 
-    /// Keeps a session that works for the next batch. A session with the coordinator is kept only while the server is
-    /// avoided: the coordinator has connections for the queues of all workers only as an exception.
+    /// Keeps a session that works for the next batch.
     fn keep_session(&mut self, session: BatchSession, is_detour: bool) {
-        if !is_detour {
-            self.session = Some(session);
-        } else if self.server.reachability.is_avoided() {
-            self.detour = Some(session);
-        }
+        if is_detour { self.server.keep_detour(session) } else { self.session = Some(session) }
     }
 
     /// Has the servers probed that may have caused a failure: the other servers of the operations, unless the connection

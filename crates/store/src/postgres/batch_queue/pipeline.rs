@@ -273,7 +273,7 @@ async fn await_in_order<T: Unpin, E: Unpin>(mut pending: Vec<BoxFuture<'_, Resul
 pub struct BatchSession {
     pub client: Client,
     /// Number of the counter rows that this connection updates: see [`Counters`].
-    slot: i16,
+    pub slot: i16,
     /// The number by which Citus knows the server.
     group: i32,
     /// Whether Citus has distributed tables.
