@@ -165,13 +165,18 @@ impl Server {
         Ok(Arc::new(Server { queues: BatchQueues::start(&link), link, pool, probes }))
     }
 
+    /// Whether the server is not avoided, or has an idle connection, which may still work.
+    fn is_usable(&self) -> bool {
+        !self.link.reachability.is_avoided() || self.pool.status().available > 0
+    }
+
     /// Returns a connection to a worker that has the shard. `None`: it does not have the shard, or cannot be reached,
     /// so the caller asks the coordinator.
     ///
     /// The test of the shard also finds out whether the connection works, before anything is written over it.
     async fn connection_for(&self, shard: i64) -> Result<Option<Object>, StoreError> {
         let reachability = &self.link.reachability;
-        if reachability.is_avoided() {
+        if !self.is_usable() {
             return Ok(None);
         }
         let Some(client) = self.pooled_connection().await? else { return Ok(None) };
@@ -432,7 +437,7 @@ impl Cluster {
         }
         let (number, mut reads) = (servers.len(), Vec::with_capacity(servers.len()));
         for (key, shards) in servers {
-            let Some(server) = self.server(key)?.filter(|server| !server.link.reachability.is_avoided()) else {
+            let Some(server) = self.server(key)?.filter(|server| server.is_usable()) else {
                 continue;
             };
             let shards = shards.into_iter().map(|index| placement.shard(index));

@@ -1,7 +1,8 @@
 //! Finds out whether a worker of a Citus cluster can be reached, without delaying the statements that need it.
 //!
-//! A worker is avoided after a connection to it has failed, until a probe in the background succeeds. Statements never
-//! try it again themselves. If a worker does not respond to a statement in time, it may be down or merely slow: a probe
+//! A worker is avoided after a connection to it has failed, until a probe in the background succeeds. The first probe
+//! follows at once, because the failure may have concerned that connection only. Meanwhile statements use the connections
+//! that are open. If a worker does not respond to a statement in time, it may be down or merely slow: a probe
 //! distinguishes the two. A slow worker gets more time, and a silent one is avoided.
 //!
 //! Statements that also write rows of another worker are sent by the other servers, which may reach a worker that this
@@ -26,9 +27,9 @@ use tokio::{
 
 use super::{TRANSACTION_TIMEOUT, cluster::ServerLink, connect::CONNECT_TIMEOUT, placement::ServerKey};
 
-/// How long an avoided worker is not tried again.
+/// Time between two probes of an avoided worker.
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
-/// Minimum time between two probes of a worker that responds.
+/// Minimum time between two probes.
 const MIN_PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// How long statements that concern all servers wait for one of them. Long for a statement, and short enough that a
 /// silent worker does not hold up what concerns the others.
@@ -70,13 +71,6 @@ impl Reachability {
             self.is_slow.store(false, Ordering::Release);
         }
     }
-
-    /// Avoids the worker from now on. Returns whether it was not avoided before.
-    fn avoid(&self) -> bool {
-        let is_new = !self.is_avoided.swap(true, Ordering::AcqRel);
-        self.suspected.notify_one();
-        is_new
-    }
 }
 
 /// The reachability of the workers that this node has used.
@@ -105,42 +99,51 @@ impl WorkerReachability {
 impl ServerLink {
     /// Avoids the worker until a probe succeeds, because a connection to it has failed.
     pub(super) fn avoid(&self, error: &StoreError) {
-        if self.reachability.avoid() {
+        if self.mark_avoided(error) {
+            self.reachability.suspect();
+        }
+    }
+
+    /// Returns whether the worker was not avoided before.
+    fn mark_avoided(&self, error: &StoreError) -> bool {
+        let is_new = !self.reachability.is_avoided.swap(true, Ordering::AcqRel);
+        if is_new {
             tracing::warn!(server = %self.key, %error, "worker not reachable: using the coordinator");
+        } else {
+            tracing::debug!(server = %self.key, %error, "worker still not reachable");
         }
         self.placement.report_stale();
+        is_new
     }
 
     /// Probes the worker when it is suspected, and while it is avoided. Never returns.
     pub(super) async fn run_probes(&self) {
         loop {
             self.reachability.suspected.notified().await;
-            if !self.reachability.is_avoided() {
-                match self.connector.connect_client().await {
-                    Ok(_) => {
-                        self.reachability.is_slow.store(true, Ordering::Release);
-                        sleep(MIN_PROBE_INTERVAL).await;
-                    }
-                    Err(failure) if failure.is_full() => sleep(MIN_PROBE_INTERVAL).await,
-                    Err(failure) => self.avoid(&failure.into_store_error()),
-                }
-            }
+            self.probe().await;
             while self.reachability.is_avoided() {
                 sleep(PROBE_INTERVAL).await;
-                match self.connector.connect_client().await {
-                    Err(failure) if !failure.is_full() => {
-                        tracing::debug!(server = %self.key, error = %failure.into_store_error(), "worker still not reachable");
-                        let is_isolated = !self.is_reached_by_coordinator().await;
-                        self.reachability.is_isolated.store(is_isolated, Ordering::Release);
-                    }
-                    _ => {
-                        self.reachability.is_isolated.store(false, Ordering::Release);
-                        self.reachability.is_avoided.store(false, Ordering::Release);
-                        self.close_detours();
-                        tracing::info!(server = %self.key, "worker reachable again");
-                    }
-                }
+                self.probe().await;
             }
+            sleep(MIN_PROBE_INTERVAL).await;
+        }
+    }
+
+    async fn probe(&self) {
+        match self.connector.connect_client().await {
+            Err(failure) if !failure.is_full() => {
+                self.mark_avoided(&failure.into_store_error());
+                let is_isolated = !self.is_reached_by_coordinator().await;
+                self.reachability.is_isolated.store(is_isolated, Ordering::Release);
+            }
+            _ if self.reachability.is_avoided() => {
+                self.reachability.is_isolated.store(false, Ordering::Release);
+                self.reachability.is_avoided.store(false, Ordering::Release);
+                self.close_detours();
+                tracing::info!(server = %self.key, "worker reachable again");
+            }
+            Ok(_) => self.reachability.is_slow.store(true, Ordering::Release),
+            Err(_) => {}
         }
     }
 

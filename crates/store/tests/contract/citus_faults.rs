@@ -315,6 +315,34 @@ async fn unreachable_worker_is_used_through_the_coordinator() {
     poll_until("batches have left the coordinator", async || batch_sessions(&database).await == 0).await;
 }
 
+/// A worker that accepts no further connection is still used over the open ones.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn open_connections_of_an_unreachable_worker_are_used() {
+    let database = Database::empty_citus().await;
+    database.count_statements().await;
+    migrate(&database.url(), sample::now()).await.unwrap();
+    distribute(&database.url(), |_| {}).await.unwrap();
+    let store = &*database.open().await;
+    let forwarded = async || {
+        let count = "select query_execution_multi_shard from citus_stat_counters where name = current_database()";
+        database.query_one(count).await.get::<_, i64>(0)
+    };
+    let read = async || store.overdue_checks(sample::now(), 9, Completeness::All).await.unwrap();
+    read().await;
+    let worker = database.worker();
+    let rejected = RejectedNodes::start(&database, &worker).await;
+    let before = forwarded().await;
+    // Opens more connections, and fails.
+    join_all((0..8).map(|_| read())).await;
+    let during = forwarded().await;
+    assert_ne!(during, before, "the worker is avoided");
+    for _ in 0..10 {
+        read().await;
+    }
+    assert_eq!(forwarded().await, during, "no statement goes through the coordinator");
+    rejected.end(&worker).await;
+}
+
 /// Returns the number of sessions with the coordinator that run batches. Rows of checks are all on workers.
 async fn batch_sessions(database: &Database) -> i64 {
     let count = "select count(*) from pg_stat_activity where application_name = 'ringtrue' and query = 'commit'
