@@ -598,7 +598,9 @@ impl BatchWorker {
                 }
                 Err(match error {
                     // All operations of the batch need the worker that could not be reached directly either.
-                    BatchError::Outage(error) if is_detour => BatchError::Server(error),
+                    BatchError::Outage(error) if is_detour && matches!(route, Route::Shards(_)) => {
+                        BatchError::Server(error)
+                    }
                     BatchError::Server(error) => {
                         // Another server may have taken over.
                         self.server.placement.report_stale();
