@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use deadpool_postgres::PoolError;
+use deadpool_postgres::{PoolError, TimeoutType};
 use futures_util::future::BoxFuture;
 use ringtrue_engine::ports::store::StoreError;
 use rustls::{
@@ -360,7 +360,10 @@ pub(crate) fn store_error(error: &Error) -> StoreError {
 pub(super) fn pool_error(error: &PoolError) -> StoreError {
     match error {
         PoolError::Backend(error) => StoreError::Unavailable(describe(error)),
-        PoolError::Timeout(_) => StoreError::Unavailable("no free connection within 2 s".to_owned()),
+        PoolError::Timeout(TimeoutType::Wait) => {
+            StoreError::Unavailable("timed out waiting for a free connection".to_owned())
+        }
+        PoolError::Timeout(TimeoutType::Create | TimeoutType::Recycle) => ConnectError::TimedOut.into_store_error(),
         PoolError::Closed | PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_) => {
             StoreError::Unavailable(error.to_string())
         }
