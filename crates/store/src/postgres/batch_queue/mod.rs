@@ -33,12 +33,13 @@
 //! `insert ... select from unnest`, `update ... from unnest` or `delete ... using unnest`. Enclose the names of tables in
 //! braces, and let [`each_shard`](PipelinedTransaction::each_shard) divide the rows.
 //!
-//! Batches of several nodes cannot deadlock. Every operation writes its tables in the same order (`idempotency_keys`,
-//! `checks`, `callbacks`, `callback_attempts`, `deadlines`, `redirect_sessions`, `sign_ins`, `used_assertions`,
-//! `sign_in_sessions`, `usage_counters`, `usage_days`), and the rows of a table in the order of their keys. A statement visits rows in the order of its arrays, because batch
-//! sessions allow only nested loops over `unnest`. Operations on the same check run in separate transactions:
-//! `PostgreSQL` does not update a row twice in one statement, and a second statement would lock rows out of order. If a
-//! batch deadlocks with a statement outside the queue, it is repeated.
+//! Batches of several nodes cannot deadlock. Every operation writes its tables in the same order (`number_limits`,
+//! `idempotency_keys`, `checks`, `callbacks`, `callback_attempts`, `deadlines`, `redirect_sessions`, `verifications`,
+//! `sign_ins`, `used_assertions`, `sign_in_sessions`, `usage_counters`, `usage_days`), and the rows of a table in the
+//! order of their keys. A statement visits rows in the order of its arrays, because batch sessions allow only nested
+//! loops over `unnest`. Operations on the same check run in separate transactions: `PostgreSQL` does not update a row
+//! twice in one statement, and a second statement would lock rows out of order. If a batch deadlocks with a statement
+//! outside the queue, it is repeated.
 
 pub(super) mod pipeline;
 #[cfg(test)]
@@ -71,8 +72,7 @@ use super::{
     placement::{Placement, ServerKey},
 };
 use crate::{batch_delay::BatchDelay, operation::Operation};
-use pipeline::BatchSession;
-use pipeline::Layout;
+use pipeline::{BatchSession, Layout};
 pub(super) use pipeline::{BatchStatement, PipelinedTransaction, rows_by_id, to_rows, update_counters};
 
 const QUEUE_CAPACITY: usize = 8_192;
