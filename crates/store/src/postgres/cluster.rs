@@ -259,6 +259,8 @@ pub(super) struct Cluster {
     /// Not shown by `Debug`, because it contains the password.
     #[debug(skip)]
     address: PostgresAddress,
+    /// Opens connections to the configured server for transactions.
+    connector: PostgresConnector,
     connections: usize,
     configured: Arc<Server>,
     workers: Arc<RwLock<BTreeMap<ServerKey, Arc<Server>>>>,
@@ -310,6 +312,7 @@ impl Cluster {
         };
         Ok(Cluster {
             address: address.clone(),
+            connector: connector.clone(),
             connections,
             configured,
             workers,
@@ -368,14 +371,14 @@ impl Cluster {
         let address = self.address.on_server(host, *port);
         let link = ServerLink {
             key: key.clone(),
-            connector: PostgresConnector::for_batches(&address)?,
+            connector: self.configured.link.connector.on_server(&address),
             detour: Some(self.configured.link.connector.clone()),
             placement: Arc::clone(&self.placement),
             reachability: self.configured.link.workers.insert(key.clone()),
             workers: Arc::clone(&self.configured.link.workers),
             idle_detours: Mutex::default(),
         };
-        let server = Server::start(&address, &PostgresConnector::new(&address)?, self.connections, link)?;
+        let server = Server::start(&address, &self.connector.on_server(&address), self.connections, link)?;
         workers.insert(key.clone(), Arc::clone(&server));
         Ok(Some(server))
     }

@@ -64,6 +64,7 @@ pub(super) struct PostgresConnector {
     /// Not shown by `Debug`, because it contains the password.
     #[debug(skip)]
     config: Arc<Config>,
+    settings: Arc<str>,
     #[debug("{}", tls.is_some())]
     tls: Option<MakeRustlsConnect>,
     is_distributed: Arc<AtomicBool>,
@@ -88,10 +89,19 @@ impl PostgresConnector {
     }
 
     fn with_settings(address: &PostgresAddress, settings: &str) -> Result<Self, StoreError> {
+        Ok(Self::with_tls(address, settings.into(), build_tls(&address.tls)?))
+    }
+
+    /// Returns a connector for another server of the cluster. It shares the root certificates, which are not read again.
+    pub(super) fn on_server(&self, address: &PostgresAddress) -> Self {
+        Self::with_tls(address, Arc::clone(&self.settings), self.tls.clone())
+    }
+
+    fn with_tls(address: &PostgresAddress, settings: Arc<str>, tls: Option<MakeRustlsConnect>) -> Self {
         let mut config = address.config.clone();
         let options = match config.get_options() {
             Some(options) => format!("{options} {settings}"),
-            None => settings.to_owned(),
+            None => settings.to_string(),
         };
         config.options(options).connect_timeout(CONNECT_TIMEOUT);
         // Keepalives detect an unreachable server within seconds.
@@ -103,11 +113,7 @@ impl PostgresConnector {
         if config.get_application_name().is_none() {
             config.application_name("ringtrue");
         }
-        Ok(PostgresConnector {
-            config: Arc::new(config),
-            tls: build_tls(&address.tls)?,
-            is_distributed: Arc::default(),
-        })
+        PostgresConnector { config: Arc::new(config), settings, tls, is_distributed: Arc::default() }
     }
 
     /// Whether Citus had distributed tables when the last connection was opened.
