@@ -1,16 +1,13 @@
 //! Stores callbacks and their attempts.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    ops::RangeInclusive,
-};
+use std::{collections::HashMap, ops::RangeInclusive};
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use ringtrue_domain::{
     audit::AuditEvent,
-    lifecycle::{Bucket, CheckId, Sealed},
+    lifecycle::{CheckId, Sealed},
     product::Product,
     tenancy::{Mode, ProjectId},
 };
@@ -274,17 +271,6 @@ impl<D: Database> CallbackStore for SqlStore<D> {
 }
 
 impl<D: Database> SqlStore<D> {
-    /// Groups items by the server that has the rows of their check. Each group has a bucket of that server.
-    fn by_server<T>(&self, items: impl IntoIterator<Item = T>, check: impl Fn(&T) -> CheckId) -> Vec<(Bucket, Vec<T>)> {
-        let mut by_server = BTreeMap::<usize, (Bucket, Vec<T>)>::new();
-        for item in items {
-            let bucket = check(&item).bucket();
-            let server = by_server.entry(self.database.server_index(bucket));
-            server.or_insert_with(|| (bucket, Vec::new())).1.push(item);
-        }
-        by_server.into_values().collect()
-    }
-
     /// Returns the checks whose callbacks are due, in the order of their due times.
     async fn due_callbacks(&self, now: Timestamp, limit: u32, skip: &[Uuid]) -> Result<Vec<CheckId>, StoreError> {
         let mut values = values![now, i64::from(limit)].to_vec();

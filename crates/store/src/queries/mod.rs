@@ -34,7 +34,7 @@ mod tenants;
 pub(crate) mod usage;
 mod verifications;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -42,7 +42,7 @@ use parking_lot::RwLock;
 use quick_cache::sync::Cache;
 use ringtrue_domain::{
     audit::AuditEvent,
-    lifecycle::Bucket,
+    lifecycle::{Bucket, CheckId},
     page::{Page, PageRequest},
     tenancy::{ProjectId, WorkspaceId},
 };
@@ -153,6 +153,17 @@ impl<D: Database> SqlStore<D> {
     async fn read_at(&self, bucket: Bucket, sql: String, values: &[Value]) -> Result<Vec<Row>, StoreError> {
         let values = values.to_vec();
         self.database.read_at(bucket, work!(|tx| tx.query(sql.into(), &values).await)).await
+    }
+
+    /// Groups items by the server that has the rows of their check. Each group has a bucket of that server.
+    fn by_server<T>(&self, items: impl IntoIterator<Item = T>, check: impl Fn(&T) -> CheckId) -> Vec<(Bucket, Vec<T>)> {
+        let mut by_server = BTreeMap::<usize, (Bucket, Vec<T>)>::new();
+        for item in items {
+            let bucket = check(&item).bucket();
+            let server = by_server.entry(self.database.server_index(bucket));
+            server.or_insert_with(|| (bucket, Vec::new())).1.push(item);
+        }
+        by_server.into_values().collect()
     }
 
     /// Runs one statement and returns its first row.

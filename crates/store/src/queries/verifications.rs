@@ -1,9 +1,10 @@
 //! Stores verifications: finds them, and advances them from one step to the next.
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    lifecycle::{CheckConclusion, CheckId, CheckStatus, Reference},
+    lifecycle::{Bucket, CheckConclusion, CheckId, CheckStatus, Reference},
     network::NetworkId,
     phone::Msisdn,
     product::Product,
@@ -73,27 +74,25 @@ impl<D: Database> VerificationStore for SqlStore<D> {
     }
 
     async fn page_versions(&self, ids: Vec<CheckId>) -> Result<Vec<(CheckId, PageVersion)>, StoreError> {
-        let mut versions = Vec::with_capacity(ids.len());
-        for ids in ids.chunks(MAX_MARKS) {
-            let select = format!(
-                "select held.check_id, held.step_id, checks.status, step.status,
-                        redirect_sessions.code_hash is not null
-                   from verifications held
-                   join checks on checks.id = held.check_id {}
-                   left join checks step on step.id = held.step_id {}
-                   left join redirect_sessions on redirect_sessions.check_id = held.step_id {}
-                  where held.check_id in ({}) {}",
-                D::same_bucket("checks", "held"),
-                D::same_bucket("step", "held"),
-                D::same_bucket("redirect_sessions", "held"),
-                placeholders(1, ids.len()),
-                in_buckets::<D>("held.", ids),
-            );
-            let values: Vec<Value> = ids.iter().copied().map(Value::from).collect();
-            let rows = self.read(select, &values).await?.into_iter().map(page_version_from_row);
-            versions.extend(rows.collect::<Result<Vec<_>, _>>()?);
+        let reads = self.by_server(ids, |id| *id).into_iter().map(|(bucket, ids)| async move {
+            let mut versions = Vec::with_capacity(ids.len());
+            for ids in ids.chunks(MAX_MARKS) {
+                versions.extend(self.page_versions_at(bucket, ids).await?);
+            }
+            Ok::<_, StoreError>(versions)
+        });
+        let (mut versions, mut failure) = (Vec::new(), None);
+        for read in join_all(reads).await {
+            match read {
+                Ok(read) => versions.extend(read),
+                // The verifications of the other servers are returned all the same.
+                Err(error) => {
+                    tracing::debug!(%error, "page versions of a server are missing");
+                    failure = Some(error);
+                }
+            }
         }
-        Ok(versions)
+        failure.filter(|_| versions.is_empty()).map_or(Ok(versions), Err)
     }
 
     async fn advance(&self, advance: Advance) -> Result<AdvanceOutcome, StoreError> {
@@ -149,6 +148,35 @@ impl<D: Database> VerificationStore for SqlStore<D> {
 }
 
 impl<D: Database> SqlStore<D> {
+    /// Returns the page versions of verifications on the server that has the rows of `bucket`.
+    async fn page_versions_at(
+        &self,
+        bucket: Bucket,
+        ids: &[CheckId],
+    ) -> Result<Vec<(CheckId, PageVersion)>, StoreError> {
+        // Citus leaves out the shards of other servers only if the buckets of each table are known.
+        let in_buckets = |table: &str| in_buckets::<D>(&format!("{table}."), ids);
+        let select = format!(
+            "select held.check_id, held.step_id, checks.status, step.status,
+                    redirect_sessions.code_hash is not null
+               from verifications held
+               join checks on checks.id = held.check_id {} {}
+               left join checks step on step.id = held.step_id {} {}
+               left join redirect_sessions on redirect_sessions.check_id = held.step_id {} {}
+              where held.check_id in ({}) {}",
+            D::same_bucket("checks", "held"),
+            in_buckets("checks"),
+            D::same_bucket("step", "held"),
+            in_buckets("step"),
+            D::same_bucket("redirect_sessions", "held"),
+            in_buckets("redirect_sessions"),
+            placeholders(1, ids.len()),
+            in_buckets("held"),
+        );
+        let values: Vec<Value> = ids.iter().copied().map(Value::from).collect();
+        self.read_at(bucket, select, &values).await?.into_iter().map(page_version_from_row).collect()
+    }
+
     /// Returns the creation times of the checks that count towards the limit for a phone number, oldest first.
     async fn counted_creates(&self, query: &NumberLimitQuery, product: Product) -> Result<Vec<i64>, StoreError> {
         let NumberLimitQuery { project, number, limit, at, .. } = *query;

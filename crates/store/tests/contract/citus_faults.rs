@@ -29,7 +29,7 @@ use crate::{
     check_sample,
     distribution::forwarded_statements,
     fixture::{Database, Worker},
-    sample,
+    sample, verifications,
 };
 
 /// Halts or resumes the coordinator, depending on `command`.
@@ -119,6 +119,7 @@ async fn outage_of_a_worker_affects_only_its_shards() {
     let create_on = async |port| join_all((0..20).map(|_| servers.create(store, project, port, port))).await;
     let acknowledged = async |port| create_on(port).await.into_iter().map(Result::unwrap).collect::<Vec<_>>();
     let (lost, mut kept) = (acknowledged(down).await, acknowledged(up).await);
+    let verifications = join_all((0..12).map(|_| verifications::stored(store, project))).await;
 
     control_server("halt", worker.directory().to_str().unwrap());
     let (unavailable, created) = join(create_on(down), create_on(up)).await;
@@ -130,11 +131,17 @@ async fn outage_of_a_worker_affects_only_its_shards() {
     for found in join_all(lost.iter().map(|check| store.find_check(project, Product::ReverseSms, check.id))).await {
         assert_unavailable(found);
     }
+    let followed: Vec<_> = verifications.iter().map(|verification| verification.check.id).collect();
+    let versions = store.page_versions(followed.clone()).await.unwrap();
+    let reachable = followed.into_iter().filter(|id| servers.port(id.bucket()) == up);
+    assert_eq!(sorted(versions.into_iter().map(|(id, _)| id)), sorted(reachable));
+
     let (expired, ended) = kept.split_at(10);
     for check in ended {
         assert_eq!(conclude_twice(store, check).await.unwrap(), 1);
     }
-    let overdue = store.overdue_checks(sample::later(86_400), 100, Completeness::Reachable).await.unwrap();
+    let mut overdue = store.overdue_checks(sample::later(86_400), 100, Completeness::Reachable).await.unwrap();
+    overdue.retain(|check| check.product == Product::ReverseSms);
     assert_eq!(sorted(overdue.iter().map(|check| check.id)), sorted(expired.iter().map(|check| check.id)));
     for check in overdue {
         let (conclusion, _) = check_sample::conclusion(check.expire().unwrap());
