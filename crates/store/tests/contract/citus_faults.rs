@@ -86,6 +86,14 @@ impl Servers {
         self.ports[usize::from(bucket.number().unsigned_abs())]
     }
 
+    /// Returns a check for one server, with the limit of its number on another or the same.
+    fn check(&self, project: ProjectId, port: i32, number_port: i32) -> ReverseSmsCheck {
+        let mut checks = std::iter::repeat_with(|| check_sample::check(project, sample::now()));
+        let is_wanted =
+            |check: &ReverseSmsCheck| self.port_of_check(check) == port && self.port_of_number(check) == number_port;
+        checks.find(is_wanted).unwrap()
+    }
+
     /// Creates a check on one server, with the limit of its number on another or the same.
     async fn create(
         &self,
@@ -94,10 +102,7 @@ impl Servers {
         port: i32,
         number_port: i32,
     ) -> Result<ReverseSmsCheck, StoreError> {
-        let checks = std::iter::repeat_with(|| check_sample::check(project, sample::now()));
-        let is_wanted =
-            |check: &ReverseSmsCheck| self.port_of_check(check) == port && self.port_of_number(check) == number_port;
-        let check = checks.into_iter().find(is_wanted).unwrap();
+        let check = self.check(project, port, number_port);
         store.create_check(check_sample::new(check.clone())).await.map(|_| check)
     }
 }
@@ -115,11 +120,11 @@ async fn outage_of_a_worker_affects_only_its_shards() {
     let (worker, other) = (database.worker(), database.last_worker());
     let [down, up] = [&worker, &other].map(|worker| worker.port().parse::<i32>().unwrap());
     let store = &*database.open().await;
-    let project = ProjectId(sample::uuid());
+    let [project, others] = [(); 2].map(|()| ProjectId(sample::uuid()));
     let create_on = async |port| join_all((0..20).map(|_| servers.create(store, project, port, port))).await;
     let acknowledged = async |port| create_on(port).await.into_iter().map(Result::unwrap).collect::<Vec<_>>();
     let (lost, mut kept) = (acknowledged(down).await, acknowledged(up).await);
-    let verifications = join_all((0..12).map(|_| verifications::stored(store, project))).await;
+    let verifications = join_all((0..12).map(|_| verifications::stored(store, others))).await;
 
     control_server("halt", worker.directory().to_str().unwrap());
     let (unavailable, created) = join(create_on(down), create_on(up)).await;
@@ -136,12 +141,19 @@ async fn outage_of_a_worker_affects_only_its_shards() {
     let reachable = followed.into_iter().filter(|id| servers.port(id.bucket()) == up);
     assert_eq!(sorted(versions.into_iter().map(|(id, _)| id)), sorted(reachable));
 
+    let new = check_sample::new(servers.check(others, up, up));
+    store.create_check(new.clone()).await.unwrap();
+    let [code, elsewhere] = [new.clone(), check_sample::new(lost[0].clone())].map(|new| check_sample::code(&new));
+    let found = store.find_check_by_code(vec![elsewhere, code]).await.unwrap();
+    assert_eq!(found.map(|check| check.id), Some(new.check.id));
+    assert_unavailable(store.find_check_by_code(vec![elsewhere]).await);
+
     let (expired, ended) = kept.split_at(10);
     for check in ended {
         assert_eq!(conclude_twice(store, check).await.unwrap(), 1);
     }
     let mut overdue = store.overdue_checks(sample::later(86_400), 100, Completeness::Reachable).await.unwrap();
-    overdue.retain(|check| check.product == Product::ReverseSms);
+    overdue.retain(|check| check.project == project);
     assert_eq!(sorted(overdue.iter().map(|check| check.id)), sorted(expired.iter().map(|check| check.id)));
     for check in overdue {
         let (conclusion, _) = check_sample::conclusion(check.expire().unwrap());
