@@ -7,6 +7,7 @@
 
 mod end_handler;
 mod errors;
+mod expiries;
 mod pending_codes;
 pub mod reassembly;
 pub mod reverse_sms;
@@ -51,10 +52,14 @@ use crate::{
 
 pub(crate) use end_handler::CheckEndHandler;
 pub use errors::{CreateError, ReadError};
+use expiries::Expiries;
 pub(crate) use pending_codes::PendingCodeCache;
 
 /// Time between two sweeps, which expire overdue checks. Short enough to record each expiry within a second.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
+/// How long a sweep waits for its checks to expire, before the next one. The checks of a database server that cannot write
+/// take longer, and must not hold up those of the others.
+const MAX_SWEEP_DURATION: Duration = Duration::from_secs(1);
 /// Maximum number of overdue checks read at once. Enough for the store to fill its write batches, and few enough to
 /// bound memory.
 const MAX_SWEEP_ROWS: u32 = 2_000;
@@ -201,14 +206,10 @@ impl Checks {
 
     /// Expires all overdue checks and returns their number.
     pub async fn sweep(&self) -> Result<usize, StoreError> {
-        self.sweep_servers(Completeness::All).await
-    }
-
-    async fn sweep_servers(&self, completeness: Completeness) -> Result<usize, StoreError> {
         let now = self.context.now();
         let mut swept = 0;
         loop {
-            let overdue = self.store.overdue_checks(now, MAX_SWEEP_ROWS, completeness).await?;
+            let overdue = self.store.overdue_checks(now, MAX_SWEEP_ROWS, Completeness::All).await?;
             let is_last = overdue.len() < usize::try_from(MAX_SWEEP_ROWS).unwrap_or(usize::MAX);
             swept += overdue.len();
             self.expire_all(overdue).await?;
@@ -236,14 +237,26 @@ impl Checks {
     }
 
     /// Sweeps periodically until `shutdown`. If a database server does not respond, the checks of the others expire in
-    /// time, and its own when it is back. A shutdown does not cancel a running sweep: if it did so between storing a
+    /// time, and its own when it is back. A shutdown does not cancel running expiries: if it did so between storing a
     /// conclusion and passing the callback to the courier, the callback would wait until its lease expires.
     pub async fn run_sweeper(&self, shutdown: CancellationToken) {
-        while shutdown.run_until_cancelled(tokio::time::sleep(SWEEP_INTERVAL)).await.is_some() {
-            if let Err(error) = self.sweep_servers(Completeness::Reachable).await {
-                tracing::warn!(%error, "sweep of overdue checks failed; retrying at the next interval");
+        let mut expiries = Expiries::default();
+        let mut pause = SWEEP_INTERVAL;
+        while expiries.run_until(shutdown.run_until_cancelled(tokio::time::sleep(pause))).await.is_some() {
+            let overdue = self.store.overdue_checks(self.context.now(), MAX_SWEEP_ROWS, Completeness::Reachable);
+            let overdue = expiries.run_until(overdue).await.unwrap_or_else(|error| {
+                tracing::warn!(%error, "failed to read overdue checks; retrying at the next interval");
+                Vec::new()
+            });
+            let is_last = overdue.len() < usize::try_from(MAX_SWEEP_ROWS).unwrap_or(usize::MAX);
+            for check in overdue {
+                expiries.start(check.id, || self.expire(check));
             }
+            let _ = tokio::time::timeout(MAX_SWEEP_DURATION, expiries.run_all()).await;
+            let has_failed = expiries.log_failures();
+            pause = if is_last || has_failed { SWEEP_INTERVAL } else { Duration::ZERO };
         }
+        expiries.run_all().await;
     }
 
     pub(crate) async fn store_check(&self, new: NewCheck) -> Result<(), CreateError> {
