@@ -197,7 +197,8 @@ pub struct ResendProgress {
 #[async_trait]
 pub trait CallbackStore: Send + Sync {
     /// Leases callbacks that are due at `now`, longest due first, except those of the projects in `skip`. A callback is
-    /// not leased again before `lease_until`.
+    /// not leased again before `lease_until`. Several database servers share `limit`, and one whose callbacks cannot be
+    /// leased is left out for a while.
     async fn lease_due_callbacks(
         &self,
         now: Timestamp,

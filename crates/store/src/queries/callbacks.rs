@@ -1,6 +1,10 @@
 //! Stores callbacks and their attempts.
 
-use std::{collections::HashMap, ops::RangeInclusive};
+use std::{
+    collections::HashMap,
+    ops::RangeInclusive,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
@@ -35,6 +39,10 @@ use crate::{
     row::{Row, Value, values},
 };
 
+/// How long a server of a cluster is left out after its callbacks could not be leased. Leasing them again may take until
+/// a timeout, which delays the callbacks of the other servers.
+const LEASE_PAUSE: Duration = Duration::from_secs(10);
+
 #[async_trait]
 impl<D: Database> CallbackStore for SqlStore<D> {
     async fn lease_due_callbacks(
@@ -55,7 +63,7 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         let due = self.due_callbacks(now, limit, &skip).await?;
         let leases = self.by_server(due.iter().copied(), |check| *check).into_iter().map(|(bucket, mut checks)| {
             checks.sort_unstable();
-            self.database.transact_at(
+            let lease = self.database.transact_at(
                 bucket,
                 work!(|tx| {
                     let mut leased = Vec::with_capacity(checks.len());
@@ -65,28 +73,28 @@ impl<D: Database> CallbackStore for SqlStore<D> {
                     }
                     Ok(TransactionEnd::Commit(leased))
                 }),
-            )
+            );
+            async move { (self.database.server_index(bucket), lease.await) }
         });
         let mut leased = HashMap::with_capacity(due.len());
-        let mut failure = None;
-        for lease in join_all(leases).await {
+        for (server, lease) in join_all(leases).await {
             match lease {
                 Ok(callbacks) => leased.extend(callbacks.into_iter().map(|callback| (callback.check, callback))),
                 // The callbacks of the other servers are leased all the same.
-                Err(error) => failure = Some(error),
+                Err(error) => {
+                    tracing::warn!(%error, "failed to lease due callbacks of a database server; pausing it");
+                    self.lease_pauses.lock().insert(server, Instant::now() + LEASE_PAUSE);
+                }
             }
         }
-        match failure {
-            Some(error) if leased.is_empty() => Err(error),
-            _ => Ok(due.iter().filter_map(|check| leased.remove(check)).collect()),
-        }
+        Ok(due.iter().filter_map(|check| leased.remove(check)).collect())
     }
 
     async fn next_callback_due_at(&self) -> Result<Option<Timestamp>, StoreError> {
-        let select = "select min(due_at) from {callbacks} where state = 'waiting'".to_owned();
+        let select =
+            "select check_id, due_at from {callbacks} where state = 'waiting' order by due_at limit 1".to_owned();
         let rows = self.database.read_shards(select, Vec::new(), Completeness::Reachable).await?;
-        let first = rows.into_iter().map(|row| row.reader("callbacks").instant_or_null("due_at"));
-        Ok(first.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().min())
+        Ok(self.leasable_callbacks(rows)?.into_iter().map(|(due_at, _)| due_at).min())
     }
 
     async fn settle_attempt(&self, settlement: AttemptSettlement) -> Result<bool, StoreError> {
@@ -280,16 +288,26 @@ impl<D: Database> SqlStore<D> {
               order by due_at, check_id limit $2"
         );
         let rows = self.database.read_shards(select, values, Completeness::Reachable).await?;
-        let due = rows.into_iter().map(|row| {
-            let mut row = row.reader("callbacks");
-            let check = CheckId(row.uuid("check_id")?);
-            Ok((row.instant("due_at")?, check))
-        });
-        let mut due = due.collect::<Result<Vec<_>, StoreError>>()?;
+        let mut due = self.leasable_callbacks(rows)?;
         // Each shard has its own order and limit.
         due.sort_unstable();
-        due.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        let due = self.share_limit(due, usize::try_from(limit).unwrap_or(usize::MAX), |(_, check)| *check);
         Ok(due.into_iter().map(|(_, check)| check).collect())
+    }
+
+    /// Returns callbacks with their due times, except those of servers whose callbacks could not be leased recently.
+    fn leasable_callbacks(&self, rows: Vec<Row>) -> Result<Vec<(Timestamp, CheckId)>, StoreError> {
+        let mut callbacks = Vec::with_capacity(rows.len());
+        let mut pauses = self.lease_pauses.lock();
+        pauses.retain(|_, until| Instant::now() < *until);
+        for row in rows {
+            let mut row = row.reader("callbacks");
+            let check = CheckId(row.uuid("check_id")?);
+            if pauses.is_empty() || !pauses.contains_key(&self.database.server_index(check.bucket())) {
+                callbacks.push((row.instant("due_at")?, check));
+            }
+        }
+        Ok(callbacks)
     }
 
     /// Lists callbacks in any state. Finds them through the newest checks of each product, because most callbacks are

@@ -322,7 +322,8 @@ impl<D: Database> SqlStore<D> {
         }
         // Each shard has its own order and limit.
         overdue.sort_by_key(|(due_at, check)| (*due_at, check.id));
-        overdue.truncate(limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX));
+        let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+        let overdue = self.share_limit(overdue, limit, |(_, check)| check.id);
         Ok(overdue.into_iter().map(|(_, check)| check).collect())
     }
 }

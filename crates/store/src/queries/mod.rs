@@ -34,11 +34,15 @@ mod tenants;
 pub(crate) mod usage;
 mod verifications;
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+    time::Instant,
+};
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use quick_cache::sync::Cache;
 use ringtrue_domain::{
     audit::AuditEvent,
@@ -71,6 +75,9 @@ pub(crate) struct SqlStore<D> {
     /// Caches the workspace of each project, which never changes.
     workspaces: Cache<ProjectId, WorkspaceId>,
     signer: RwLock<Option<Signer>>,
+    /// The servers of a cluster whose callbacks could not be leased recently, each with the time until which it is left
+    /// out.
+    lease_pauses: Mutex<HashMap<usize, Instant>>,
 }
 
 impl<D: Database> Store for SqlStore<D> {}
@@ -80,6 +87,7 @@ impl<D: Database> SqlStore<D> {
         SqlStore {
             database,
             signer: RwLock::default(),
+            lease_pauses: Mutex::default(),
             list_turns: ListTurns::default(),
             workspaces: Cache::new(MAX_CACHED_PROJECTS),
         }
@@ -164,6 +172,25 @@ impl<D: Database> SqlStore<D> {
             server.or_insert_with(|| (bucket, Vec::new())).1.push(item);
         }
         by_server.into_values().collect()
+    }
+
+    /// Returns the first items up to a limit, the same number from each server as far as it has them. A server whose rows
+    /// can be read, but not written, would otherwise take up the whole limit.
+    fn share_limit<T>(&self, sorted: Vec<T>, limit: usize, check: impl Fn(&T) -> CheckId) -> Vec<T> {
+        if sorted.len() <= limit {
+            return sorted;
+        }
+        let mut counts = HashMap::<usize, usize>::new();
+        let rank = |item: &T| {
+            let count = counts.entry(self.database.server_index(check(item).bucket())).or_default();
+            *count += 1;
+            *count
+        };
+        let ranks: Vec<(usize, usize)> = sorted.iter().map(rank).zip(0..).collect();
+        let mut by_rank = ranks.clone();
+        by_rank.sort_unstable();
+        let end = by_rank[limit];
+        sorted.into_iter().zip(ranks).filter(|(_, rank)| *rank < end).map(|(item, _)| item).collect()
     }
 
     /// Runs one statement and returns its first row.

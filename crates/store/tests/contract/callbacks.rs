@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use futures_util::future::join_all;
 use ringtrue_domain::{
     audit::Action,
-    lifecycle::{CheckId, Sealed},
+    lifecycle::{Bucket, Check, CheckId, Sealed},
     product::Product,
     tenancy::ProjectId,
 };
@@ -102,7 +102,11 @@ pub async fn due_callbacks_are_leased_oldest_first(fixture: &StoreFixture) {
     let project = ProjectId(sample::uuid());
     let mut checks = Vec::new();
     for due in [3, 1, 2, 4] {
-        checks.push(check_sample::concluded(store, project, sample::later(due)).await.id);
+        // Servers of a cluster share the limit of a lease, so all are on one.
+        let check = check_sample::check(project, sample::now());
+        let check = Check { id: check.id.in_bucket(Bucket::of([0, 7])), ..check };
+        store.create_check(check_sample::new(check.clone())).await.unwrap();
+        checks.push(check_sample::conclude(store, &check, sample::later(due)).await.id);
     }
     let ids = |leased: Vec<LeasedCallback>| leased.into_iter().map(|callback| callback.check).collect::<Vec<_>>();
     let lease = |now, until, limit| store.lease_due_callbacks(sample::later(now), sample::later(until), limit, &[]);

@@ -118,7 +118,12 @@ pub fn callback(due_at: Timestamp) -> NewCallback {
 /// Stores a concluded check with a callback.
 pub async fn concluded(store: &dyn Store, project: ProjectId, due_at: Timestamp) -> ReverseSmsCheck {
     let check = store_check(store, project).await;
-    let (conclusion, concluded) = conclusion(received(&check, true));
+    conclude(store, &check, due_at).await
+}
+
+/// Concludes a check with a callback.
+pub async fn conclude(store: &dyn Store, check: &ReverseSmsCheck, due_at: Timestamp) -> ReverseSmsCheck {
+    let (conclusion, concluded) = conclusion(received(check, true));
     store.conclude(conclusion, Some(callback(due_at))).await.unwrap();
     concluded
 }

@@ -494,6 +494,48 @@ async fn silent_worker_affects_only_two_server_creates_that_need_it() {
     .await;
 }
 
+/// A worker waits for a standby that is gone. It responds to reads, and commits nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn worker_that_cannot_commit_does_not_take_up_limits() {
+    let database = Database::empty_citus().await;
+    migrate(&database.url(), sample::now()).await.unwrap();
+    distribute(&database.url(), |_| {}).await.unwrap();
+    let servers = Servers::of(&database).await;
+    let (worker, other) = (database.worker(), database.last_worker());
+    let [stuck, up] = [&worker, &other].map(|worker| worker.port().parse::<i32>().unwrap());
+    let store = &*database.open().await;
+    let project = ProjectId(sample::uuid());
+    let create = async |port, number| join_all((0..number).map(|_| servers.create(store, project, port, port))).await;
+    create(stuck, 60).await.into_iter().for_each(|check| drop(check.unwrap()));
+    let open: Vec<_> = create(up, 10).await.into_iter().map(|check| check.unwrap().id).collect();
+    for (port, number, due_at) in [(stuck, 40, sample::now()), (up, 10, sample::later(1))] {
+        for check in create(port, number).await {
+            check_sample::conclude(store, &check.unwrap(), due_at).await;
+        }
+    }
+
+    worker.on_server("alter system set synchronous_standby_names = 'gone'").await;
+    worker.on_server("select pg_reload_conf()").await;
+    let overdue = store.overdue_checks(sample::later(86_400), 20, Completeness::Reachable).await;
+    let lease = async || store.lease_due_callbacks(sample::later(2), sample::later(60), 20, &[]).await;
+    let first = lease().await;
+    let started = Instant::now();
+    let second = lease().await;
+    let next_due_at = store.next_callback_due_at().await;
+    let duration = started.elapsed();
+    worker.on_server("alter system reset synchronous_standby_names").await;
+    worker.on_server("select pg_reload_conf()").await;
+
+    let overdue: Vec<_> = overdue.unwrap().into_iter().map(|check| check.id).collect();
+    assert!(overdue.len() == 20 && open.iter().all(|id| overdue.contains(id)), "{overdue:?}");
+    let leased = first.unwrap();
+    assert!(leased.len() == 10 && leased.iter().all(|callback| servers.port(callback.check.bucket()) == up));
+    assert_eq!(second.unwrap(), []);
+    assert_eq!(next_due_at.unwrap(), Some(sample::later(60)), "the end of the leases");
+    assert!(duration < Duration::from_secs(2), "{duration:?}");
+    poll_until("callbacks of the worker are leased again", async || !lease().await.unwrap().is_empty()).await;
+}
+
 /// After a failover, an administrator registers the new address of a worker.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn new_address_of_a_worker_keeps_direct_access() {
