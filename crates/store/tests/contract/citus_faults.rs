@@ -107,7 +107,7 @@ impl Servers {
     }
 }
 
-fn assert_unavailable<T: Debug>(result: Result<T, StoreError>) {
+fn assert_unavailable<T: Debug>(result: &Result<T, StoreError>) {
     assert!(matches!(result, Err(StoreError::Unavailable(_))), "{result:?}");
 }
 
@@ -128,13 +128,13 @@ async fn outage_of_a_worker_affects_only_its_shards() {
 
     control_server("halt", worker.directory().to_str().unwrap());
     let (unavailable, created) = join(create_on(down), create_on(up)).await;
-    unavailable.into_iter().for_each(assert_unavailable);
+    unavailable.iter().for_each(assert_unavailable);
     kept.extend(created.into_iter().map(Result::unwrap));
     for check in &kept {
         assert!(can_be_read(store, check).await);
     }
     for found in join_all(lost.iter().map(|check| store.find_check(project, Product::ReverseSms, check.id))).await {
-        assert_unavailable(found);
+        assert_unavailable(&found);
     }
     let followed: Vec<_> = verifications.iter().map(|verification| verification.check.id).collect();
     let versions = store.page_versions(followed.clone()).await.unwrap();
@@ -146,7 +146,7 @@ async fn outage_of_a_worker_affects_only_its_shards() {
     let [code, elsewhere] = [new.clone(), check_sample::new(lost[0].clone())].map(|new| check_sample::code(&new));
     let found = store.find_check_by_code(vec![elsewhere, code]).await.unwrap();
     assert_eq!(found.map(|check| check.id), Some(new.check.id));
-    assert_unavailable(store.find_check_by_code(vec![elsewhere]).await);
+    assert_unavailable(&store.find_check_by_code(vec![elsewhere]).await);
 
     let (expired, ended) = kept.split_at(10);
     for check in ended {
@@ -164,7 +164,7 @@ async fn outage_of_a_worker_affects_only_its_shards() {
     let leased = store.lease_due_callbacks(sample::now(), sample::later(60), 100, &[]).await.unwrap();
     assert_eq!(leased.len(), expired.len());
     for check in &lost[..5] {
-        assert_unavailable(conclude_twice(store, check).await);
+        assert_unavailable(&conclude_twice(store, check).await);
     }
 
     control_server("resume", worker.directory().to_str().unwrap());
@@ -476,13 +476,13 @@ async fn silent_worker_affects_only_two_server_creates_that_need_it() {
     poll_until("creates that need the silent worker are refused at once", async || {
         let started = Instant::now();
         let (needing, _) = create_both().await;
-        assert_unavailable(needing);
+        assert_unavailable(&needing);
         started.elapsed() < Duration::from_secs(1)
     })
     .await;
     for _ in 0..20 {
         let (needing, other) = create_both().await;
-        assert_unavailable(needing);
+        assert_unavailable(&needing);
         other.unwrap();
     }
     drop(frozen);
@@ -659,7 +659,7 @@ async fn locked_key_does_not_affect_other_claims() {
     let locked = database.begin("update idempotency_keys set lease_until = 0 where bucket = 7").await.unwrap();
     let claims: Vec<_> = (0..40).map(claim).collect();
     let mut outcomes = join_all(claims.iter().map(|claim| store.claim_idempotency_key(claim))).await.into_iter();
-    assert_unavailable(outcomes.next().unwrap());
+    assert_unavailable(&outcomes.next().unwrap());
     for outcome in outcomes {
         assert_eq!(outcome.unwrap(), ClaimOutcome::Claimed);
     }
