@@ -470,6 +470,7 @@ async fn silent_worker_affects_only_two_server_creates_that_need_it() {
         let (needing, other) = create_both().await;
         needing.unwrap();
         other.unwrap();
+        servers.create(store, project, coordinator, silent).await.unwrap();
     }
 
     let frozen = FrozenWorker::new(&worker);
@@ -481,9 +482,10 @@ async fn silent_worker_affects_only_two_server_creates_that_need_it() {
     })
     .await;
     for _ in 0..20 {
-        let (needing, other) = create_both().await;
+        let (needing, created) = create_both().await;
         assert_unavailable(&needing);
-        other.unwrap();
+        created.unwrap();
+        servers.create(store, project, coordinator, other).await.unwrap();
     }
     drop(frozen);
     poll_until("all creates succeed again", async || {
