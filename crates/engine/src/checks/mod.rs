@@ -57,8 +57,8 @@ pub(crate) use pending_codes::PendingCodeCache;
 
 /// Time between two sweeps, which expire overdue checks. Short enough to record each expiry within a second.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
-/// How long a sweep waits for its checks to expire, before the next one. The checks of a database server that cannot write
-/// take longer, and must not hold up those of the others.
+/// How long a sweep waits for its checks to expire, before the next one. The checks of a database server that cannot
+/// write take longer, and must not hold up those of the others.
 const MAX_SWEEP_DURATION: Duration = Duration::from_secs(1);
 /// Maximum number of overdue checks read at once. Enough for the store to fill its write batches, and few enough to
 /// bound memory.

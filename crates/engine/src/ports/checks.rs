@@ -199,8 +199,8 @@ pub trait CheckStore: Send + Sync {
     ) -> Result<Vec<MarkedPending>, StoreError>;
 
     /// Lists open checks of all projects whose deadline is at or before `now`, longest overdue first. A verification
-    /// has the deadline of its current step, so the list contains the verification instead of the step. Several database
-    /// servers share `limit`.
+    /// has the deadline of its current step, so the list contains the verification instead of the step. Several
+    /// database servers share `limit`.
     async fn overdue_checks(
         &self,
         now: Timestamp,

@@ -171,8 +171,8 @@ pub trait VerificationStore: Send + Sync {
     /// Returns the progress of several verifications, in any order.
     async fn verification_progress(&self, ids: Vec<CheckId>) -> Result<Vec<ListedProgress>, StoreError>;
 
-    /// Returns the page versions of several verifications, in any order. Leaves out those of a database server that does
-    /// not respond. Fails if no server responds.
+    /// Returns the page versions of several verifications, in any order. Leaves out those of a database server that
+    /// does not respond. Fails if no server responds.
     async fn page_versions(&self, ids: Vec<CheckId>) -> Result<Vec<(CheckId, PageVersion)>, StoreError>;
 
     /// Ends the current step, and starts the next one or concludes the verification, in one transaction. If the step's

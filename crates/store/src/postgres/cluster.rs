@@ -113,8 +113,8 @@ impl ServerLink {
         start_session(client, slot, true, false).await
     }
 
-    /// Keeps a session with the coordinator while the worker is avoided. The coordinator has connections for the queues of
-    /// all workers only as an exception.
+    /// Keeps a session with the coordinator while the worker is avoided. The coordinator has connections for the queues
+    /// of all workers only as an exception.
     pub(super) fn keep_detour(&self, session: BatchSession) {
         let mut idle = self.idle_detours.lock();
         if self.reachability.is_avoided() {

@@ -92,7 +92,8 @@ impl PostgresConnector {
         Ok(Self::with_tls(address, settings.into(), build_tls(&address.tls)?))
     }
 
-    /// Returns a connector for another server of the cluster. It shares the root certificates, which are not read again.
+    /// Returns a connector for another server of the cluster. It shares the root certificates, which are not read
+    /// again.
     pub(super) fn on_server(&self, address: &PostgresAddress) -> Self {
         Self::with_tls(address, Arc::clone(&self.settings), self.tls.clone())
     }

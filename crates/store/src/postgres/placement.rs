@@ -46,8 +46,8 @@ pub(super) const BUCKETED_TABLES: [&str; 10] = [
 /// `share` mode). A shard does not move while it is locked.
 ///
 /// Then limits how long later statements wait for a lock. A server that crashes during a two-phase commit leaves rows
-/// locked until it is back, and batches that contain such a row must not wait as long. Longer than `deadlock_timeout`, so
-/// that a deadlock is reported as such. Does not limit the wait for a moving shard.
+/// locked until it is back, and batches that contain such a row must not wait as long. Longer than `deadlock_timeout`,
+/// so that a deadlock is reported as such. Does not limit the wait for a moving shard.
 pub(super) const LOCK_SHARDS: &str =
     "select lock_shard_metadata(5, $1::bigint[]), set_config('lock_timeout', '1200ms', true)";
 

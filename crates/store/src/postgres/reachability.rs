@@ -1,9 +1,9 @@
 //! Finds out whether a worker of a Citus cluster can be reached, without delaying the statements that need it.
 //!
 //! A worker is avoided after a connection to it has failed, until a probe in the background succeeds. The first probe
-//! follows at once, because the failure may have concerned that connection only. Meanwhile statements use the connections
-//! that are open. If a worker does not respond to a statement in time, it may be down or merely slow: a probe
-//! distinguishes the two. A slow worker gets more time, and a silent one is avoided.
+//! follows at once, because the failure may have concerned that connection only. Meanwhile statements use the
+//! connections that are open. If a worker does not respond to a statement in time, it may be down or merely slow: a
+//! probe distinguishes the two. A slow worker gets more time, and a silent one is avoided.
 //!
 //! Statements that also write rows of another worker are sent by the other servers, which may reach a worker that this
 //! node does not. So they fail only if the coordinator cannot reach it either.

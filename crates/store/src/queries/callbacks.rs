@@ -39,8 +39,8 @@ use crate::{
     row::{Row, Value, values},
 };
 
-/// How long a server of a cluster is left out after its callbacks could not be leased. Leasing them again may take until
-/// a timeout, which delays the callbacks of the other servers.
+/// How long a server of a cluster is left out after its callbacks could not be leased. Leasing them again may take
+/// until a timeout, which delays the callbacks of the other servers.
 const LEASE_PAUSE: Duration = Duration::from_secs(10);
 
 #[async_trait]

@@ -174,8 +174,8 @@ impl<D: Database> SqlStore<D> {
         by_server.into_values().collect()
     }
 
-    /// Returns the first items up to a limit, the same number from each server as far as it has them. A server whose rows
-    /// can be read, but not written, would otherwise take up the whole limit.
+    /// Returns the first items up to a limit, the same number from each server as far as it has them. A server whose
+    /// rows can be read, but not written, would otherwise take up the whole limit.
     fn share_limit<T>(&self, sorted: Vec<T>, limit: usize, check: impl Fn(&T) -> CheckId) -> Vec<T> {
         if sorted.len() <= limit {
             return sorted;

@@ -17,8 +17,8 @@
 //! Each server of a Citus cluster has its own queues. A queue has the operations on the buckets of its server, and its
 //! transactions use the shards of these buckets by name: see [`placement`](super::placement). Some operations cannot be
 //! run like this, and are in batches of their own, which use the distributed tables and leave it to Citus to find the
-//! rows. Those that also write rows of another server run on the queue's server, in a batch for each other server, so that
-//! a server that does not respond fails only the operations that need it. Those whose rows are not there any more
+//! rows. Those that also write rows of another server run on the queue's server, in a batch for each other server, so
+//! that a server that does not respond fails only the operations that need it. Those whose rows are not there any more
 //! run on the coordinator, because the server may have left the cluster. All run there while the server cannot be
 //! reached.
 //!
@@ -412,7 +412,7 @@ impl BatchWorker {
                     parts.extend(halves.into_iter().filter(|(_, half)| !half.is_empty()));
                 }
                 Err(BatchError::Locked(error)) if part.len() > 1 => {
-                    tracing::debug!(queue = O::NAME, batch.size = part.len(), %error, "dividing a batch with a locked row");
+                    tracing::debug!(queue = O::NAME, batch.size = part.len(), %error, "dividing a batch with a lock");
                     let awaited = part.into_iter().rev().filter(|(position, _)| replies.is_awaited(*position));
                     // Each half with a locked row would wait for it again.
                     parts.extend(awaited.map(|operation| (route.clone(), vec![operation])));
@@ -526,8 +526,8 @@ impl BatchWorker {
         if is_detour { self.server.keep_detour(session) } else { self.session = Some(session) }
     }
 
-    /// Has the servers probed that may have caused a failure: the other servers of the operations, unless the connection
-    /// to this one has failed.
+    /// Has the servers probed that may have caused a failure: the other servers of the operations, unless the
+    /// connection to this one has failed.
     fn suspect(&self, route: &Route, is_detour: bool, is_closed: bool) {
         match route {
             _ if is_detour => {}
