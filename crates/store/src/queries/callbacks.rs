@@ -39,7 +39,7 @@ use crate::{
     row::{Row, Value, values},
 };
 
-/// How long a server of a cluster is left out after its callbacks could not be leased. Leasing them again may take
+/// How long one of several servers is left out after its callbacks could not be leased. Leasing them again may take
 /// until a timeout, which delays the callbacks of the other servers.
 const LEASE_PAUSE: Duration = Duration::from_secs(10);
 
@@ -80,6 +80,7 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         for (server, lease) in join_all(leases).await {
             match lease {
                 Ok(callbacks) => leased.extend(callbacks.into_iter().map(|callback| (callback.check, callback))),
+                Err(error) if self.database.has_one_server() => return Err(error),
                 // The callbacks of the other servers are leased all the same.
                 Err(error) => {
                     tracing::warn!(%error, "failed to lease due callbacks of a database server; pausing it");
