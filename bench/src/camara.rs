@@ -2,8 +2,8 @@
 //! network authentication by redirects and the token request. The baseline is the same requests to bare handlers that
 //! replay the responses of a real flow.
 //!
-//! `verify` sends a request to the operator. A flow has nine requests: six of the load generator, and three of the server to the operator. The operator signs an ID
-//! token, whose signature the server and the bare handlers verify.
+//! `verify` sends a request to the operator. A flow has nine requests: six of the load generator, and three of the
+//! server to the operator. The operator signs an ID token, whose signature the server and the bare handlers verify.
 
 use std::net::SocketAddr;
 

@@ -4,13 +4,13 @@
 //! - [`camara`]: OpenID provider and the CAMARA APIs Number Verification and SIM Swap, for simulated SIMs.
 //! - [`directory`]: number directory, queried by ENUM and as an HLR over HTTP.
 //! - [`wallet`]: wallet of a phone, which hands out operator tokens of its SIMs.
-//! - [`access`]: the operator as sandbox projects reach it, for the engine.
+//! - [`operator_access`]: the operator as sandbox projects reach it, for the engine.
 //! - [`handsets`]: handsets of sandbox projects, for the API and the console.
 //!
-//! Only [`access`] and [`handsets`] depend on the domain and the engine of the service. The simulated servers share no
-//! code with the service except `ringtrue_smpp`, so that they do not repeat its misunderstandings. Faults are set for
-//! each message or response, and are deterministic for a seed. Timers use Tokio's clock and dates an injected clock, so
-//! that tests can control both.
+//! Only [`operator_access`] and [`handsets`] depend on the domain and the engine of the service. The simulated servers
+//! share no code with the service except `ringtrue_smpp`, so that they do not repeat its misunderstandings. Faults are
+//! set for each message or response, and are deterministic for a seed. Timers use Tokio's clock and dates an injected
+//! clock, so that tests can control both.
 //!
 //! `Debug` masks numbers, texts and passwords; none of them is logged.
 

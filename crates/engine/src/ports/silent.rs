@@ -270,6 +270,8 @@ pub trait RedirectSessionStore: Send + Sync {
 
     /// Takes the operator's verdict, which nobody can take or redeem any more. `None`: the check is concluded, or has no
     /// verdict.
+    ///
+    /// The effect is not durable on return: a crash before the check's next write may undo it.
     async fn take_verdict(&self, check: CheckId) -> Result<Option<TakenVerdict>, StoreError>;
 
     /// Records the error of a redirect after which an open check was left to the phone's wallet, for the check's history.

@@ -230,10 +230,10 @@ impl Run<FindCheck> for Sqlite {
 }
 
 impl WriteOp for RedirectOperation {
-    /// A consumed `state` does not wait for the fsync. Its result does not leave the process before the verdict is
-    /// stored, and the commit of the verdict makes both durable.
+    /// A consumed `state` and a taken verdict do not wait for the fsync. Nothing leaves the process before the operator's
+    /// answer is stored, and that commit makes both durable.
     fn waits_for_sync(&self) -> bool {
-        !matches!(self, RedirectOperation::ConsumeState { .. })
+        !matches!(self, RedirectOperation::ConsumeState { .. } | RedirectOperation::TakeVerdict(_))
     }
 
     fn run(&self, tx: &mut BatchTransaction<'_>) -> Result<TransactionEnd<Option<Row>>, StoreError> {
