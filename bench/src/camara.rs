@@ -20,6 +20,8 @@ use crate::{
     silent::string_property,
 };
 
+/// `verify` requests of a round.
+const PREPARED_REQUESTS: usize = 8_000;
 const CALLBACK: &str = "https://app.example/callback";
 const VERIFY: &str = "/number-verification/v2/verify";
 /// The example of RFC 7636, appendix B.
@@ -38,7 +40,7 @@ pub async fn compare() -> anyhow::Result<bool> {
     let chain = chain::start(&recorded.handlers()?)?;
 
     let baseline = "chain of bare axum handlers";
-    let verifies = chain.compare_prepared(&deployment, flow, baseline, "requests/s", 0.35).await?;
+    let verifies = chain.compare_prepared(&deployment, (PREPARED_REQUESTS, flow), baseline, "requests/s", 0.35).await?;
 
     report::heading("CAMARA's verify on SQLite: with network authentication at the sandbox operator, 256 devices");
     let rate =

@@ -92,17 +92,18 @@ impl BareChain {
         self.compare_rounds(deployment, nothing, async |address, ()| rate(address).await, baseline, unit, floor).await
     }
 
-    /// Like [`compare`](Self::compare), with requests that can be sent once. `prepare` returns those of a round, which
-    /// the bare handlers get, too.
+    /// Like [`compare`](Self::compare), with `count` requests in each round, which can be sent once. The bare handlers
+    /// get them, too. They should last for at least half a second, because the last ones of a round wait for the disk
+    /// while nothing else is done.
     pub async fn compare_prepared<P: Preparation>(
         &self,
         deployment: &Deployment<Sqlite>,
-        preparation: impl Fn() -> P,
+        (count, preparation): (usize, impl Fn() -> P),
         baseline: &'static str,
         unit: &str,
         floor: f64,
     ) -> anyhow::Result<bool> {
-        let prepare = async || load::prepare(deployment.address, load::PREPARED_REQUESTS, &preparation).await;
+        let prepare = async || load::prepare(deployment.address, count, &preparation).await;
         let rate = async |address, requests: &Arc<[String]>| load::prepared_rate(address, requests).await;
         self.compare_rounds(deployment, prepare, rate, baseline, unit, floor).await
     }

@@ -25,9 +25,6 @@ pub const CONNECTIONS: usize = 256;
 /// Short alternating rounds, so that a slow moment of the machine affects all candidates.
 pub const ROUND_DURATION: Duration = Duration::from_secs(1);
 pub const ROUNDS: usize = 15;
-/// Requests of a round whose requests are prepared. Enough for about a second.
-pub const PREPARED_REQUESTS: usize = 3_000;
-
 /// Sends `request` on all connections for one round; returns responses per second. Non-2xx responses are errors.
 pub async fn rate(address: SocketAddr, request: &[u8]) -> anyhow::Result<f64> {
     let request: Arc<[u8]> = request.into();

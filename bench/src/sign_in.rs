@@ -23,6 +23,8 @@ const TOKEN_PATH: &str = "/oauth2/token";
 const SIM: &str = "%2B990123456700";
 /// A browser returns to the client after fewer redirects.
 const MAX_REDIRECTS: usize = 10;
+/// Token requests of a round.
+const PREPARED_REQUESTS: usize = 3_000;
 
 pub async fn compare() -> anyhow::Result<bool> {
     report::heading("Sign-ins on SQLite: from authorization code to ID token, 256 connections");
@@ -38,7 +40,7 @@ pub async fn compare() -> anyhow::Result<bool> {
     let chain = chain::start(&recorded.handlers()?)?;
 
     let baseline = "bare axum handler that signs";
-    let redeems = chain.compare_prepared(&deployment, flow, baseline, "ID tokens/s", 0.5).await?;
+    let redeems = chain.compare_prepared(&deployment, (PREPARED_REQUESTS, flow), baseline, "ID tokens/s", 0.5).await?;
 
     report::heading("Sign-ins on SQLite: with a session, from the authorization request to the ID token");
     let rate =
