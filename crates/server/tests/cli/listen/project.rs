@@ -65,11 +65,18 @@ fn callbacks_are_received_and_resumed_without_a_callback_url() {
     listening.wait_for_exit();
     let missed = [conclude(&client, 4), conclude(&client, 5)];
     let listening = listen(&client, "");
-    assert_eq!([next(&listening), next(&listening)], missed);
+    let mut received = next(&listening);
+    // If the kill came before its last callback was in the journal, the next listener receives it again.
+    let is_repeated = received == after_restart;
+    if is_repeated {
+        received = next(&listening);
+    }
+    assert_eq!([received, next(&listening)], missed);
     let newest = conclude(&client, 6);
     assert_eq!(next(&listening), newest, "each callback is received once");
     listening.signal("INT");
-    listening.wait_for("3 callbacks: 3 with a valid signature, 0 without");
+    let count = 3 + usize::from(is_repeated);
+    listening.wait_for(&format!("{count} callbacks: {count} with a valid signature, 0 without"));
 
     let other = "listen --project 00000000-0000-4000-8000-000000000000 --once";
     let unknown = client.run(other).expect_code(1);
