@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import sysconfig
+import time
 import urllib.parse
 
 import pytest
@@ -230,6 +231,7 @@ def wait_until_open(port):
     for _ in range(200):
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             return
+        time.sleep(0.05)
     pytest.fail("the program does not listen")
 
 
