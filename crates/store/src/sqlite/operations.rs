@@ -230,8 +230,8 @@ impl Run<FindCheck> for Sqlite {
 }
 
 impl WriteOp for RedirectOperation {
-    /// A consumed `state` and a taken verdict do not wait for the fsync. Nothing leaves the process before the operator's
-    /// answer is stored, and that commit makes both durable.
+    /// A consumed `state` and a taken verdict do not wait for the fsync. The client and the device get no response before
+    /// the operator's answer is stored, and that commit makes both durable.
     fn waits_for_sync(&self) -> bool {
         !matches!(self, RedirectOperation::ConsumeState { .. } | RedirectOperation::TakeVerdict(_))
     }
