@@ -4,6 +4,7 @@
 
 use std::{
     io::ErrorKind,
+    mem,
     net::SocketAddr,
     sync::{
         Arc,
@@ -13,6 +14,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -99,29 +101,32 @@ pub trait Preparation: Send + 'static {
     fn prepare(&mut self, connection: &mut Connection) -> impl Future<Output = anyhow::Result<String>> + Send;
 }
 
-/// Prepares `count` requests on all connections.
+/// Prepares `count` requests on all connections. Returns them in the order in which they became ready, in which clients
+/// would send them. In this order consecutive requests use rows that were written together. In another order, nearly
+/// every row is on another page of the database.
 pub async fn prepare<P: Preparation>(
     address: SocketAddr,
     count: usize,
     preparation: impl Fn() -> P,
 ) -> anyhow::Result<Arc<[String]>> {
     let missing = Arc::new(AtomicUsize::new(count));
+    let requests = Arc::new(Mutex::new(Vec::with_capacity(count)));
     let mut clients = JoinSet::new();
     for _ in 0..CONNECTIONS {
         let mut connection = Connection::open(address).await?;
-        let (mut preparation, missing) = (preparation(), Arc::clone(&missing));
+        let (mut preparation, missing, requests) = (preparation(), Arc::clone(&missing), Arc::clone(&requests));
         clients.spawn(async move {
-            let mut requests = Vec::new();
             while missing.try_update(Ordering::Relaxed, Ordering::Relaxed, |missing| missing.checked_sub(1)).is_ok() {
-                requests.push(preparation.prepare(&mut connection).await?);
+                let request = preparation.prepare(&mut connection).await?;
+                requests.lock().push(request);
             }
-            anyhow::Ok(requests)
+            anyhow::Ok(())
         });
     }
-    let mut requests = Vec::with_capacity(count);
-    while let Some(prepared) = clients.join_next().await {
-        requests.extend(prepared??);
+    while let Some(ended) = clients.join_next().await {
+        ended??;
     }
+    let requests = mem::take(&mut *requests.lock());
     Ok(requests.into())
 }
 
