@@ -1,9 +1,15 @@
-//! Runs the expiries of overdue checks at the same time.
+//! Runs the expiries of overdue checks: those of a sweep at the same time, and those of one check only once.
 
-use std::{collections::HashSet, pin::pin};
+use std::{
+    collections::{HashMap, HashSet},
+    pin::pin,
+    sync::Arc,
+};
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use parking_lot::Mutex;
 use ringtrue_domain::lifecycle::CheckId;
+use tokio::sync::OnceCell;
 
 use crate::ports::store::StoreError;
 
@@ -62,10 +68,53 @@ impl<'s> Expiries<'s> {
     }
 }
 
+type SharedResult = Arc<OnceCell<Result<(), StoreError>>>;
+
+/// Lets concurrent expiries of the same check share one transaction. Every list of checks first expires those that are
+/// overdue: if expiries are slow, each list would otherwise expire all checks that the others are about to expire.
+#[derive(Debug, Default)]
+pub(super) struct SharedExpiries(Mutex<HashMap<CheckId, SharedResult>>);
+
+impl SharedExpiries {
+    /// Expires a check, or waits for the running expiry of this check, and returns its result.
+    pub(super) async fn run(
+        &self,
+        check: CheckId,
+        expire: impl Future<Output = Result<(), StoreError>>,
+    ) -> Result<(), StoreError> {
+        let entry = Entry { expiries: self, check, result: Arc::clone(self.0.lock().entry(check).or_default()) };
+        // If the caller that expires the check is dropped, the next one takes over.
+        entry.result.get_or_init(|| expire).await.clone()
+    }
+}
+
+/// A caller's part in an expiry. Removes the expiry once it has ended, or if no other caller waits for it, so that a
+/// later one runs again.
+struct Entry<'e> {
+    expiries: &'e SharedExpiries,
+    check: CheckId,
+    result: SharedResult,
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        let mut entries = self.expiries.0.lock();
+        let is_own = entries.get(&self.check).is_some_and(|result| Arc::ptr_eq(result, &self.result));
+        // The two references are this one and that of the map.
+        if is_own && (self.result.initialized() || Arc::strong_count(&self.result) == 2) {
+            entries.remove(&self.check);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::future::{pending, ready};
+    use std::{
+        future::{pending, ready},
+        sync::atomic::{AtomicUsize, Ordering},
+    };
 
+    use futures_util::{future::join_all, poll};
     use uuid::Uuid;
 
     use super::*;
@@ -81,5 +130,39 @@ mod tests {
             expiries.run_until(tokio::task::yield_now()).await;
             assert_eq!(expiries.checks, HashSet::from([stuck]));
         }
+    }
+
+    #[tokio::test]
+    async fn concurrent_expiries_of_a_check_run_once() {
+        let (expiries, runs) = (SharedExpiries::default(), AtomicUsize::new(0));
+        let [one, other] = [1, 2].map(|number| CheckId(Uuid::from_u128(number)));
+        let fail = || async {
+            runs.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            Err(StoreError::Unavailable("injected".to_owned()))
+        };
+        let results = join_all([one, one, other, one].map(|check| expiries.run(check, fail()))).await;
+        assert!(results.iter().all(|result| matches!(result, Err(StoreError::Unavailable(_)))), "{results:?}");
+        assert_eq!(runs.load(Ordering::Relaxed), 2);
+        assert!(expiries.0.lock().is_empty());
+        // A later call tries again.
+        expiries.run(one, ready(Ok(()))).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn next_caller_takes_over_an_expiry_whose_caller_is_dropped() {
+        let (expiries, check) = (SharedExpiries::default(), CheckId(Uuid::from_u128(1)));
+        let mut first = Box::pin(expiries.run(check, pending()));
+        assert!(poll!(first.as_mut()).is_pending());
+        let mut second = pin!(expiries.run(check, ready(Ok(()))));
+        assert!(poll!(second.as_mut()).is_pending());
+        drop(first);
+        second.await.unwrap();
+        assert!(expiries.0.lock().is_empty());
+
+        let mut dropped = Box::pin(expiries.run(check, pending()));
+        assert!(poll!(dropped.as_mut()).is_pending());
+        drop(dropped);
+        assert!(expiries.0.lock().is_empty());
     }
 }

@@ -52,7 +52,7 @@ use crate::{
 
 pub(crate) use end_handler::CheckEndHandler;
 pub use errors::{CreateError, ReadError};
-use expiries::Expiries;
+use expiries::{Expiries, SharedExpiries};
 pub(crate) use pending_codes::PendingCodeCache;
 
 /// Time between two sweeps, which expire overdue checks. Short enough to record each expiry within a second.
@@ -80,6 +80,7 @@ pub struct Checks {
     activity: Arc<ActivityRecorder>,
     pending_codes: Arc<PendingCodeCache>,
     search_limiter: SearchLimiter,
+    expiries: SharedExpiries,
     end_handlers: Vec<Arc<dyn CheckEndHandler>>,
 }
 
@@ -93,8 +94,18 @@ impl Checks {
         activity: Arc<ActivityRecorder>,
         pending_codes: Arc<PendingCodeCache>,
     ) -> Self {
-        let (search_limiter, end_handlers) = (SearchLimiter::default(), vec![]);
-        Checks { context, store, operators, idempotency, outbox, activity, pending_codes, search_limiter, end_handlers }
+        Checks {
+            context,
+            store,
+            operators,
+            idempotency,
+            outbox,
+            activity,
+            pending_codes,
+            search_limiter: SearchLimiter::default(),
+            expiries: SharedExpiries::default(),
+            end_handlers: vec![],
+        }
     }
 
     /// Registers a handler that concludes and expires the checks of one kind in place of this service.
@@ -195,13 +206,17 @@ impl Checks {
 
     /// Concludes an overdue check as expired, unless it is already concluded.
     pub(crate) async fn expire(&self, check: AnyCheck) -> Result<(), StoreError> {
-        if let Some(handler) = self.end_handler(&check) {
-            return handler.expire(check).await;
-        }
-        match check.expire() {
-            Ok(concluded) => self.conclude(concluded).await.map(drop),
-            Err(_) => Ok(()),
-        }
+        let id = check.id;
+        let expire = async {
+            if let Some(handler) = self.end_handler(&check) {
+                return handler.expire(check).await;
+            }
+            match check.expire() {
+                Ok(concluded) => self.conclude(concluded).await.map(drop),
+                Err(_) => Ok(()),
+            }
+        };
+        self.expiries.run(id, expire).await
     }
 
     /// Expires all overdue checks and returns their number.

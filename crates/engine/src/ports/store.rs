@@ -14,7 +14,7 @@ pub struct AlteredRow {
     pub row: String,
 }
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     /// It is unknown whether the operation took effect. A retry may succeed.
     #[error("the database is unavailable: {0}")]
