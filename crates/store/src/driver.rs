@@ -34,6 +34,13 @@ pub(crate) enum Sql {
     Composed(String),
 }
 
+impl Sql {
+    /// A text that was composed of constant parts.
+    pub(crate) fn cached(sql: String) -> Self {
+        Sql::Cached(sql.into())
+    }
+}
+
 impl From<&'static str> for Sql {
     fn from(sql: &'static str) -> Self {
         Sql::Cached(sql.into())
@@ -50,9 +57,27 @@ impl From<String> for Sql {
 pub(crate) trait Tx: Send {
     fn query<'a>(&'a mut self, sql: Sql, values: &'a [Value]) -> BoxFuture<'a, Result<Vec<Row>, StoreError>>;
 
+    /// Runs statements that do not depend on each other's results, and that return no rows.
+    fn run_all<'a>(
+        &'a mut self,
+        statements: &'a [(&'static str, Vec<Value>)],
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            for (sql, values) in statements {
+                self.query((*sql).into(), values).await?;
+            }
+            Ok(())
+        })
+    }
+
     /// Returns the bucket in which this server of a cluster counts usage. `None`: the project determines the bucket.
     fn counter_bucket(&self) -> Option<Bucket> {
         None
+    }
+
+    /// Distinguishes the counter rows of concurrent transactions, so that they do not wait for each other.
+    fn counter_slot(&self) -> i16 {
+        0
     }
 }
 

@@ -627,7 +627,7 @@ create table simulated_sim_swaps (
 -- Counters have no foreign key to `projects`, which would lock the project's row at each count.
 
 -- Checks of a project by hour, product, status, match, network and way (`via`), for billing and lists. A counter is the sum of its
--- slots: nodes that count at the same time use different slots, and do not wait for each other's commits. In a
+-- slots: transactions that count at the same time use different slots, and do not wait for each other's commits. In a
 -- distributed database it is also the sum of its buckets: each server counts its checks in a bucket of its own, so that a
 -- check and its counters are written on one server. The key has no nulls: -1 stands for no verdict, '' for no network.
 -- Without `check` constraints, because PostgreSQL reads them for each statement; in particular, a check must be able to

@@ -24,6 +24,7 @@ mod checks;
 mod claims;
 mod cluster;
 mod connect;
+mod counter_slots;
 mod create;
 mod distribute;
 mod placement;

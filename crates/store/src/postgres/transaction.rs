@@ -7,7 +7,7 @@ use std::{
 
 use bytes::BytesMut;
 use deadpool_postgres::Transaction;
-use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, future::BoxFuture};
 use ringtrue_domain::lifecycle::Bucket;
 use ringtrue_engine::ports::store::StoreError;
 use tokio_postgres::{
@@ -15,7 +15,7 @@ use tokio_postgres::{
     types::{FromSql, IsNull, ToSql, Type, WrongType, to_sql_checked},
 };
 
-use super::connect::store_error;
+use super::{batch_queue::pipeline::await_in_order, connect::store_error, counter_slots};
 use crate::{
     driver::{Sql, Tx},
     row::{Row, Value},
@@ -72,6 +72,34 @@ impl<'c> PostgresTx<'c> {
         self.transaction.batch_execute(&format!("set local statement_timeout = {millis}")).await
     }
 
+    async fn run_pipelined(&self, statements: &[(&'static str, Vec<Value>)]) -> Result<(), tokio_postgres::Error> {
+        self.limit_statement().await?;
+        let mut prepared = Vec::with_capacity(statements.len());
+        for (sql, _) in statements {
+            prepared.push(self.transaction.prepare_cached(sql).await?);
+        }
+        let mut executions = Vec::with_capacity(statements.len());
+        for (statement, (_, values)) in prepared.iter().zip(statements) {
+            let execution = async move {
+                let parameters: Vec<&(dyn ToSql + Sync)> = values.iter().map(|value| value as _).collect();
+                self.transaction.execute(statement, &parameters).await
+            };
+            executions.push(execution.boxed());
+        }
+        await_in_order(executions).await.map(drop)
+    }
+
+    /// Returns `result` with the error of the store. A transaction whose statement failed is not committed.
+    fn note_failure<T>(&mut self, result: Result<T, tokio_postgres::Error>) -> Result<T, StoreError> {
+        self.has_failed |= result.is_err();
+        result.map_err(|error| match self.deadline {
+            Some(Deadline { limit, .. }) if error.code() == Some(&SqlState::QUERY_CANCELED) => {
+                StoreError::DeadlineExceeded(limit)
+            }
+            _ => store_error(&error),
+        })
+    }
+
     async fn rows(&self, sql: Sql, values: &[Value]) -> Result<Vec<Row>, tokio_postgres::Error> {
         self.limit_statement().await?;
         let statement = match &sql {
@@ -97,18 +125,26 @@ impl Tx for PostgresTx<'_> {
     fn query<'a>(&'a mut self, sql: Sql, values: &'a [Value]) -> BoxFuture<'a, Result<Vec<Row>, StoreError>> {
         Box::pin(async move {
             let rows = self.rows(sql, values).await;
-            self.has_failed |= rows.is_err();
-            rows.map_err(|error| match self.deadline {
-                Some(Deadline { limit, .. }) if error.code() == Some(&SqlState::QUERY_CANCELED) => {
-                    StoreError::DeadlineExceeded(limit)
-                }
-                _ => store_error(&error),
-            })
+            self.note_failure(rows)
+        })
+    }
+
+    fn run_all<'a>(
+        &'a mut self,
+        statements: &'a [(&'static str, Vec<Value>)],
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let run = self.run_pipelined(statements).await;
+            self.note_failure(run)
         })
     }
 
     fn counter_bucket(&self) -> Option<Bucket> {
         self.counter_bucket
+    }
+
+    fn counter_slot(&self) -> i16 {
+        counter_slots::of_transaction()
     }
 }
 

@@ -10,24 +10,23 @@ pub(crate) fn digest_bucket(digest: &[u8; 32]) -> Bucket {
     Bucket::of([high, low])
 }
 
-/// Returns the condition that restricts a statement to the shard of a check. `table` is empty, or a table name that
-/// ends with a dot, such as `checks.`.
-pub(super) fn in_bucket<D: Database>(table: &str, check: CheckId) -> String {
-    equals_bucket::<D>(table, check.bucket())
+/// Returns the condition that restricts a statement to the shard of a bucket, which is added to `values`: as a
+/// parameter, so that the statement is the same for all buckets.
+pub(super) fn in_bucket<D: Database>(bucket: Bucket, values: &mut Vec<Value>) -> String {
+    in_bucket_of::<D>("", bucket, values)
 }
 
-/// As [`in_bucket`], for rows that do not belong to a check.
-pub(super) fn equals_bucket<D: Database>(table: &str, bucket: Bucket) -> String {
-    if D::HAS_BUCKETS { format!("and {table}bucket = {}", bucket.number()) } else { String::new() }
-}
-
-/// As [`in_bucket`], for a statement that is used repeatedly: the bucket is a parameter, which is added to `values`.
-pub(super) fn in_bucket_parameter<D: Database>(check: CheckId, values: &mut Vec<Value>) -> String {
+/// As [`in_bucket`], for a statement on several tables. `table` ends with a dot, such as `checks.`.
+pub(super) fn in_bucket_of<D: Database>(table: &str, bucket: Bucket, values: &mut Vec<Value>) -> String {
     if !D::HAS_BUCKETS {
         return String::new();
     }
-    values.push(Value::Int(check.bucket().number().into()));
-    format!("and bucket = ${}", values.len())
+    values.push(bucket_value(bucket));
+    format!("and {table}bucket = ${}", values.len())
+}
+
+fn bucket_value(bucket: Bucket) -> Value {
+    Value::Int(bucket.number().into())
 }
 
 /// Returns the condition that restricts a statement to the shards of several checks.
@@ -39,8 +38,12 @@ pub(super) fn in_buckets<D: Database>(table: &str, checks: &[CheckId]) -> String
     format!("and {table}bucket in ({})", buckets.join(", "))
 }
 
-/// Returns the bucket column and its value for an insert, each after a comma. Both are empty if the database has no
-/// buckets.
-pub(super) fn bucket_column<D: Database>(bucket: Bucket) -> (&'static str, String) {
-    if D::HAS_BUCKETS { (", bucket", format!(", {}", bucket.number())) } else { ("", String::new()) }
+/// Returns the bucket column and its parameter for an insert, each after a comma, and adds the bucket to `values`. Both
+/// are empty if the database has no buckets.
+pub(super) fn bucket_column<D: Database>(bucket: Bucket, values: &mut Vec<Value>) -> (&'static str, String) {
+    if !D::HAS_BUCKETS {
+        return ("", String::new());
+    }
+    values.push(bucket_value(bucket));
+    (", bucket", format!(", ${}", values.len()))
 }

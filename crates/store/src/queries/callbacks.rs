@@ -30,7 +30,7 @@ use uuid::Uuid;
 use super::{
     SqlStore,
     audit::insert_audit_event,
-    bucket::{in_bucket_parameter, in_buckets},
+    bucket::{in_bucket, in_buckets},
     first_id_after, first_id_since, idempotency, placeholders,
 };
 use crate::{
@@ -126,9 +126,9 @@ impl<D: Database> CallbackStore for SqlStore<D> {
                         let mut values = values![due_at, check, lease_until].to_vec();
                         let update = format!(
                             "update callbacks set due_at = $1 where check_id = $2 and due_at = $3 {}",
-                            in_bucket_parameter::<D>(check, &mut values)
+                            in_bucket::<D>(check.bucket(), &mut values)
                         );
-                        tx.query(Sql::Cached(update.into()), &values).await?;
+                        tx.query(Sql::cached(update), &values).await?;
                     }
                     Ok(TransactionEnd::Commit(()))
                 }),
@@ -154,16 +154,15 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         project: ProjectId,
         check: CheckId,
     ) -> Result<TenantLookup<CallbackRecord>, StoreError> {
-        let in_bucket = in_buckets::<D>("", &[check]);
+        let mut values = values![check].to_vec();
+        let in_bucket = in_bucket::<D>(check.bucket(), &mut values);
+        let select =
+            format!(concat!("select ", callback_columns!(), " from callbacks where check_id = $1 {}"), in_bucket);
         self.database
             .read_at(
                 check.bucket(),
                 work!(|tx| {
-                    let select = format!(
-                        concat!("select ", callback_columns!(), " from callbacks where check_id = $1 {}"),
-                        in_bucket
-                    );
-                    let row = tx.query(select.into(), values![check]).await?.pop();
+                    let row = tx.query(Sql::cached(select), &values).await?.pop();
                     let Some((owner, mut record)) = row.map(check_row_mapping::callback_from_row).transpose()? else {
                         return Ok(TenantLookup::NotFound);
                     };

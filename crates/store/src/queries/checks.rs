@@ -33,7 +33,7 @@ use uuid::Uuid;
 
 use super::{
     SqlStore,
-    bucket::{digest_bucket, in_bucket, in_bucket_parameter},
+    bucket::{digest_bucket, in_bucket},
     check_list::CheckList,
     first_id_after,
     pending::{mark_verification_pending, marked_pending_from_row, pending_usage_changes},
@@ -123,12 +123,13 @@ impl<D: Database> CheckStore for SqlStore<D> {
         product: Product,
         id: CheckId,
     ) -> Result<Option<CheckHistory>, StoreError> {
+        let mut values = values![id, project, product.into_str()].to_vec();
         let select = format!(
             "select id, pending_at, connector, way, wallet_failure, redirect_error
                from checks where id = $1 and project_id = $2 and product = $3 {}",
-            in_bucket::<D>("", id)
+            in_bucket::<D>(id.bucket(), &mut values)
         );
-        let row = self.read_at(id.bucket(), select, values![id, project, product.into_str()]).await?.pop();
+        let row = self.read_at(id.bucket(), Sql::cached(select), values).await?.pop();
         row.map(|row| {
             let mut row = row.reader("checks");
             row.uuid("id")?;
@@ -277,19 +278,21 @@ impl<D: Database> RedirectSessionStore for SqlStore<D> {
     }
 
     async fn record_redirect_error(&self, check: CheckId, code: ErrorCode) -> Result<(), StoreError> {
+        let mut values = values![code.into_str(), check].to_vec();
         let update = format!(
             "update checks set redirect_error = $1 where id = $2 and status in ('ACCEPTED', 'PENDING') {}",
-            in_bucket::<D>("", check)
+            in_bucket::<D>(check.bucket(), &mut values)
         );
-        self.write_at(check.bucket(), update, values![code.into_str(), check]).await.map(drop)
+        self.write_at(check.bucket(), Sql::cached(update), values).await.map(drop)
     }
 
     async fn count_wrong_code(&self, check: CheckId) -> Result<Option<u32>, StoreError> {
+        let mut values = values![check].to_vec();
         let update = format!(
             "update redirect_sessions set wrong_codes = wrong_codes + 1 where check_id = $1 {} returning wrong_codes",
-            in_bucket::<D>("", check)
+            in_bucket::<D>(check.bucket(), &mut values)
         );
-        let row = self.write_at(check.bucket(), update, values![check]).await?.pop();
+        let row = self.write_at(check.bucket(), Sql::cached(update), values).await?.pop();
         row.map(|row| row.reader("redirect_sessions").count("wrong_codes")).transpose()
     }
 }
@@ -361,9 +364,9 @@ async fn mark_pending<D: Database>(
                                status = 'PENDING'
               where id = $3 and status = 'ACCEPTED' {}
              returning id, project_id, product, created_at, network_id, verification_id",
-            in_bucket_parameter::<D>(CheckId(id), &mut values)
+            in_bucket::<D>(CheckId(id).bucket(), &mut values)
         );
-        let marked = tx.query(Sql::Cached(update.into()), &values).await?.pop();
+        let marked = tx.query(Sql::cached(update), &values).await?.pop();
         if let Some(row) = marked {
             let check = marked_pending_from_row(row)?;
             verifications.extend(check.verification);

@@ -9,10 +9,10 @@ use uuid::Uuid;
 
 use super::{
     SqlStore,
-    bucket::{digest_bucket, equals_bucket},
+    bucket::{digest_bucket, in_bucket},
 };
 use crate::{
-    driver::{Database, TransactionEnd, Tx, work},
+    driver::{Database, Sql, TransactionEnd, Tx, work},
     row::{Row, values},
 };
 
@@ -33,10 +33,11 @@ pub(crate) async fn store_response<D: Database>(
     response: Option<&IdempotentResponse>,
 ) -> Result<(), StoreError> {
     let Some(response) = response else { return Ok(()) };
-    let in_bucket = equals_bucket::<D>("", digest_bucket(&response.key_digest));
+    let IdempotentResponse { tenant, key_digest, claim_id, sealed_response, .. } = response;
+    let mut values = values![sealed_response.as_slice(), *tenant, *key_digest, *claim_id].to_vec();
+    let in_bucket = in_bucket::<D>(digest_bucket(key_digest), &mut values);
     let update = format!(concat!(store_response_sql!(), " {} returning 1"), in_bucket);
-    let values = values![response.sealed_response.as_slice(), response.tenant, response.key_digest, response.claim_id];
-    match tx.query(update.into(), values).await?.pop() {
+    match tx.query(Sql::cached(update), &values).await?.pop() {
         Some(_) => Ok(()),
         None => Err(claim_lost_error()),
     }
@@ -93,13 +94,13 @@ impl<D: Database> IdempotencyStore for SqlStore<D> {
     }
 
     async fn release_idempotency_key(&self, tenant: Uuid, key_digest: [u8; 32], claim: Uuid) -> Result<(), StoreError> {
-        let bucket = digest_bucket(&key_digest);
+        let (bucket, mut values) = (digest_bucket(&key_digest), values![tenant, key_digest, claim].to_vec());
         let delete = format!(
             "delete from idempotency_keys
               where tenant = $1 and key_digest = $2 and claim = $3 and response is null {}",
-            equals_bucket::<D>("", bucket)
+            in_bucket::<D>(bucket, &mut values)
         );
-        self.write_at(bucket, delete, values![tenant, key_digest, claim]).await.map(drop)
+        self.write_at(bucket, Sql::cached(delete), values).await.map(drop)
     }
 
     async fn complete_idempotency_key(&self, response: IdempotentResponse) -> Result<(), StoreError> {

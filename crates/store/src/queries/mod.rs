@@ -131,11 +131,8 @@ impl<D: Database> SqlStore<D> {
     }
 
     /// As [`write`](Self::write), on the server of a cluster that has the rows of `bucket`.
-    async fn write_at(&self, bucket: Bucket, sql: String, values: &[Value]) -> Result<Vec<Row>, StoreError> {
-        let values = values.to_vec();
-        self.database
-            .transact_at(bucket, work!(|tx| tx.query(sql.into(), &values).await.map(TransactionEnd::Commit)))
-            .await
+    async fn write_at(&self, bucket: Bucket, sql: Sql, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+        self.database.transact_at(bucket, work!(|tx| tx.query(sql, &values).await.map(TransactionEnd::Commit))).await
     }
 
     /// Runs one statement. If it changes a row, inserts the audit event and returns `true`.
@@ -158,9 +155,8 @@ impl<D: Database> SqlStore<D> {
     }
 
     /// As [`read`](Self::read), on the server of a cluster that has the rows of `bucket`.
-    async fn read_at(&self, bucket: Bucket, sql: String, values: &[Value]) -> Result<Vec<Row>, StoreError> {
-        let values = values.to_vec();
-        self.database.read_at(bucket, work!(|tx| tx.query(sql.into(), &values).await)).await
+    async fn read_at(&self, bucket: Bucket, sql: Sql, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+        self.database.read_at(bucket, work!(|tx| tx.query(sql, &values).await)).await
     }
 
     /// Groups items by the server that has the rows of their check. Each group has a bucket of that server.

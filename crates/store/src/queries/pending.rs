@@ -9,7 +9,7 @@ use ringtrue_engine::ports::{activity::UsageDelta, checks::MarkedPending, store:
 
 use super::bucket::in_bucket;
 use crate::{
-    driver::{Database, Tx},
+    driver::{Database, Sql, Tx},
     row::{Row, values},
 };
 
@@ -19,13 +19,14 @@ pub(super) async fn mark_verification_pending<D: Database>(
     verification: CheckId,
     at: Timestamp,
 ) -> Result<Option<MarkedPending>, StoreError> {
+    let mut values = values![at, verification].to_vec();
     let update = format!(
         "update checks set pending_at = case when created_at < $1 then $1 else created_at end, status = 'PENDING'
           where id = $2 and status = 'ACCEPTED' {}
          returning id, project_id, product, created_at, network_id, verification_id",
-        in_bucket::<D>("", verification)
+        in_bucket::<D>(verification.bucket(), &mut values)
     );
-    let row = tx.query(update.into(), values![at, verification]).await?.pop();
+    let row = tx.query(Sql::cached(update), &values).await?.pop();
     row.map(marked_pending_from_row).transpose()
 }
 

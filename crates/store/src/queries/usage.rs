@@ -106,12 +106,12 @@ macro_rules! upsert_counters_sql {
 }
 pub(crate) use upsert_counters_sql;
 
-/// Statements that change one counter, of an hour and of a day. They use slot 0: batches in `PostgreSQL` update the
-/// counter rows of other slots, to avoid waiting for locks.
+/// Statements that change one counter, of an hour and of a day.
 const WITH_BUCKET: [&str; 2] = [
-    upsert_counters_sql!("usage_counters", "hour", ", bucket", "values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0)"),
-    upsert_counters_sql!("usage_days", "day", ", bucket", "values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0)"),
+    upsert_counters_sql!("usage_counters", "hour", ", bucket", "values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"),
+    upsert_counters_sql!("usage_days", "day", ", bucket", "values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"),
 ];
+/// A database without buckets has one writer, so one slot is enough.
 const WITHOUT_BUCKET: [&str; 2] = [
     upsert_counters_sql!("usage_counters", "hour", "", "values ($1, $2, $3, $4, $5, $6, $7, $8, 0)"),
     upsert_counters_sql!("usage_days", "day", "", "values ($1, $2, $3, $4, $5, $6, $7, $8, 0)"),
@@ -120,21 +120,22 @@ const WITHOUT_BUCKET: [&str; 2] = [
 /// Returns the statements that update the hourly and daily counters of a database without buckets, with their
 /// parameters.
 pub(crate) fn upsert_counters(counts: &[UsageDelta]) -> Result<Vec<(&'static str, Vec<Value>)>, StoreError> {
-    upserts(WITHOUT_BUCKET, counts, |_| None)
+    upserts(WITHOUT_BUCKET, counts, |_| Vec::new())
 }
 
+/// `place` returns the last values of a row: its bucket and its slot, if the database has buckets.
 fn upserts(
     [hour_sql, day_sql]: [&'static str; 2],
     counts: &[UsageDelta],
-    bucket: impl Fn(ProjectId) -> Option<Bucket>,
+    place: impl Fn(ProjectId) -> Vec<Value>,
 ) -> Result<Vec<(&'static str, Vec<Value>)>, StoreError> {
     let hours = merge_counts(counts)?;
     let days = roll_up_to_days(&hours);
     let values = |(key, change): (CounterKey, i64)| {
-        let bucket = bucket(key.project);
+        let place = place(key.project);
         let CounterKey { project, hour, product, status, matched, network, via } = key;
         let mut values = values![project, hour, product, status, i64::from(matched), network, via, change].to_vec();
-        values.extend(bucket.map(|bucket| Value::Int(bucket.number().into())));
+        values.extend(place);
         values
     };
     let hours = hours.into_iter().map(|change| (hour_sql, values(change)));
@@ -149,16 +150,17 @@ pub(crate) fn project_bucket(project: ProjectId) -> Bucket {
 
 /// Updates counters in the same transaction as the change that they count, in the bucket of the transaction's server.
 pub(crate) async fn apply_changes<D: Database>(tx: &mut dyn Tx, counts: &[UsageDelta]) -> Result<(), StoreError> {
-    let own = tx.counter_bucket();
+    let (own, slot) = (tx.counter_bucket(), tx.counter_slot());
     let upserts = if D::HAS_BUCKETS {
-        upserts(WITH_BUCKET, counts, |project| Some(own.unwrap_or_else(|| project_bucket(project))))?
+        upserts(WITH_BUCKET, counts, |project| {
+            let bucket = own.unwrap_or_else(|| project_bucket(project));
+            values![i64::from(bucket.number()), i64::from(slot)].to_vec()
+        })?
     } else {
         upsert_counters(counts)?
     };
-    for (sql, values) in upserts {
-        tx.run(sql, &values).await?;
-    }
-    Ok(())
+    // Together, because other transactions wait for the locked rows.
+    tx.run_all(&upserts).await
 }
 
 #[async_trait]

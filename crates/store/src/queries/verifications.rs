@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    lifecycle::{Bucket, CheckConclusion, CheckId, CheckStatus, Reference},
+    lifecycle::{Bucket, CheckConclusion, CheckId, CheckStatus, Reference, Sealed},
     network::NetworkId,
     phone::Msisdn,
     product::Product,
@@ -22,7 +22,7 @@ use ringtrue_engine::ports::{
 
 use super::{
     SqlStore,
-    bucket::{bucket_column, digest_bucket, equals_bucket, in_bucket, in_buckets},
+    bucket::{bucket_column, digest_bucket, in_bucket, in_bucket_of, in_buckets},
     idempotency::store_response,
     pending::{mark_verification_pending, pending_usage_changes},
     placeholders, usage,
@@ -31,7 +31,7 @@ use crate::{
     check_row_mapping::{
         check_columns, progress_from_row, progress_to_json, verification_columns, verification_from_row,
     },
-    driver::{Database, TransactionEnd, Tx, work},
+    driver::{Database, Sql, TransactionEnd, Tx, work},
     operation::{CheckRow, ConcludeCheck, InsertCheck, OpenCheck, number_limit},
     row::{Row, Value, values},
 };
@@ -42,6 +42,7 @@ const MAX_MARKS: usize = 200;
 #[async_trait]
 impl<D: Database> VerificationStore for SqlStore<D> {
     async fn find_verification(&self, id: CheckId) -> Result<Option<VerificationRecord>, StoreError> {
+        let mut values = values![id].to_vec();
         let select = format!(
             concat!(
                 "select ",
@@ -51,9 +52,9 @@ impl<D: Database> VerificationStore for SqlStore<D> {
                 " from checks join verifications on check_id = id {} where id = $1 {}"
             ),
             D::same_bucket("verifications", "checks"),
-            in_bucket::<D>("checks.", id),
+            in_bucket_of::<D>("checks.", id.bucket(), &mut values),
         );
-        let row = self.read_at(id.bucket(), select, values![id]).await?.pop();
+        let row = self.read_at(id.bucket(), Sql::cached(select), values).await?.pop();
         row.map(verification_from_row).transpose()
     }
 
@@ -128,22 +129,24 @@ impl<D: Database> VerificationStore for SqlStore<D> {
     }
 
     async fn record_opening(&self, id: CheckId, opening: PageOpening) -> Result<bool, StoreError> {
+        let mut values = values![opening.at, opening.platform.into_str(), id].to_vec();
         let update = format!(
             "update verifications set opened_at = $1, opened_on = $2 where check_id = $3 and opened_at is null {}
              returning check_id",
-            in_bucket::<D>("", id)
+            in_bucket::<D>(id.bucket(), &mut values)
         );
-        Ok(!self.write_at(id.bucket(), update, values![opening.at, opening.platform.into_str(), id]).await?.is_empty())
+        Ok(!self.write_at(id.bucket(), Sql::cached(update), values).await?.is_empty())
     }
 
     async fn redeem_completion_code(&self, id: CheckId, code: TokenHash, at: Timestamp) -> Result<bool, StoreError> {
+        let mut values = values![at, code, id].to_vec();
         let update = format!(
             "update verifications set code_redeemed_at = $1, code_hash = $2
               where check_id = $3 and code_redeemed_at is null {}
              returning check_id",
-            in_bucket::<D>("", id)
+            in_bucket::<D>(id.bucket(), &mut values)
         );
-        Ok(!self.write_at(id.bucket(), update, values![at, code, id]).await?.is_empty())
+        Ok(!self.write_at(id.bucket(), Sql::cached(update), values).await?.is_empty())
     }
 }
 
@@ -174,7 +177,7 @@ impl<D: Database> SqlStore<D> {
             in_buckets("held"),
         );
         let values: Vec<Value> = ids.iter().copied().map(Value::from).collect();
-        self.read_at(bucket, select, &values).await?.into_iter().map(page_version_from_row).collect()
+        self.read_at(bucket, select.into(), values).await?.into_iter().map(page_version_from_row).collect()
     }
 
     /// Returns the creation times of the checks that count towards the limit for a phone number, oldest first.
@@ -185,12 +188,12 @@ impl<D: Database> SqlStore<D> {
             let values = values![number, project, since, product.into_str(), i64::from(limit.max_checks)];
             return counted_times(self.read(COUNTED_CREATES_SQL, values).await?);
         }
-        let bucket = digest_bucket(&number.0);
+        let (bucket, mut values) = (digest_bucket(&number.0), values![number, project, product.into_str()].to_vec());
         let select = format!(
             "select recent from number_limits where number_hash = $1 and project_id = $2 and product = $3 {}",
-            equals_bucket::<D>("", bucket)
+            in_bucket::<D>(bucket, &mut values)
         );
-        let row = self.read_at(bucket, select, values![number, project, product.into_str()]).await?.pop();
+        let row = self.read_at(bucket, Sql::cached(select), values).await?.pop();
         let recent = row.map(|row| row.reader("number_limits").bytes("recent")).transpose()?.unwrap_or_default();
         let times = recent.as_chunks::<8>().0.iter().map(|time| i64::from_be_bytes(*time));
         Ok(times.filter(|time| *time > since).collect())
@@ -230,19 +233,21 @@ async fn move_on<D: Database>(tx: &mut dyn Tx, advance: Advance) -> Result<Trans
         AdvanceTo::SimSwap { check, .. } => *check,
         AdvanceTo::End { .. } => verification,
     };
+    let mut values = values![next_step, progress_to_json(&progress)?, verification, from].to_vec();
     // The sealed (encrypted) input is no longer needed when the verification ends.
-    let input_sql = if matches!(to, AdvanceTo::End { .. }) { "null" } else { "coalesce($5, input)" };
+    let input_sql = if matches!(to, AdvanceTo::End { .. }) {
+        "null"
+    } else {
+        values.push(input.as_ref().into());
+        "coalesce($5, input)"
+    };
     let update = format!(
         "update verifications set step_id = $1, progress = $2, input = {input_sql}
           where check_id = $3 and step_id = $4 {}
          returning check_id",
-        in_bucket::<D>("", verification)
+        in_bucket::<D>(verification.bucket(), &mut values)
     );
-    let mut values = values![next_step, progress_to_json(&progress)?, verification, from].to_vec();
-    if !matches!(to, AdvanceTo::End { .. }) {
-        values.push(input.as_ref().into());
-    }
-    if tx.query(update.into(), &values).await?.is_empty() {
+    if tx.query(Sql::cached(update), &values).await?.is_empty() {
         return Ok(TransactionEnd::Rollback(AdvanceOutcome::Lost));
     }
     if let EndedStep::Concluded(conclusion) = &ended {
@@ -281,9 +286,10 @@ async fn move_on<D: Database>(tx: &mut dyn Tx, advance: Advance) -> Result<Trans
             mark_pending::<D>(tx, verification, at, &mut counts).await?
         }
         AdvanceTo::SimSwap { deadline, .. } => {
-            let update =
-                format!("update checks set expires_at = $1 where id = $2 {}", in_bucket::<D>("", verification));
-            tx.query(update.into(), values![deadline, verification]).await?;
+            let mut values = values![deadline, verification].to_vec();
+            let in_bucket = in_bucket::<D>(verification.bucket(), &mut values);
+            let update = format!("update checks set expires_at = $1 where id = $2 {in_bucket}");
+            tx.query(Sql::cached(update), &values).await?;
             next_deadline = Some(deadline);
             mark_pending::<D>(tx, verification, at, &mut counts).await?
         }
@@ -310,12 +316,15 @@ async fn keep_code<D: Database>(
     if (step.product, step.status) != (Product::SecureSna, CheckStatus::Completed) {
         return Ok(());
     }
-    let in_bucket = in_bucket::<D>("", verification);
-    let select = format!("select code_hash from redirect_sessions where check_id = $1 {in_bucket}");
-    let Some(row) = tx.query(select.into(), values![step.check]).await?.pop() else { return Ok(()) };
+    let mut values = values![step.check].to_vec();
+    let in_session_bucket = in_bucket::<D>(verification.bucket(), &mut values);
+    let select = format!("select code_hash from redirect_sessions where check_id = $1 {in_session_bucket}");
+    let Some(row) = tx.query(Sql::cached(select), &values).await?.pop() else { return Ok(()) };
     let code = row.reader("redirect_sessions").digest_or_null("code_hash")?;
+    let mut values = values![code, verification].to_vec();
+    let in_bucket = in_bucket::<D>(verification.bucket(), &mut values);
     let update = format!("update verifications set code_hash = $1 where check_id = $2 {in_bucket}");
-    tx.query(update.into(), values![code, verification]).await.map(drop)
+    tx.query(Sql::cached(update), &values).await.map(drop)
 }
 
 /// Concludes an open check, and writes the rows that belong to it. Returns whether the check was pending. `None`: the
@@ -328,15 +337,7 @@ async fn conclude<D: Database>(
 ) -> Result<Option<bool>, StoreError> {
     let conclusion = &conclude.conclusion;
     let id = conclusion.check;
-    let in_bucket = in_bucket::<D>("", id);
-    let update = format!(
-        "update checks
-            set concluded_at = $1, status = $2, matched = $3, error_code = $4, connector = coalesce($5, connector),
-                method = $6, no_sim_change = $7, way = $8, wallet_failure = $9
-          where id = $10 and status in ('ACCEPTED', 'PENDING') {in_bucket}
-         returning id, expires_at, pending_at, network_id"
-    );
-    let values = values![
+    let mut values = values![
         conclusion.at,
         conclusion.status.into_str(),
         conclusion.matched,
@@ -347,17 +348,20 @@ async fn conclude<D: Database>(
         conclusion.provenance.way.map(|way| way.into_str()),
         conclusion.provenance.wallet_failure.map(|failure| failure.into_str()),
         id,
-    ];
-    let Some(row) = tx.query(update.into(), values).await?.pop() else { return Ok(None) };
+    ]
+    .to_vec();
+    let in_check_bucket = in_bucket::<D>(id.bucket(), &mut values);
+    let update = format!(
+        "update checks
+            set concluded_at = $1, status = $2, matched = $3, error_code = $4, connector = coalesce($5, connector),
+                method = $6, no_sim_change = $7, way = $8, wallet_failure = $9
+          where id = $10 and status in ('ACCEPTED', 'PENDING') {in_check_bucket}
+         returning id, expires_at, pending_at, network_id"
+    );
+    let Some(row) = tx.query(Sql::cached(update), &values).await?.pop() else { return Ok(None) };
     let before = OpenCheck::from_row(row)?;
     if let Some(callback) = &conclude.callback {
-        let (column, bucket) = bucket_column::<D>(id.bucket());
-        let insert = format!(
-            "insert into callbacks
-                    (check_id, project_id, created_at, due_at, failed_attempts, state, product, url, body{column})
-             values ($1, $2, $3, $4, 0, 'waiting', $5, $6, $7{bucket})"
-        );
-        let values = values![
+        let mut values = values![
             id,
             conclusion.project,
             conclusion.at,
@@ -365,18 +369,27 @@ async fn conclude<D: Database>(
             conclusion.product.into_str(),
             &callback.url,
             &callback.body,
-        ];
-        tx.query(insert.into(), values).await?;
+        ]
+        .to_vec();
+        let (column, bucket) = bucket_column::<D>(id.bucket(), &mut values);
+        let insert = format!(
+            "insert into callbacks
+                    (check_id, project_id, created_at, due_at, failed_attempts, state, product, url, body{column})
+             values ($1, $2, $3, $4, 0, 'waiting', $5, $6, $7{bucket})"
+        );
+        tx.query(Sql::cached(insert), &values).await?;
     }
     if conclusion.product.facts().is_silent {
         // If a verdict is being stored concurrently, the delete waits for that transaction, and then keeps the session
         // with the verdict.
         let condition = if unless_verdict { "and code_hash is null" } else { "" };
+        let mut values = values![id].to_vec();
+        let in_bucket = in_bucket::<D>(id.bucket(), &mut values);
         let delete = format!("delete from redirect_sessions where check_id = $1 {condition} {in_bucket}");
-        tx.query(delete.into(), values![id]).await?;
+        tx.query(Sql::cached(delete), &values).await?;
         if unless_verdict {
             let select = format!("select check_id from redirect_sessions where check_id = $1 {in_bucket}");
-            if !tx.query(select.into(), values![id]).await?.is_empty() {
+            if !tx.query(Sql::cached(select), &values).await?.is_empty() {
                 return Ok(None);
             }
         }
@@ -392,17 +405,9 @@ async fn insert<D: Database>(
     counts: &mut Vec<UsageDelta>,
 ) -> Result<(), StoreError> {
     let check = new.check;
-    let (column, bucket) = bucket_column::<D>(check.id.bucket());
-    let insert = format!(
-        "insert into checks (id, project_id, created_at, expires_at, concluded_at, product, mode, status, matched,
-                             error_code, network_id, receiver, number_hash, number_tail, reference_id, callback_url,
-                             code_hash, redirect_url, swap_covered, swap_within, verification_id{column})
-         values ({}{bucket})",
-        placeholders(1, 21)
-    );
     let (receiver, code) = new.expected_sms().unzip();
     let swap = new.sim_swap();
-    let values = values![
+    let mut values = values![
         check.id,
         check.project,
         check.created_at,
@@ -424,12 +429,19 @@ async fn insert<D: Database>(
         swap.map(|swap| i64::from(swap.covered_minutes)),
         swap.and_then(|swap| swap.changed_within_minutes).map(i64::from),
         check.verification,
-    ];
-    tx.query(insert.into(), values).await?;
+    ]
+    .to_vec();
+    let (column, bucket) = bucket_column::<D>(check.id.bucket(), &mut values);
+    let insert = format!(
+        "insert into checks (id, project_id, created_at, expires_at, concluded_at, product, mode, status, matched,
+                             error_code, network_id, receiver, number_hash, number_tail, reference_id, callback_url,
+                             code_hash, redirect_url, swap_covered, swap_within, verification_id{column})
+         values ({}{bucket})",
+        placeholders(1, 21)
+    );
+    tx.query(Sql::cached(insert), &values).await?;
     if let Some(input) = new.silent_input() {
-        let insert =
-            format!("insert into redirect_sessions (check_id, input, wrong_codes{column}) values ($1, $2, 0{bucket})");
-        tx.query(insert.into(), values![check.id, input]).await?;
+        insert_redirect_session::<D>(tx, check.id, input, "").await?;
     }
     counts.push(new.usage());
     Ok(())
@@ -442,23 +454,33 @@ async fn open_redirect_session<D: Database>(
     let NewRedirectSession { verification, step, input, at } = session;
     // Locks the check, as its conclusion does before it deletes the session. No session is therefore inserted for a
     // concluded check.
+    let mut values = values![*step].to_vec();
     let lock = format!(
         "update checks set status = status where id = $1 and status in ('ACCEPTED', 'PENDING') {} returning id",
-        in_bucket::<D>("", *step)
+        in_bucket::<D>(step.bucket(), &mut values)
     );
-    if tx.query(lock.into(), values![*step]).await?.is_empty() {
+    if tx.query(Sql::cached(lock), &values).await?.is_empty() {
         return Ok(TransactionEnd::Rollback(None));
     }
     let pending = mark_verification_pending::<D>(tx, *verification, *at).await?;
-    let (column, bucket) = bucket_column::<D>(step.bucket());
-    let insert = format!(
-        "insert into redirect_sessions (check_id, input, wrong_codes{column}) values ($1, $2, 0{bucket})
-         on conflict do nothing"
-    );
-    tx.query(insert.into(), values![*step, input]).await?;
+    insert_redirect_session::<D>(tx, *step, input, "on conflict do nothing").await?;
     let counts: Vec<_> = pending.iter().flat_map(pending_usage_changes).collect();
     usage::apply_changes::<D>(tx, &counts).await?;
     Ok(TransactionEnd::Commit(Some(OpenedSession { pending })))
+}
+
+async fn insert_redirect_session<D: Database>(
+    tx: &mut dyn Tx,
+    check: CheckId,
+    input: &Sealed,
+    on_conflict: &str,
+) -> Result<(), StoreError> {
+    let mut values = values![check, input].to_vec();
+    let (column, bucket) = bucket_column::<D>(check.bucket(), &mut values);
+    let insert = format!(
+        "insert into redirect_sessions (check_id, input, wrong_codes{column}) values ($1, $2, 0{bucket}) {on_conflict}"
+    );
+    tx.query(Sql::cached(insert), &values).await.map(drop)
 }
 
 /// Marks a verification as pending. Returns whether it was already pending.
@@ -481,13 +503,15 @@ async fn move_deadline<D: Database>(
     before: Timestamp,
     after: Option<Timestamp>,
 ) -> Result<(), StoreError> {
-    let in_bucket = in_bucket::<D>("", verification);
+    let mut values = values![before, verification].to_vec();
+    let in_bucket = in_bucket::<D>(verification.bucket(), &mut values);
     let delete = format!("delete from deadlines where due_at = $1 and check_id = $2 {in_bucket}");
-    tx.query(delete.into(), values![before, verification]).await?;
+    tx.query(Sql::cached(delete), &values).await?;
     if let Some(after) = after {
-        let (column, bucket) = bucket_column::<D>(verification.bucket());
+        let mut values = values![after, verification].to_vec();
+        let (column, bucket) = bucket_column::<D>(verification.bucket(), &mut values);
         let insert = format!("insert into deadlines (due_at, check_id{column}) values ($1, $2{bucket})");
-        tx.query(insert.into(), values![after, verification]).await?;
+        tx.query(Sql::cached(insert), &values).await?;
     }
     Ok(())
 }
@@ -516,7 +540,9 @@ async fn is_over_limit<D: Database>(
         return Ok(is_blocked(&counted_times(tx.run(COUNTED_CREATES_SQL, values).await?)?));
     }
     let bucket = digest_bucket(&claimed.hash.0);
-    let (column, bucket_value) = bucket_column::<D>(bucket);
+    let expires_at = since + 2 * number_limit::window_millis(limit);
+    let mut values = values![claimed.hash, project, product, max_checks(limit), at, expires_at].to_vec();
+    let (column, bucket_value) = bucket_column::<D>(bucket, &mut values);
     let insert = format!(
         "insert into number_limits as held
                 (number_hash, project_id, product, max_checks, last_at, expires_at, recent{column})
@@ -524,9 +550,7 @@ async fn is_over_limit<D: Database>(
          on conflict (number_hash, project_id, product{column}) do update set expires_at = excluded.expires_at
          returning recent"
     );
-    let expires_at = since + 2 * number_limit::window_millis(limit);
-    let values = values![claimed.hash, project, product, max_checks(limit), at, expires_at];
-    let locked = tx.query(insert.into(), values).await?.pop();
+    let locked = tx.query(Sql::cached(insert), &values).await?.pop();
     let recent = locked.map(|row| row.reader("number_limits").bytes("recent")).transpose()?.unwrap_or_default();
     let times: Vec<i64> = recent.as_chunks::<8>().0.iter().map(|time| i64::from_be_bytes(*time)).collect();
     let counted = &times[times.partition_point(|time| *time <= since)..];
@@ -535,12 +559,13 @@ async fn is_over_limit<D: Database>(
     }
     let times = number_limit::with_create(limit, counted, at);
     let recent: Vec<u8> = times.iter().flat_map(|time| time.to_be_bytes()).collect();
+    let mut values = values![recent.as_slice(), at, claimed.hash, project, product].to_vec();
     let update = format!(
         "update number_limits set recent = $1, last_at = greatest(last_at, $2)
           where number_hash = $3 and project_id = $4 and product = $5 {}",
-        equals_bucket::<D>("", bucket)
+        in_bucket::<D>(bucket, &mut values)
     );
-    tx.query(update.into(), values![recent.as_slice(), at, claimed.hash, project, product]).await?;
+    tx.query(Sql::cached(update), &values).await?;
     Ok(false)
 }
 

@@ -243,7 +243,7 @@ async fn query(
 ///
 /// A future that fails on its first poll has sent nothing, because a value did not fit its parameter. In this case the
 /// later requests, including `commit`, are not sent, and the caller rolls back.
-async fn await_in_order<T: Unpin, E: Unpin>(mut pending: Vec<BoxFuture<'_, Result<T, E>>>) -> Result<Vec<T>, E> {
+pub async fn await_in_order<T: Unpin, E: Unpin>(mut pending: Vec<BoxFuture<'_, Result<T, E>>>) -> Result<Vec<T>, E> {
     let mut results: Vec<Option<T>> = pending.iter().map(|_| None).collect();
     let (mut is_sent, mut finished) = (false, 0);
     poll_fn(|context| {
