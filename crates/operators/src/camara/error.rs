@@ -78,12 +78,12 @@ impl From<oauth::InvalidResponse> for InvalidResponse {
 #[derive(Debug)]
 pub struct ErrorMapping {
     pub cause: ErrorCause<'static>,
-    pub code: ErrorCode,
+    pub error_code: ErrorCode,
     pub call_outcome: CallOutcome,
 }
 
-const fn mapping(cause: ErrorCause<'static>, code: ErrorCode, call_outcome: CallOutcome) -> ErrorMapping {
-    ErrorMapping { cause, code, call_outcome }
+const fn mapping(cause: ErrorCause<'static>, error_code: ErrorCode, call_outcome: CallOutcome) -> ErrorMapping {
+    ErrorMapping { cause, error_code, call_outcome }
 }
 
 use CallOutcome::{Failure, Inconclusive, Rejected, Success, Throttled, Timeout};
@@ -267,7 +267,7 @@ impl CamaraConnectorError {
     }
 
     pub fn code(&self) -> ErrorCode {
-        self.row.code
+        self.row.error_code
     }
 
     pub fn call_outcome(&self) -> CallOutcome {
