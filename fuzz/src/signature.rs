@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use ringtrue_callback_signature::{
-    Authorization, CallbackPublicKey, CallbackRequest, CallbackSigner, CoveredComponents, SOURCE_HEADER,
+    Authorization, CallbackPublicKey, CallbackRequest, CallbackSigner, CoveredComponents, PRODUCT_HEADER,
     SignatureError, VerifiedSignature, digest_header, format_date, parse_date, parse_jwks, sign, verify,
 };
 use ringtrue_domain::tenancy::Mode;
@@ -93,7 +93,7 @@ fn check_changes_are_rejected(data: &[u8]) {
     let signed = ReceivedRequest::signed(covered.each_ref().map(String::as_str), lines.next().unwrap_or_default());
     let date_is_valid = parse_date(&covered[3]).is_some();
     match signed.verify(&*KEYS) {
-        Ok(verified) => assert!(date_is_valid && verified.source == covered[4] && verified.kid == SIGNER.public().kid),
+        Ok(verified) => assert!(date_is_valid && verified.product == covered[4] && verified.kid == SIGNER.public().kid),
         Err(rejection) => assert!(rejection == SignatureError::DateMalformed && !date_is_valid, "{rejection}"),
     }
 
@@ -124,13 +124,13 @@ const DIGEST: usize = 3;
 const AUTHORIZATION: usize = 4;
 
 impl ReceivedRequest {
-    fn signed([method, target, host, date, source]: [&str; 5], body: &[u8]) -> Self {
+    fn signed([method, target, host, date, product]: [&str; 5], body: &[u8]) -> Self {
         let digest = digest_header(body);
-        let authorization = sign(&CoveredComponents { method, target, host, date, source, digest: &digest }, &SIGNER);
+        let authorization = sign(&CoveredComponents { method, target, host, date, product, digest: &digest }, &SIGNER);
         let headers = [
             ("Host", host),
             ("date", date),
-            (SOURCE_HEADER, source),
+            (PRODUCT_HEADER, product),
             ("Digest", &digest),
             ("AUTHORIZATION", &authorization),
         ];
@@ -150,7 +150,7 @@ impl ReceivedRequest {
     fn signing_string(&self) -> String {
         let value = |at: usize| self.headers[at].1.as_str();
         let (method, target) = (&*self.method, &*self.target);
-        CoveredComponents { method, target, host: value(0), date: value(1), source: value(2), digest: value(DIGEST) }
+        CoveredComponents { method, target, host: value(0), date: value(1), product: value(2), digest: value(DIGEST) }
             .signing_string()
     }
 

@@ -27,7 +27,7 @@ use zeroize::Zeroizing;
 pub use verify::{Authorization, CallbackRequest, InvalidAuthorization, SignatureError, VerifiedSignature, verify};
 
 /// Header that names the product of the check.
-pub const SOURCE_HEADER: &str = "x-service-callback";
+pub const PRODUCT_HEADER: &str = "x-service-callback";
 /// Header with the attempt number, from 1. The signature does not cover it.
 pub const ATTEMPT_HEADER: &str = "x-service-callback-attempt";
 
@@ -43,8 +43,8 @@ pub struct CoveredComponents<'a> {
     pub target: &'a str,
     pub host: &'a str,
     pub date: &'a str,
-    /// The value of [`SOURCE_HEADER`].
-    pub source: &'a str,
+    /// The value of [`PRODUCT_HEADER`].
+    pub product: &'a str,
     pub digest: &'a str,
 }
 
@@ -78,10 +78,11 @@ pub struct JwksError(#[from] serde_json::Error);
 
 impl CoveredComponents<'_> {
     pub fn signing_string(&self) -> String {
-        let CoveredComponents { target, host, date, source, digest, .. } = self;
+        let CoveredComponents { target, host, date, product, digest, .. } = self;
         let method = self.method.to_ascii_lowercase();
         format!(
-            "(request-target): {method} {target}\nhost: {host}\ndate: {date}\n{SOURCE_HEADER}: {source}\ndigest: {digest}"
+            "(request-target): {method} {target}\nhost: {host}\ndate: {date}\n{PRODUCT_HEADER}: {product}\n\
+             digest: {digest}"
         )
     }
 }

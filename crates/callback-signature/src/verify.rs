@@ -5,7 +5,7 @@ use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::Timestamp;
 use ringtrue_domain::tenancy::Mode;
 
-use super::{ALGORITHM, COMPONENTS, CallbackPublicKey, CoveredComponents, SOURCE_HEADER, digest_header, parse_date};
+use super::{ALGORITHM, COMPONENTS, CallbackPublicKey, CoveredComponents, PRODUCT_HEADER, digest_header, parse_date};
 
 /// A received callback request. Debug output hides target and headers, which may contain a token.
 #[derive(Clone, Copy, derive_more::Debug)]
@@ -25,7 +25,7 @@ pub struct VerifiedSignature {
     pub kid: String,
     pub mode: Mode,
     pub date: Timestamp,
-    pub source: String,
+    pub product: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -102,7 +102,7 @@ pub fn verify(request: &CallbackRequest<'_>, keys: &[CallbackPublicKey]) -> Resu
         return Err(SignatureError::InvalidSignature);
     }
     let date = parse_date(covered.date).ok_or(SignatureError::DateMalformed)?;
-    Ok(VerifiedSignature { kid, mode: public.mode, date, source: covered.source.to_owned() })
+    Ok(VerifiedSignature { kid, mode: public.mode, date, product: covered.product.to_owned() })
 }
 
 pub(super) fn is_valid_signature(
@@ -128,7 +128,7 @@ impl<'a> CallbackRequest<'a> {
             target: self.target,
             host: self.header("host")?,
             date: self.header("date")?,
-            source: self.header(SOURCE_HEADER)?,
+            product: self.header(PRODUCT_HEADER)?,
             digest: self.header("digest")?,
         })
     }

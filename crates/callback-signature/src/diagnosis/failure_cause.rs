@@ -63,7 +63,7 @@ pub enum FailureCause {
         signed: String,
         received: String,
     },
-    SourceChanged {
+    ProductChanged {
         signed: String,
         received: String,
     },
@@ -93,7 +93,7 @@ impl FailureCause {
             FailureCause::MethodChanged(_) => "method",
             FailureCause::TargetChanged { .. } => "target",
             FailureCause::HostChanged { .. } => "host",
-            FailureCause::SourceChanged { .. } => "product",
+            FailureCause::ProductChanged { .. } => "product",
             FailureCause::SignatureLength { .. } | FailureCause::SignatureDamaged | FailureCause::Unexplained => {
                 "signature"
             }
@@ -126,7 +126,7 @@ impl FailureCause {
             FailureCause::MethodChanged(_) => "method",
             FailureCause::TargetChanged { change, .. } => change.into_str(),
             FailureCause::HostChanged { change, .. } => change.into_str(),
-            FailureCause::SourceChanged { .. } => "source",
+            FailureCause::ProductChanged { .. } => "source",
             FailureCause::SignatureDamaged => "signature_damaged",
             FailureCause::Unexplained => "unexplained",
         }
@@ -221,7 +221,7 @@ impl fmt::Display for FailureCause {
                  callback URL: with its port, unless it is the default port",
                 change.description()
             ),
-            FailureCause::SourceChanged { signed, received } => {
+            FailureCause::ProductChanged { signed, received } => {
                 write!(f, "the `x-service-callback` header was changed: signed `{signed}`, received `{received}`")
             }
             FailureCause::SignatureDamaged => f.write_str(

@@ -19,8 +19,8 @@ pub use self::{
     pasted_request::{PastedRequest, PastedRequestError},
 };
 use super::{
-    Authorization, COMPONENTS, CallbackRequest, CoveredComponents, InvalidAuthorization, SOURCE_HEADER, SignatureError,
-    VerifiedSignature, digest_header,
+    Authorization, COMPONENTS, CallbackRequest, CoveredComponents, InvalidAuthorization, PRODUCT_HEADER,
+    SignatureError, VerifiedSignature, digest_header,
     verify::{self, is_valid_signature},
 };
 use crate::CallbackPublicKey;
@@ -64,7 +64,7 @@ pub struct OwnedComponents {
     pub target: String,
     pub host: String,
     pub date: String,
-    pub source: String,
+    pub product: String,
     pub digest: String,
 }
 
@@ -100,8 +100,8 @@ impl Diagnosis {
 
 impl OwnedComponents {
     fn covered(&self) -> CoveredComponents<'_> {
-        let OwnedComponents { method, target, host, date, source, digest } = self;
-        CoveredComponents { method, target, host, date, source, digest }
+        let OwnedComponents { method, target, host, date, product, digest } = self;
+        CoveredComponents { method, target, host, date, product, digest }
     }
 
     fn of(covered: &CoveredComponents<'_>) -> Self {
@@ -110,7 +110,7 @@ impl OwnedComponents {
             target: covered.target.to_owned(),
             host: covered.host.to_owned(),
             date: covered.date.to_owned(),
-            source: covered.source.to_owned(),
+            product: covered.product.to_owned(),
             digest: covered.digest.to_owned(),
         }
     }
@@ -313,13 +313,13 @@ fn search_signed_components(
 ) -> Option<OwnedComponents> {
     let hosts = changes::candidate_hosts(request, received.host, context.hosts);
     let targets = changes::candidate_targets(request, received.target, context.targets);
-    let sources =
-        Product::WITH_CALLBACKS.iter().map(|product| CoveredComponents { source: product.into_str(), ..*received });
+    let products =
+        Product::WITH_CALLBACKS.iter().map(|product| CoveredComponents { product: product.into_str(), ..*received });
     let single = [CoveredComponents { method: "POST", ..*received }]
         .into_iter()
         .chain(hosts.iter().map(|host| CoveredComponents { host, ..*received }))
         .chain(targets.iter().map(|target| CoveredComponents { target, ..*received }))
-        .chain(sources);
+        .chain(products);
     let of_host = |host| targets.iter().map(move |target| CoveredComponents { target, host, ..*received });
     let both = hosts.iter().flat_map(|host| of_host(host.as_str()));
     single.chain(both).find(|covered| is_signed(covered)).map(|covered| OwnedComponents::of(&covered))
@@ -338,8 +338,8 @@ fn first_changed_component(signed: &OwnedComponents, received: &CoveredComponent
         FailureCause::HostChanged { change, signed: signed.host, received: received.host }
     } else if signed.date != received.date {
         FailureCause::DateReplaced { signed: signed.date, received: received.date }
-    } else if signed.source != received.source {
-        FailureCause::SourceChanged { signed: signed.source, received: received.source }
+    } else if signed.product != received.product {
+        FailureCause::ProductChanged { signed: signed.product, received: received.product }
     } else if signed.digest != received.digest {
         FailureCause::DigestReplaced { signed: signed.digest, received: received.digest }
     } else {
@@ -378,7 +378,7 @@ fn compare_lines(request: &CallbackRequest<'_>, signed: Option<&OwnedComponents>
         },
         line("host", signed.map(|signed| &signed.host), header("host")),
         line("date", signed.map(|signed| &signed.date), header("date")),
-        line(SOURCE_HEADER, signed.map(|signed| &signed.source), header(SOURCE_HEADER)),
+        line(PRODUCT_HEADER, signed.map(|signed| &signed.product), header(PRODUCT_HEADER)),
         line("digest", signed.map(|signed| &signed.digest), header("digest")),
         ComparedLine {
             name: "digest of the body",

@@ -24,7 +24,7 @@ fn components() -> OwnedComponents {
         target: TARGET.to_owned(),
         host: HOST.to_owned(),
         date: DATE.to_owned(),
-        source: "reverse_sms".to_owned(),
+        product: "reverse_sms".to_owned(),
         digest: digest_header(BODY.as_bytes()),
     }
 }
@@ -83,7 +83,7 @@ fn assert_cause(reason: &str, known: &KnownFacts, paste: &str) {
 }
 
 #[test]
-fn replaced_source_of_each_product_is_diagnosed() {
+fn replaced_product_is_diagnosed() {
     for product in Product::WITH_CALLBACKS {
         let mut callback = ReceivedCallback::new(&SIGNER, TARGET, HOST, DATE, product.into_str(), BODY.as_bytes());
         let (authorization, digest) = (callback.header("authorization").clone(), callback.header("digest").clone());

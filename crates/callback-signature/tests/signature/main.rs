@@ -32,13 +32,13 @@ struct ReceivedCallback {
 }
 
 impl ReceivedCallback {
-    fn new(signer: &CallbackSigner, target: &str, host: &str, date: &str, source: &str, body: &[u8]) -> Self {
+    fn new(signer: &CallbackSigner, target: &str, host: &str, date: &str, product: &str, body: &[u8]) -> Self {
         let digest = digest_header(body);
-        let covered = CoveredComponents { method: "POST", target, host, date, source, digest: &digest };
+        let covered = CoveredComponents { method: "POST", target, host, date, product, digest: &digest };
         let authorization = sign(&covered, signer);
         let headers = [
             ("Host", host),
-            ("x-service-callback", source),
+            ("x-service-callback", product),
             ("Authorization", &authorization),
             ("Digest", &digest),
             ("date", date),

@@ -21,7 +21,7 @@ fn signing_string_follows_the_draft() {
         target: "/a%2Fb//c?x=%7e&y",
         host: "receiver.example:8443",
         date: DATE,
-        source: "reverse_sms",
+        product: "reverse_sms",
         digest: "SHA-256=X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=",
     };
     assert_eq!(
@@ -118,10 +118,10 @@ prop_compose! {
         target in "/[a-zA-Z0-9%/._~-]{0,40}(\\?[a-z0-9=&%]{0,20})?",
         host in "[a-z]{1,12}\\.example(:[1-9][0-9]{1,3})?",
         date in select(&DATES[..]),
-        source in select(&["reverse_sms", "secure_sna", "discovery"][..]),
+        product in select(&["reverse_sms", "secure_sna", "discovery"][..]),
         body in vec(any::<u8>(), 0..200),
     ) -> ReceivedCallback {
-        ReceivedCallback::new(&SIGNER, &target, &host, date, source, &body)
+        ReceivedCallback::new(&SIGNER, &target, &host, date, product, &body)
     }
 }
 

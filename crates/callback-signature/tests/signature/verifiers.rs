@@ -68,7 +68,7 @@ fn third_party_verifiers_accept_callbacks_and_reject_changes() {
         ("path", with_target("%2F", "%2f")),
         ("slashes of the path", with_target("//", "/")),
         ("query", with_target("order=7", "order=8")),
-        ("source", sample().with_header("x-service-callback", "secure_sna")),
+        ("product", sample().with_header("x-service-callback", "secure_sna")),
         ("digest", sample().with_header("digest", &digest_header(b"{}"))),
         ("signature of another key", forged.with_header("authorization", &authorization)),
     ];

@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, h
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use ringtrue_callback_signature::{ATTEMPT_HEADER, CallbackRequest, SOURCE_HEADER, VerifiedSignature};
+use ringtrue_callback_signature::{ATTEMPT_HEADER, CallbackRequest, PRODUCT_HEADER, VerifiedSignature};
 use ringtrue_domain::tenancy::Mode;
 use serde_json::Value;
 use tokio::{
@@ -204,7 +204,7 @@ impl CallbackReceiver {
         }
         CallbackReport {
             received_at,
-            product: find_header(&request, SOURCE_HEADER).map(str::to_owned),
+            product: find_header(&request, PRODUCT_HEADER).map(str::to_owned),
             attempt: find_header(&request, ATTEMPT_HEADER).map(str::to_owned),
             target: target.to_owned(),
             signature,

@@ -122,7 +122,7 @@ pub(super) fn verify_callback(
     let Diagnosis { verdict, lines } = diagnose(request, &evidence);
     verdict.map_err(|flaw| {
         use diagnosis::FailureCause::{
-            HostChanged, MethodChanged, SandboxKey, SourceChanged, TargetChanged, Unexplained, UnknownKey, UnusableKey,
+            HostChanged, MethodChanged, ProductChanged, SandboxKey, TargetChanged, Unexplained, UnknownKey, UnusableKey,
         };
         let reason = match &flaw {
             UnknownKey(_) => format!("{flaw}: {}", describe_known_keys(context)),
@@ -132,7 +132,7 @@ pub(super) fn verify_callback(
         };
         let shows_signing_string = matches!(
             flaw,
-            HostChanged { .. } | MethodChanged(_) | SourceChanged { .. } | TargetChanged { .. } | Unexplained
+            HostChanged { .. } | MethodChanged(_) | ProductChanged { .. } | TargetChanged { .. } | Unexplained
         );
         VerificationError {
             part: flaw.part(),

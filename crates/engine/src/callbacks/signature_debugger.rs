@@ -2,7 +2,7 @@
 //! with the one that was sent, according to the attempt log.
 
 use ringtrue_callback_signature::{
-    ATTEMPT_HEADER, CallbackPublicKey, SOURCE_HEADER,
+    ATTEMPT_HEADER, CallbackPublicKey, PRODUCT_HEADER,
     diagnosis::{
         Diagnosis, DiagnosisContext, OwnedComponents, PastedRequest, PastedRequestError, SentCallback, diagnose_pasted,
         host_and_target,
@@ -135,7 +135,7 @@ fn to_sent_callback(sent: &SentRequest) -> Option<SentCallback> {
         target,
         host: value("host")?,
         date: value("date")?,
-        source: value(SOURCE_HEADER)?,
+        product: value(PRODUCT_HEADER)?,
         digest: value("digest")?,
     };
     Some(SentCallback { components, body: sent.body.clone() })

@@ -3,7 +3,7 @@
 use std::{num::NonZeroU32, pin::pin, time::Duration};
 
 use ringtrue_callback_signature::{
-    self as signature, ATTEMPT_HEADER, CallbackSigner, CoveredComponents, SOURCE_HEADER,
+    self as signature, ATTEMPT_HEADER, CallbackSigner, CoveredComponents, PRODUCT_HEADER,
 };
 use ringtrue_domain::{
     callback::{RetryDecision, retry_after_failure},
@@ -139,7 +139,7 @@ impl Courier {
         signer: CallbackSigner,
         date: String,
     ) -> Option<OutboundRequest> {
-        let source = product.into_str();
+        let product = product.into_str();
         let sign = move || {
             let digest = signature::digest_header(&body);
             let covered = CoveredComponents {
@@ -147,12 +147,12 @@ impl Courier {
                 target: url.target(),
                 host: url.authority(),
                 date: &date,
-                source,
+                product,
                 digest: &digest,
             };
             let authorization = signature::sign(&covered, &signer);
             let headers = vec![
-                (SOURCE_HEADER, source.to_owned()),
+                (PRODUCT_HEADER, product.to_owned()),
                 (AUTHORIZATION, authorization),
                 ("digest", digest),
                 ("date", date),

@@ -38,13 +38,13 @@ impl Callback {
 
     pub fn signed(host: &str, target: &str, at: Timestamp, key: &CallbackSigner) -> Self {
         let (date, digest) = (format_date(at), digest_header(BODY.as_bytes()));
-        let source = "reverse_sms";
-        let covered = CoveredComponents { method: "POST", target, host, date: &date, source, digest: &digest };
+        let product = "reverse_sms";
+        let covered = CoveredComponents { method: "POST", target, host, date: &date, product, digest: &digest };
         let headers = [
             ("host", host.to_owned()),
             ("authorization", sign(&covered, key)),
             ("date", date.clone()),
-            ("x-service-callback", source.to_owned()),
+            ("x-service-callback", product.to_owned()),
             ("digest", digest.clone()),
             ("content-type", "application/json".to_owned()),
             ("x-service-callback-attempt", "1".to_owned()),
