@@ -289,7 +289,7 @@ impl Webhook {
     }
 
     fn parse_number(&self, message: &VendorMessage, text: &str) -> Option<Msisdn> {
-        SmsAddress { text, kind: message.kind, country: self.config.country }.to_msisdn()
+        SmsAddress { text, kind: message.address_kind, country: self.config.country }.to_msisdn()
     }
 
     /// Counts the outcome of a request or of one of its messages, and returns the HTTP response for this outcome.

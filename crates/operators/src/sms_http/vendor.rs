@@ -78,7 +78,7 @@ pub(super) struct VendorMessage {
     pub from: String,
     pub to: String,
     /// Format of numbers without a `+`.
-    pub kind: AddressKind,
+    pub address_kind: AddressKind,
     pub text: MessageText,
 }
 
