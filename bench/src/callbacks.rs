@@ -20,7 +20,7 @@ use ringtrue_domain::{
     phone::Msisdn,
     product::Product,
     region::Region,
-    reverse_sms::{InboundSms, NumberLimit, SmsOrigin, SmsSender},
+    reverse_sms::{InboundSms, NumberLimit, SmsEnvironment, SmsSender},
     tenancy::{ConfigurationPatch, Mode, Project},
     web_url::{AddressPolicy, UrlPolicy},
 };
@@ -133,7 +133,7 @@ impl Fixture {
             CreateReverseSms { phone_number: number.clone(), reference: None, callback_url: Some(callback_url) };
         let created = self.engine.checks.create_reverse_sms(&self.project, request, None).await?;
         let sms = InboundSms {
-            origin: SmsOrigin::Sandbox(self.project.id),
+            environment: SmsEnvironment::Sandbox(self.project.id),
             connector: "bench".into(),
             from: SmsSender::Number(Msisdn::parse(&number, Mode::Sandbox)?),
             to: created.instructions.receiver,

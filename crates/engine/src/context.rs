@@ -10,7 +10,7 @@ use ringtrue_domain::{
     id::uuid_v7,
     lifecycle::{CheckId, ClaimedNumber, NumberHash, Sealed},
     phone::Msisdn,
-    reverse_sms::{SmsCode, SmsOrigin},
+    reverse_sms::{SmsCode, SmsEnvironment},
     tenancy::{Mode, ProjectId, WorkspaceId},
 };
 use uuid::Uuid;
@@ -81,18 +81,19 @@ impl Context {
     }
 
     /// Hashes the code of an SMS. The hash includes the receiver, so that the code is valid only in an SMS to this
-    /// receiver. It includes the origin, so that a simulated SMS matches neither a live check nor a check of another
-    /// project.
+    /// receiver. It includes the environment, so that a simulated SMS matches neither a live check nor a check of
+    /// another project.
     pub(crate) fn hash_code(
         &self,
-        origin: SmsOrigin,
+        environment: SmsEnvironment,
         receiver: &Msisdn,
         code: &SmsCode,
     ) -> Result<CodeHash, StoreError> {
-        let (mode, receiver, code) = (origin.mode().into_str().as_bytes(), receiver.as_str().as_bytes(), code.as_str());
-        let hash = match origin {
-            SmsOrigin::Operator => self.keyed_hash(&[b"code", mode, receiver, code.as_bytes()]),
-            SmsOrigin::Sandbox(project) => {
+        let (mode, receiver, code) =
+            (environment.mode().into_str().as_bytes(), receiver.as_str().as_bytes(), code.as_str());
+        let hash = match environment {
+            SmsEnvironment::Operator => self.keyed_hash(&[b"code", mode, receiver, code.as_bytes()]),
+            SmsEnvironment::Sandbox(project) => {
                 self.keyed_hash(&[b"code", mode, project.0.as_bytes(), receiver, code.as_bytes()])
             }
         };

@@ -59,8 +59,8 @@ impl InMemoryReassembly {
 impl Reassembly for InMemoryReassembly {
     async fn add_part(&self, part: SmsPart) -> Result<PartOutcome, StoreError> {
         self.check()?;
-        let SmsPart { origin, connector, from, to, reference, total, sequence, content, lifetime } = part;
-        let name = format!("{origin:?} {connector} {from} {to} {reference:?} {total}");
+        let SmsPart { environment, connector, from, to, reference, total, sequence, content, lifetime } = part;
+        let name = format!("{environment:?} {connector} {from} {to} {reference:?} {total}");
         let now = self.clock.now();
         let mut messages = self.stored.lock();
         messages.retain(|known, message| {

@@ -17,40 +17,40 @@ pub enum SmsSender {
     Unattributed,
 }
 
-/// The origin of an SMS. It decides which checks the SMS can conclude.
+/// The environment that an SMS comes from. It decides which checks the SMS can conclude.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SmsOrigin {
+pub enum SmsEnvironment {
     /// A real operator. The SMS can conclude checks of live projects.
     Operator,
     /// A simulated handset. The SMS can conclude checks of this sandbox project.
     Sandbox(ProjectId),
 }
 
-impl SmsOrigin {
-    /// Returns the origin from which a project's checks accept SMS.
+impl SmsEnvironment {
+    /// Returns the environment from which a project's checks accept SMS.
     pub fn for_project(project: &Project) -> Self {
         Self::for_mode(project.mode, project.id)
     }
 
-    /// Returns the origin from which checks of a project accept SMS, by the mode in which they were created.
+    /// Returns the environment from which checks of a project accept SMS, by the mode in which they were created.
     pub fn for_mode(mode: Mode, project: ProjectId) -> Self {
         match mode {
-            Mode::Live => SmsOrigin::Operator,
-            Mode::Sandbox => SmsOrigin::Sandbox(project),
+            Mode::Live => SmsEnvironment::Operator,
+            Mode::Sandbox => SmsEnvironment::Sandbox(project),
         }
     }
 
     pub fn mode(self) -> Mode {
         match self {
-            SmsOrigin::Operator => Mode::Live,
-            SmsOrigin::Sandbox(_) => Mode::Sandbox,
+            SmsEnvironment::Operator => Mode::Live,
+            SmsEnvironment::Sandbox(_) => Mode::Sandbox,
         }
     }
 }
 
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 pub struct InboundSms {
-    pub origin: SmsOrigin,
+    pub environment: SmsEnvironment,
     /// Name of the connector that received the SMS.
     pub connector: Arc<str>,
     pub from: SmsSender,

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use strum::VariantNames as _;
 
 pub use code::{SmsCode, find_code_candidates};
-pub use inbound::{InboundSms, SmsOrigin, SmsSender};
+pub use inbound::{InboundSms, SmsEnvironment, SmsSender};
 pub use link::{Platform, sms_link};
 
 use crate::{

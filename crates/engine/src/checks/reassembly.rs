@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use ringtrue_domain::{lifecycle::Sealed, reverse_sms::SmsOrigin};
+use ringtrue_domain::{lifecycle::Sealed, reverse_sms::SmsEnvironment};
 
 use crate::{
     context::Context,
@@ -36,10 +36,10 @@ pub struct SmsReassembly {
 #[async_trait]
 impl Reassembly for SmsReassembly {
     async fn add_part(&self, part: SmsPart) -> Result<PartOutcome, StoreError> {
-        let SmsPart { origin, connector, from, to, reference, total, sequence, content, lifetime } = part;
-        let project = match origin {
-            SmsOrigin::Operator => [0; 16],
-            SmsOrigin::Sandbox(project) => project.0.into_bytes(),
+        let SmsPart { environment, connector, from, to, reference, total, sequence, content, lifetime } = part;
+        let project = match environment {
+            SmsEnvironment::Operator => [0; 16],
+            SmsEnvironment::Sandbox(project) => project.0.into_bytes(),
         };
         let [connector_name, from, to] = [connector.as_bytes(), from.as_bytes(), to.as_bytes()];
         let sender = self.context.keyed_hash(&[b"sms sender", &project, connector_name, from])?;

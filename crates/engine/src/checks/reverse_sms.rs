@@ -10,7 +10,9 @@ use ringtrue_domain::{
     page::{Page, PageRequest},
     phone::Msisdn,
     product::Product,
-    reverse_sms::{HashedSender, InboundSms, ReverseSmsCheck, SmsCode, SmsOrigin, SmsSender, find_code_candidates},
+    reverse_sms::{
+        HashedSender, InboundSms, ReverseSmsCheck, SmsCode, SmsEnvironment, SmsSender, find_code_candidates,
+    },
     search::Filter,
     tenancy::{Project, ProjectId, ReverseSmsTtl, SmsPrefix},
     web_url::CallbackUrl,
@@ -80,7 +82,7 @@ impl Checks {
         let row = companion_row(number_limit.map(|_| claimed.hash), idempotency.as_ref());
         let (code, code_hash) = self.generate_colocated(row, || {
             let code = SmsCode::from_random(self.context.entropy.bytes());
-            let hash = self.context.hash_code(SmsOrigin::for_project(project), &receiver, &code)?;
+            let hash = self.context.hash_code(SmsEnvironment::for_project(project), &receiver, &code)?;
             Ok((hash.bucket(), (code, hash)))
         })?;
         let id = CheckId(self.context.new_uuid(now)).in_bucket(code_hash.bucket());
@@ -165,11 +167,13 @@ impl Checks {
 
     /// Marks the open checks of the sender's number as pending, after an SMS without a valid code.
     async fn mark_pending(&self, sms: PartialSms) -> Result<SmsOutcome, StoreError> {
-        let PartialSms { origin, connector, from: SmsSender::Number(number), to, received_at } = sms else {
+        let PartialSms { environment, connector, from: SmsSender::Number(number), to, received_at } = sms else {
             return Ok(SmsOutcome::Unusable);
         };
-        let marked =
-            self.store.mark_pending(origin, self.context.hash_number(&number)?, &to, &connector, received_at).await?;
+        let marked = self
+            .store
+            .mark_pending(environment, self.context.hash_number(&number)?, &to, &connector, received_at)
+            .await?;
         self.activity.record_pending(&marked);
         Ok(if marked.is_empty() { SmsOutcome::Unmatched } else { SmsOutcome::Pending })
     }
@@ -178,8 +182,9 @@ impl Checks {
 #[async_trait]
 impl Inbox for Checks {
     async fn receive(&self, sms: InboundSms) -> Result<SmsOutcome, StoreError> {
-        let codes =
-            find_code_candidates(&sms.text).into_iter().map(|code| self.context.hash_code(sms.origin, &sms.to, &code));
+        let codes = find_code_candidates(&sms.text)
+            .into_iter()
+            .map(|code| self.context.hash_code(sms.environment, &sms.to, &code));
         let codes = codes.collect::<Result<Vec<_>, _>>()?;
         let from = match &sms.from {
             SmsSender::Number(number) => HashedSender::Number(self.context.hash_number(number)?),
@@ -193,8 +198,8 @@ impl Inbox for Checks {
         }
         let check = if codes.is_empty() { None } else { self.store.find_check_by_code(codes).await? };
         let Some(check) = check else {
-            let InboundSms { origin, connector, from, to, received_at, .. } = sms;
-            return self.mark_pending(PartialSms { origin, connector, from, to, received_at }).await;
+            let InboundSms { environment, connector, from, to, received_at, .. } = sms;
+            return self.mark_pending(PartialSms { environment, connector, from, to, received_at }).await;
         };
         self.apply_sms(downcast(check)?, from, sms.received_at, &sms.connector).await
     }

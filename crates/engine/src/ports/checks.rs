@@ -8,7 +8,7 @@ use ringtrue_domain::{
     page::{Page, PageRequest},
     phone::Msisdn,
     product::Product,
-    reverse_sms::{NumberLimit, SmsOrigin},
+    reverse_sms::{NumberLimit, SmsEnvironment},
     search::Filter,
     silent::{WalletFailure, Way},
     tenancy::{ProjectId, WorkspaceId},
@@ -187,11 +187,11 @@ pub trait CheckStore: Send + Sync {
     ) -> Result<ConcludeOutcome, StoreError>;
 
     /// Marks as pending all checks that are open, unexpired, and expect an SMS from this number to this receiver.
-    /// Considers only checks that match `origin`: live checks, or those of one sandbox project. Records the connector.
-    /// Returns the checks that were not pending before, and the verifications that they are steps of.
+    /// Considers only checks that match `environment`: live checks, or those of one sandbox project. Records the
+    /// connector. Returns the checks that were not pending before, and the verifications that they are steps of.
     async fn mark_pending(
         &self,
-        origin: SmsOrigin,
+        environment: SmsEnvironment,
         number: NumberHash,
         receiver: &Msisdn,
         connector: &str,

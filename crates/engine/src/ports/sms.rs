@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use ringtrue_domain::{
     lifecycle::Sealed,
     phone::Msisdn,
-    reverse_sms::{InboundSms, SmsOrigin, SmsSender},
+    reverse_sms::{InboundSms, SmsEnvironment, SmsSender},
 };
 use strum::IntoStaticStr;
 use uuid::Uuid;
@@ -34,7 +34,7 @@ pub enum SmsOutcome {
 /// The first received part of a concatenated SMS of which other parts are still missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartialSms {
-    pub origin: SmsOrigin,
+    pub environment: SmsEnvironment,
     /// Name of the connector that received the part.
     pub connector: Arc<str>,
     pub from: SmsSender,
@@ -57,7 +57,7 @@ pub trait Inbox: Send + Sync {
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("SmsPart({connector}, {sequence} of {total})")]
 pub struct SmsPart {
-    pub origin: SmsOrigin,
+    pub environment: SmsEnvironment,
     /// Name of the connector that received the part. All parts of an SMS arrive over one connector, but on any node.
     pub connector: Arc<str>,
     /// Sender and receiver address as received. All parts of an SMS have the same addresses.

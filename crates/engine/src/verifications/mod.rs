@@ -23,7 +23,7 @@ use ringtrue_domain::{
     page::{Page, PageRequest},
     phone::{Country, Msisdn},
     product::Product,
-    reverse_sms::{SmsCode, SmsOrigin},
+    reverse_sms::{SmsCode, SmsEnvironment},
     search::Filter,
     sim_swap::{InvalidSimSwapPeriod, SimSwapPeriod},
     tenancy::{Project, ProjectId, SmsPrefix},
@@ -345,7 +345,8 @@ impl Verifications {
             Some(route) => {
                 let (bucket, sms) = self.checks.generate_colocated(row, || {
                     let sms = self.sms_input(project, route.clone());
-                    let code = self.context.hash_code(SmsOrigin::for_project(project), &sms.receiver, &sms.code)?;
+                    let code =
+                        self.context.hash_code(SmsEnvironment::for_project(project), &sms.receiver, &sms.code)?;
                     Ok((code.bucket(), (code.bucket(), sms)))
                 })?;
                 (CheckId(self.context.new_uuid(now)).in_bucket(bucket), Some(sms))

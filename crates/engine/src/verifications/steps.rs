@@ -15,7 +15,7 @@ use ringtrue_domain::{
         Lifecycle, OpenState, Provenance, Sealed,
     },
     product::Product,
-    reverse_sms::{ReverseSmsCheck, SmsCode, SmsOrigin},
+    reverse_sms::{ReverseSmsCheck, SmsCode, SmsEnvironment},
     silent::{CHECK_TTL_SECONDS, SilentCheck},
     tenancy::{Mode, ProjectId, ReverseSmsTtl},
     verification::{
@@ -375,11 +375,11 @@ impl Steps {
     /// Generates another code for a second SMS. Its hash must fall into the same bucket (database shard) as the first
     /// code's, where the verification is stored, so most random codes are rejected.
     fn replace_code(&self, verification: &VerificationCheck, sms: SmsInput) -> Result<SmsInput, StoreError> {
-        let origin = SmsOrigin::for_mode(verification.mode, verification.project);
+        let environment = SmsEnvironment::for_mode(verification.mode, verification.project);
         let before = sms.code.as_str();
         for _ in 0..MAX_CODE_DRAWS {
             let code = SmsCode::from_random(self.context.entropy.bytes());
-            if self.context.hash_code(origin, &sms.receiver, &code)?.bucket() == verification.id.bucket() {
+            if self.context.hash_code(environment, &sms.receiver, &code)?.bucket() == verification.id.bucket() {
                 let sms_body = sms.sms_body.replace(before, code.as_str());
                 return Ok(SmsInput { code, sms_body, ..sms });
             }
@@ -474,8 +474,8 @@ impl Steps {
             }
             Method::ReverseSms => {
                 let sms = input.sms.as_ref().ok_or_else(missing)?;
-                let origin = SmsOrigin::for_mode(verification.mode, verification.project);
-                let code = self.context.hash_code(origin, &sms.receiver, &sms.code)?;
+                let environment = SmsEnvironment::for_mode(verification.mode, verification.project);
+                let code = self.context.hash_code(environment, &sms.receiver, &sms.code)?;
                 let project = self.context.control_plane.project(verification.project);
                 let ttl =
                     project.and_then(|project| project.configuration.reverse_sms.ttl).unwrap_or(ReverseSmsTtl::DEFAULT);

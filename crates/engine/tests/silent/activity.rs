@@ -6,7 +6,7 @@ use ringtrue_domain::{
     lifecycle::{AnyVerdict, CheckConclusion},
     phone::Msisdn,
     product::Product,
-    reverse_sms::{InboundSms, SmsOrigin, SmsSender},
+    reverse_sms::{InboundSms, SmsEnvironment, SmsSender},
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::{
@@ -49,7 +49,7 @@ async fn text(world: &World, to: &Msisdn, text: &str) -> SmsOutcome {
     let from = SmsSender::Number(Msisdn::parse(PHONE, Mode::Sandbox).unwrap());
     let received_at = world.clock.now();
     let sms = InboundSms {
-        origin: SmsOrigin::Sandbox(world.sandbox.id),
+        environment: SmsEnvironment::Sandbox(world.sandbox.id),
         connector: "sandbox".into(),
         from,
         to: to.clone(),

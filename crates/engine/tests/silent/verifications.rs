@@ -9,7 +9,7 @@ use ringtrue_domain::{
     lifecycle::{CheckId, CheckStatus, ErrorCode},
     phone::Msisdn,
     product::Product,
-    reverse_sms::{InboundSms, SmsOrigin, SmsSender},
+    reverse_sms::{InboundSms, SmsEnvironment, SmsSender},
     sim_swap::SimHistory,
     tenancy::Mode,
     verification::{Method, StepState, UserEnd, VerificationVerdict},
@@ -121,7 +121,7 @@ impl<'w> Walk<'w> {
             panic!("{verification:?}")
         };
         InboundSms {
-            origin: SmsOrigin::for_project(self.world.project(self.mode)),
+            environment: SmsEnvironment::for_project(self.world.project(self.mode)),
             connector: "sms".into(),
             from: SmsSender::Number(Msisdn::parse(from, self.mode).unwrap()),
             to: receiver,

@@ -5,7 +5,7 @@ use ringtrue_domain::{
     lifecycle::{CheckId, CheckOutcome, Lifecycle},
     phone::Msisdn,
     product::Product,
-    reverse_sms::{InboundSms, SmsOrigin, SmsSender},
+    reverse_sms::{InboundSms, SmsEnvironment, SmsSender},
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::{checks::reverse_sms::CreatedReverseSms, silent::CreatedSilent};
@@ -147,7 +147,7 @@ impl ModelCheck {
     pub fn sms(&self, from: &Msisdn, now: Timestamp) -> InboundSms {
         let Expectation::Sms { receiver, body } = &self.expectation else { panic!("the check expects no SMS") };
         InboundSms {
-            origin: SmsOrigin::Sandbox(self.project),
+            environment: SmsEnvironment::Sandbox(self.project),
             connector: "sandbox".into(),
             from: SmsSender::Number(from.clone()),
             to: receiver.clone(),

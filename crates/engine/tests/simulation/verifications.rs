@@ -9,7 +9,7 @@ use ringtrue_domain::{
     lifecycle::{AnyCheck, AnyVerdict, CheckId, ErrorCode, Lifecycle},
     phone::Msisdn,
     product::Product,
-    reverse_sms::{InboundSms, SmsOrigin, SmsSender},
+    reverse_sms::{InboundSms, SmsEnvironment, SmsSender},
     tenancy::{Mode, Project, WorkspaceId},
     verification::{Method, StepState},
 };
@@ -234,7 +234,7 @@ impl VerificationScenario {
             (Some(StepInstructions::ReverseSms { receiver, sms_body }), _) => {
                 let from = if self.rng.percent_chance(70) { known.number.as_str() } else { self.rng.pick(&NUMBERS) };
                 Some(Action::Sms(InboundSms {
-                    origin: SmsOrigin::Sandbox(project),
+                    environment: SmsEnvironment::Sandbox(project),
                     connector: "sandbox".into(),
                     from: SmsSender::Number(Msisdn::parse(from, Mode::Sandbox).unwrap()),
                     to: receiver,

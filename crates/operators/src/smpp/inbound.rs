@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use ringtrue_domain::{
     phone::{self, AddressKind, Country, Msisdn},
-    reverse_sms::{InboundSms, SmsOrigin, SmsSender},
+    reverse_sms::{InboundSms, SmsEnvironment, SmsSender},
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
@@ -48,7 +48,7 @@ pub(super) struct BindHandler<'a>(pub(super) &'a InboundContext);
 
 #[derive(Clone, Debug)]
 struct Envelope {
-    origin: SmsOrigin,
+    environment: SmsEnvironment,
     from: SmsSender,
     to: Msisdn,
 }
@@ -89,12 +89,15 @@ impl BindHandler<'_> {
             counters.increment(SmppOutcome::OtherReceiver);
             return CommandStatus::OK;
         };
-        let Some(origin) = config.project_scope.origin(request) else {
+        let Some(environment) = config.project_scope.environment(request) else {
             counters.increment(SmppOutcome::NotAnSms);
             return CommandStatus::OK;
         };
-        let envelope =
-            Envelope { origin, from: number(request.source()).map_or(SmsSender::Unattributed, SmsSender::Number), to };
+        let envelope = Envelope {
+            environment,
+            from: number(request.source()).map_or(SmsSender::Unattributed, SmsSender::Number),
+            to,
+        };
         let content = request.content();
         let octets = content.unpack_septets(config.default_alphabet);
         let content = MessageContent { octets: &octets, ..content };
@@ -115,9 +118,9 @@ impl BindHandler<'_> {
         let InboundContext { config, counters, reassembly, node, .. } = self.0;
         let Segment { reference, total, sequence } = segment;
         let part = SmsPart {
-            origin: envelope.origin,
+            environment: envelope.environment,
             connector: Arc::clone(&config.name),
-            from: sender_key(envelope.origin, request.source(), *node),
+            from: sender_key(envelope.environment, request.source(), *node),
             to: address_key(request.destination()),
             reference: reference.to_octets(),
             total,
@@ -165,9 +168,9 @@ impl InboundContext {
             self.counters.increment(SmppOutcome::Unreadable);
             return CommandStatus::OK;
         }
-        let Envelope { origin, from, to } = envelope;
+        let Envelope { environment, from, to } = envelope;
         let received_at = self.clock.now();
-        let sms = InboundSms { origin, connector: Arc::clone(&self.config.name), from, to, text, received_at };
+        let sms = InboundSms { environment, connector: Arc::clone(&self.config.name), from, to, text, received_at };
         match self.inbox.receive(sms).await {
             Ok(outcome) => {
                 self.counters.increment(outcome.into());
@@ -186,9 +189,9 @@ impl InboundContext {
     /// Reports the first part of an SMS to the inbox, which marks the checks that expect it as pending. A failure is
     /// only logged, because it does not change the result of a check.
     async fn report_partial(&self, envelope: Envelope, until: Instant) {
-        let Envelope { origin, from, to } = envelope;
+        let Envelope { environment, from, to } = envelope;
         let connector = Arc::clone(&self.config.name);
-        let partial = PartialSms { origin, connector, from, to, received_at: self.clock.now() };
+        let partial = PartialSms { environment, connector, from, to, received_at: self.clock.now() };
         if let Ok(Err(error)) = timeout_at(until, self.inbox.receive_partial(partial)).await {
             tracing::debug!(connector.name = %self.config.name, %error, "failed to record the first part of an SMS");
         }
@@ -196,13 +199,13 @@ impl InboundContext {
 }
 
 impl ProjectScope {
-    /// Returns the origin of a message. `None`: a simulated message that names no project.
-    fn origin(self, request: &MessageRequest) -> Option<SmsOrigin> {
+    /// Returns the environment of a message. `None`: a simulated message that names no project.
+    fn environment(self, request: &MessageRequest) -> Option<SmsEnvironment> {
         match self {
-            ProjectScope::LiveProjects => Some(SmsOrigin::Operator),
+            ProjectScope::LiveProjects => Some(SmsEnvironment::Operator),
             ProjectScope::SandboxProject { tag } => {
                 let project = request.tlvs().get(tag)?.try_into().ok()?;
-                Some(SmsOrigin::Sandbox(ProjectId::from_octets(project)))
+                Some(SmsEnvironment::Sandbox(ProjectId::from_octets(project)))
             }
         }
     }
@@ -210,10 +213,10 @@ impl ProjectScope {
 
 /// Returns the sender by which the parts of an SMS are joined. In the sandbox it includes the node: each node has its
 /// own simulated SMSC, and these number their concatenated SMS independently.
-fn sender_key(origin: SmsOrigin, source: &Address, node: NodeId) -> String {
-    match origin {
-        SmsOrigin::Operator => address_key(source),
-        SmsOrigin::Sandbox(_) => format!("{}@{}", address_key(source), node.0),
+fn sender_key(environment: SmsEnvironment, source: &Address, node: NodeId) -> String {
+    match environment {
+        SmsEnvironment::Operator => address_key(source),
+        SmsEnvironment::Sandbox(_) => format!("{}@{}", address_key(source), node.0),
     }
 }
 

@@ -43,7 +43,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use ringtrue_domain::{
     phone::{Msisdn, SmsAddress},
-    reverse_sms::{InboundSms, SmsOrigin, SmsSender},
+    reverse_sms::{InboundSms, SmsEnvironment, SmsSender},
     tenancy::Mode,
 };
 use ringtrue_engine::ports::{
@@ -232,8 +232,8 @@ impl Webhook {
     }
 
     async fn deliver_to_inbox(&self, from: SmsSender, to: Msisdn, text: String, now: Timestamp) -> WebhookOutcome {
-        let (origin, connector) = (SmsOrigin::Operator, Arc::clone(&self.config.name));
-        let sms = InboundSms { origin, connector, from, to, text, received_at: now };
+        let (environment, connector) = (SmsEnvironment::Operator, Arc::clone(&self.config.name));
+        let sms = InboundSms { environment, connector, from, to, text, received_at: now };
         match self.inbox.receive(sms).await {
             Err(_) => return WebhookOutcome::StoreUnavailable,
             Ok(SmsOutcome::Concluded) => self.health.record_conclusion(now, self.clock.now()),
@@ -251,7 +251,7 @@ impl Webhook {
         now: Timestamp,
     ) -> WebhookOutcome {
         let part = SmsPart {
-            origin: SmsOrigin::Operator,
+            environment: SmsEnvironment::Operator,
             connector: Arc::clone(&self.config.name),
             from: message.from.clone(),
             to: message.to.clone(),
@@ -266,8 +266,8 @@ impl Webhook {
             Ok(PartOutcome::Stored { first }) => {
                 if first {
                     // `receive_partial` only changes the status of checks to pending, so its errors are ignored.
-                    let (origin, connector) = (SmsOrigin::Operator, Arc::clone(&self.config.name));
-                    let partial = PartialSms { origin, connector, from, to, received_at: now };
+                    let (environment, connector) = (SmsEnvironment::Operator, Arc::clone(&self.config.name));
+                    let partial = PartialSms { environment, connector, from, to, received_at: now };
                     let _ = self.inbox.receive_partial(partial).await;
                 }
                 WebhookOutcome::PartHeld

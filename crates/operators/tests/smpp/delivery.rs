@@ -1,6 +1,6 @@
 use jiff::SignedDuration;
 use ringtrue_domain::{
-    reverse_sms::{InboundSms, SmsOrigin, SmsSender},
+    reverse_sms::{InboundSms, SmsEnvironment, SmsSender},
     tenancy::ProjectId,
 };
 use ringtrue_operators::smpp::{BindDirection, DefaultAlphabet, ProjectScope, SmppConfig, SmppOutcome, TlvTag};
@@ -30,7 +30,7 @@ async fn sms_reaches_the_inbox_and_is_acknowledged() {
         let delivery = sandbox.send("VERIFY 4F7K2Q", FaultScript::new());
         assert_eq!(delivery.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
         let expected = InboundSms {
-            origin: SmsOrigin::Operator,
+            environment: SmsEnvironment::Operator,
             connector: "test".into(),
             from: SmsSender::Number(number(HANDSET)),
             to: number(SERVICE),
@@ -57,7 +57,7 @@ async fn simulated_sms_belongs_to_its_project() {
     // Concatenation references have eight bits, so the last SMS below has the same reference as this first part, which
     // belongs to another project.
     let first_part = |text: &str| sms(text, FaultScript::new().split_into(2).without_part(2));
-    let origin = |account: QueueAccount| SmsOrigin::Sandbox(ProjectId::from_octets(account.id.to_be_bytes()));
+    let environment = |account: QueueAccount| SmsEnvironment::Sandbox(ProjectId::from_octets(account.id.to_be_bytes()));
 
     smsc.send(first_part("lost1lost2").with_account(one)).unwrap().wait_for_outcome().await;
     for turn in 0..256 {
@@ -70,8 +70,8 @@ async fn simulated_sms_belongs_to_its_project() {
     }
     let received = fixture.inbox.received();
     assert_eq!(received.len(), 256);
-    let alternate = [origin(one), origin(two)].into_iter().cycle();
-    assert!(received.iter().zip(alternate).all(|(sms, origin)| sms.origin == origin));
+    let alternate = [environment(one), environment(two)].into_iter().cycle();
+    assert!(received.iter().zip(alternate).all(|(sms, environment)| sms.environment == environment));
     assert_eq!(received[255].text, "abcdefghij", "parts of different projects are not mixed");
 
     assert_eq!(smsc.send(whole()).unwrap().wait_for_outcome().await, DeliveryOutcome::Acknowledged);

@@ -13,7 +13,7 @@ use ringtrue_domain::{
     page::Page,
     phone::Msisdn,
     product::Product,
-    reverse_sms::SmsOrigin,
+    reverse_sms::SmsEnvironment,
     tenancy::ProjectId,
     verification::Method,
 };
@@ -191,16 +191,16 @@ impl<D: Database> CheckStore for SqlStore<D> {
 
     async fn mark_pending(
         &self,
-        origin: SmsOrigin,
+        environment: SmsEnvironment,
         number: NumberHash,
         receiver: &Msisdn,
         connector: &str,
         at: Timestamp,
     ) -> Result<Vec<MarkedPending>, StoreError> {
-        let mut parameters = values![number, receiver.as_str(), origin.mode().into_str(), at].to_vec();
-        let select = match origin {
-            SmsOrigin::Operator => SELECT_AWAITING_SMS,
-            SmsOrigin::Sandbox(project) => {
+        let mut parameters = values![number, receiver.as_str(), environment.mode().into_str(), at].to_vec();
+        let select = match environment {
+            SmsEnvironment::Operator => SELECT_AWAITING_SMS,
+            SmsEnvironment::Sandbox(project) => {
                 parameters.extend(values![project].to_vec());
                 SELECT_AWAITING_SMS_OF_PROJECT
             }

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     lifecycle::{AnyVerdict, Check},
     product::Product,
-    reverse_sms::{HashedSender, ReverseSmsCheck, SEARCH_FIELDS, SmsOrigin},
+    reverse_sms::{HashedSender, ReverseSmsCheck, SEARCH_FIELDS, SmsEnvironment},
     search::{Field, FieldKind, FieldTest, Filter, InstantTest, SetTest, TextTest, parse},
     tenancy::{ProjectId, WorkspaceId},
 };
@@ -85,8 +85,10 @@ pub async fn checks(store: &dyn Store, project: ProjectId, random: &mut Random, 
     for check in &mut checks {
         if random.below(3) == 0 {
             let (number, at) = (check.claimed.unwrap().hash, check.created_at + SignedDuration::from_secs(1));
-            let marked =
-                store.mark_pending(SmsOrigin::Operator, number, &check_sample::receiver(), "acme", at).await.unwrap();
+            let marked = store
+                .mark_pending(SmsEnvironment::Operator, number, &check_sample::receiver(), "acme", at)
+                .await
+                .unwrap();
             assert_eq!(marked.len(), 1);
             *check = check_sample::find(store, check).await;
         }

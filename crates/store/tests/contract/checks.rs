@@ -4,7 +4,7 @@ use ringtrue_domain::{
     lifecycle::{AnyVerdict, Check, CheckStatus, Lifecycle, OpenState, Provenance},
     phone::Msisdn,
     product::Product,
-    reverse_sms::{HashedSender, ReverseSmsCheck, SmsOrigin},
+    reverse_sms::{HashedSender, ReverseSmsCheck, SmsEnvironment},
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::ports::{
@@ -197,10 +197,10 @@ pub async fn checks_awaiting_a_number_become_pending(fixture: &StoreFixture) {
 
     let at = sample::later(5);
     let elsewhere = Msisdn::parse("+447700900001", Mode::Live).unwrap();
-    assert_eq!(store.mark_pending(SmsOrigin::Operator, number, &elsewhere, "acme", at).await.unwrap(), []);
+    assert_eq!(store.mark_pending(SmsEnvironment::Operator, number, &elsewhere, "acme", at).await.unwrap(), []);
     let receiver = check_sample::receiver();
     assert_eq!(
-        store.mark_pending(SmsOrigin::Operator, number, &receiver, "acme", sample::later(301)).await.unwrap(),
+        store.mark_pending(SmsEnvironment::Operator, number, &receiver, "acme", sample::later(301)).await.unwrap(),
         []
     );
     let marked = |check: &ReverseSmsCheck| MarkedPending {
@@ -210,9 +210,12 @@ pub async fn checks_awaiting_a_number_become_pending(fixture: &StoreFixture) {
         created_at: check.created_at,
         verification: None,
     };
-    let now_pending = store.mark_pending(SmsOrigin::Operator, number, &receiver, "acme", at).await.unwrap();
+    let now_pending = store.mark_pending(SmsEnvironment::Operator, number, &receiver, "acme", at).await.unwrap();
     assert_eq!(now_pending, [marked(&check), marked(&twin)]);
-    assert_eq!(store.mark_pending(SmsOrigin::Operator, number, &receiver, "acme", sample::later(6)).await.unwrap(), []);
+    assert_eq!(
+        store.mark_pending(SmsEnvironment::Operator, number, &receiver, "acme", sample::later(6)).await.unwrap(),
+        []
+    );
     for check in [&check, &twin] {
         let found = check_sample::find(store, check).await;
         assert_eq!(found.state, Lifecycle::Open(OpenState::Pending { since: at }));
@@ -221,9 +224,9 @@ pub async fn checks_awaiting_a_number_become_pending(fixture: &StoreFixture) {
         assert_eq!(check_sample::find(store, check).await.status(), CheckStatus::Accepted);
     }
     // A simulated SMS reaches only the checks of its own project.
-    let another = SmsOrigin::Sandbox(ProjectId(sample::uuid()));
+    let another = SmsEnvironment::Sandbox(ProjectId(sample::uuid()));
     assert_eq!(store.mark_pending(another, number, &receiver, "acme", at).await.unwrap(), []);
-    let own = store.mark_pending(SmsOrigin::Sandbox(project), number, &receiver, "acme", at).await.unwrap();
+    let own = store.mark_pending(SmsEnvironment::Sandbox(project), number, &receiver, "acme", at).await.unwrap();
     assert_eq!(own, [marked(&sandbox)]);
     let pending = check_sample::find(store, &check).await;
     let (conclusion, concluded) = check_sample::conclusion(check_sample::received(&pending, true));
@@ -242,7 +245,7 @@ pub async fn check_history_is_stored(fixture: &StoreFixture) {
     let at = sample::later(5);
     for check in [answered, expired] {
         let (number, receiver) = (check.claimed.unwrap().hash, check_sample::receiver());
-        assert_eq!(store.mark_pending(SmsOrigin::Operator, number, &receiver, "acme", at).await.unwrap().len(), 1);
+        assert_eq!(store.mark_pending(SmsEnvironment::Operator, number, &receiver, "acme", at).await.unwrap().len(), 1);
     }
     let course = async |check: &ReverseSmsCheck| {
         store

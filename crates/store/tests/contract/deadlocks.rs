@@ -3,7 +3,7 @@
 use futures_util::future::{BoxFuture, FutureExt, join_all};
 use jiff::SignedDuration;
 use ringtrue_domain::{
-    lifecycle::CheckStatus, product::Product, reverse_sms::ReverseSmsCheck, reverse_sms::SmsOrigin,
+    lifecycle::CheckStatus, product::Product, reverse_sms::ReverseSmsCheck, reverse_sms::SmsEnvironment,
     silent::SilentCheck, tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
@@ -63,7 +63,7 @@ fn changes<'a>(
         let receiver = check_sample::receiver();
         calls.push(
             async move {
-                store.mark_pending(SmsOrigin::Operator, claimed, &receiver, "smpp", sample::now()).await.map(drop)
+                store.mark_pending(SmsEnvironment::Operator, claimed, &receiver, "smpp", sample::now()).await.map(drop)
             }
             .boxed(),
         );

@@ -7,7 +7,7 @@ use ringtrue_domain::{
     lifecycle::CheckId,
     phone::Msisdn,
     product::Product,
-    reverse_sms::{InboundSms, SmsOrigin, SmsSender},
+    reverse_sms::{InboundSms, SmsEnvironment, SmsSender},
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::ports::{
@@ -75,7 +75,7 @@ async fn is_code_stored(backend: &ReverseSmsClient<'_>, check: &InvitedCheck) ->
     let project = backend.project.project_id.parse().unwrap();
     let number = |text: &str| Msisdn::parse(text, Mode::Sandbox).unwrap();
     let sms = InboundSms {
-        origin: SmsOrigin::Sandbox(project),
+        environment: SmsEnvironment::Sandbox(project),
         connector: "sandbox".into(),
         from: SmsSender::Number(number(EVEN)),
         to: number(&check.receiver),

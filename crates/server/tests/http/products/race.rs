@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 use ringtrue_domain::{
     lifecycle::CheckId,
     phone::Msisdn,
-    reverse_sms::{InboundSms, SmsOrigin, SmsSender},
+    reverse_sms::{InboundSms, SmsEnvironment, SmsSender},
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::ports::{
@@ -29,7 +29,7 @@ fn number(text: &str) -> Msisdn {
 
 fn sms(backend: &ReverseSmsClient<'_>, from: &str, check: &InvitedCheck) -> InboundSms {
     InboundSms {
-        origin: SmsOrigin::Sandbox(backend.project.project_id.parse().unwrap()),
+        environment: SmsEnvironment::Sandbox(backend.project.project_id.parse().unwrap()),
         connector: "sandbox".into(),
         from: SmsSender::Number(number(from)),
         to: number(&check.receiver),
@@ -43,7 +43,7 @@ async fn code_of_the_other_mode_matches_nothing(world: World) {
     let backend = ReverseSmsClient::sandbox(&world).await;
     let check = backend.create(json!({"phone_number": EVEN})).await;
     let simulated = sms(&backend, EVEN, &check);
-    let real = InboundSms { origin: SmsOrigin::Operator, connector: "smsc".into(), ..simulated.clone() };
+    let real = InboundSms { environment: SmsEnvironment::Operator, connector: "smsc".into(), ..simulated.clone() };
     assert_eq!(world.node.engine.checks.receive(real).await.unwrap(), SmsOutcome::Unmatched);
     assert_eq!(backend.get(&check.id).await.json()["status"], "ACCEPTED");
     assert_eq!(world.node.engine.checks.receive(simulated).await.unwrap(), SmsOutcome::Concluded);

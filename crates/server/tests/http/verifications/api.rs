@@ -6,7 +6,7 @@ use futures_util::future::{join, join_all};
 use jiff::SignedDuration;
 use ringtrue_domain::{
     phone::Msisdn,
-    reverse_sms::{InboundSms, SmsOrigin, SmsSender},
+    reverse_sms::{InboundSms, SmsEnvironment, SmsSender},
     tenancy::Mode,
 };
 use ringtrue_engine::{
@@ -701,7 +701,7 @@ async fn sms_at_the_deadline_ends_the_verification_once(world: World) {
         let step = &created["next_step"];
         world.advance(SignedDuration::from_millis(59_999));
         let sms = InboundSms {
-            origin: SmsOrigin::Sandbox(client.project.project_id.parse().unwrap()),
+            environment: SmsEnvironment::Sandbox(client.project.project_id.parse().unwrap()),
             connector: "sandbox".into(),
             from: SmsSender::Number(number),
             to: Msisdn::parse(text(step, "receiver_phone_number"), Mode::Sandbox).unwrap(),
