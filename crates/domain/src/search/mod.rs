@@ -22,9 +22,9 @@
 mod comparison_operator;
 mod error;
 mod lexer;
-mod operand;
 mod parser;
 mod pattern;
+mod unparsed_comparison;
 
 use jiff::Timestamp;
 use uuid::Uuid;

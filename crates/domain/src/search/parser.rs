@@ -9,7 +9,7 @@
 
 use super::error::{Reason, SyntaxError};
 use super::lexer::{Lexer, Literal, Token, TokenKind};
-use super::operand::{Operands, Value};
+use super::unparsed_comparison::{UnparsedComparison, Value};
 use super::{Field, Filter, MAX_BYTES, MAX_COMPARISONS, MAX_DEPTH, MAX_LIST_ITEMS, SearchError};
 
 /// Parses a search expression that may use `fields`. Other fields and an empty expression are errors.
@@ -108,8 +108,8 @@ impl<'a> Parser<'a> {
         let TokenKind::ComparisonOperator(operator) = token.kind else {
             return Err(Reason::ExpectedOperator.at(token.start));
         };
-        let operands = Operands { field, operator, operator_at: token.start, values: self.parse_values()? };
-        Ok(Filter::Comparison { field, test: operands.build_test()? })
+        let comparison = UnparsedComparison { field, operator, operator_at: token.start, values: self.parse_values()? };
+        Ok(Filter::Comparison { field, test: comparison.build_test()? })
     }
 
     fn parse_values(&mut self) -> Result<Vec<Value<'a>>, SyntaxError> {

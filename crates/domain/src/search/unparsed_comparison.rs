@@ -35,7 +35,7 @@ impl Value<'_> {
 
 /// A field, a comparison operator and its unparsed values.
 #[derive(Debug)]
-pub(super) struct Operands<'a> {
+pub(super) struct UnparsedComparison<'a> {
     pub field: &'static Field,
     pub operator: ComparisonOperator,
     pub operator_at: usize,
@@ -43,7 +43,7 @@ pub(super) struct Operands<'a> {
     pub values: Vec<Value<'a>>,
 }
 
-impl Operands<'_> {
+impl UnparsedComparison<'_> {
     pub fn build_test(&self) -> Result<FieldTest, SyntaxError> {
         let field = self.field;
         match field.kind {
