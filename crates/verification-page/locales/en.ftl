@@ -49,8 +49,8 @@ confirming-elsewhere = Finish where you started. This page follows by itself.
 # As stalled-text, if no other way is left.
 stalled-only-text = Your mobile operator has not answered. Check that mobile data is on, then try again.
 # Asked before the end, if no other way is left.
-ask-stop-title = Stop here?
-ask-stop-text = There is no other way to confirm your number.
+ask-whether-to-stop-title = Stop here?
+ask-whether-to-stop-text = There is no other way to confirm your number.
 # Another browser went to the operator just now, such as that of the phone.
 elsewhere-title = Continue on your phone
 elsewhere-text = Your number is being confirmed on your phone or in another browser. This page follows by itself.
@@ -88,12 +88,12 @@ other-sender-text = That text came from another number. Send it again with the S
 received-title = We received a message
 received-text = We’re checking it. If nothing happens in a few seconds, send the message below again, exactly as it is.
 # Asked before the end.
-ask-give-up-title = Can’t send a text?
-ask-give-up-text = Without it, we can’t confirm your number.
-ask-give-up-yes = Stop without confirming
-ask-wrong-number-title = Not your number?
-ask-wrong-number-text = { $brand } wants to confirm the number ending in { $tail }. If it isn’t yours, stop here.
-ask-wrong-number-yes = That’s not my number
+ask-whether-to-give-up-title = Can’t send a text?
+ask-whether-to-give-up-text = Without it, we can’t confirm your number.
+ask-whether-to-give-up-yes = Stop without confirming
+ask-if-wrong-number-title = Not your number?
+ask-if-wrong-number-text = { $brand } wants to confirm the number ending in { $tail }. If it isn’t yours, stop here.
+ask-if-wrong-number-yes = That’s not my number
 ask-no = Go back
 
 ## SIM Swap check

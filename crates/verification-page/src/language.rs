@@ -241,8 +241,8 @@ pub(crate) enum Message {
     ConfirmingOwnText,
     ConfirmingElsewhere,
     StalledOnlyText,
-    AskStopTitle,
-    AskStopText,
+    AskWhetherToStopTitle,
+    AskWhetherToStopText,
     ElsewhereTitle,
     ElsewhereText,
     AllowCookies,
@@ -267,12 +267,12 @@ pub(crate) enum Message {
     OtherSenderText,
     ReceivedTitle,
     ReceivedText,
-    AskGiveUpTitle,
-    AskGiveUpText,
-    AskGiveUpYes,
-    AskWrongNumberTitle,
-    AskWrongNumberText,
-    AskWrongNumberYes,
+    AskWhetherToGiveUpTitle,
+    AskWhetherToGiveUpText,
+    AskWhetherToGiveUpYes,
+    AskIfWrongNumberTitle,
+    AskIfWrongNumberText,
+    AskIfWrongNumberYes,
     AskNo,
     SimTitle,
     SimText,
@@ -423,8 +423,8 @@ mod tests {
             | Message::Continue
             | Message::OtherWay
             | Message::TextButton
-            | Message::AskGiveUpYes
-            | Message::AskWrongNumberYes
+            | Message::AskWhetherToGiveUpYes
+            | Message::AskIfWrongNumberYes
             | Message::AskNo
             | Message::SignInDiscover
             | Message::SignInCancel

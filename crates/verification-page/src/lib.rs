@@ -346,10 +346,10 @@ impl State<'_> {
             State::SendSms(SmsToSend { came_from_other_number: true, .. }) => Message::OtherSenderTitle,
             State::SendSms(_) => Message::TextTitle,
             State::Ask(Question { subject: QuestionSubject::GiveUp, method, .. }) => match method {
-                Method::SecureSna => Message::AskStopTitle,
-                Method::ReverseSms => Message::AskGiveUpTitle,
+                Method::SecureSna => Message::AskWhetherToStopTitle,
+                Method::ReverseSms => Message::AskWhetherToGiveUpTitle,
             },
-            State::Ask(Question { subject: QuestionSubject::WrongNumber, .. }) => Message::AskWrongNumberTitle,
+            State::Ask(Question { subject: QuestionSubject::WrongNumber, .. }) => Message::AskIfWrongNumberTitle,
             State::SimSwap => Message::SimTitle,
             State::Done { .. } => Message::DoneTitle,
             State::NotMatched { .. } => Message::MismatchTitle,
