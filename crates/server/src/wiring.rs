@@ -26,10 +26,10 @@ use crate::{
     certificates::NodeCertificates,
     config::{Config, HttpSection},
     connectors::{ConnectorFactory, Connectors},
+    generation_file::GenerationFile,
     listener::{self, Tls},
     prepared::{InvalidConfig, PreparedNode, Routing},
     sandbox_operator::SandboxOperator,
-    state_file::StateFile,
     telemetry::metrics::EngineCollector,
 };
 
@@ -67,7 +67,7 @@ pub struct RunningNode {
     /// Simulated number directory of the sandbox operator. `None`: it is off.
     pub directory: Option<Directory>,
     certificates: Vec<Arc<Tls>>,
-    state_file: Option<Arc<StateFile>>,
+    generation_file: Option<Arc<GenerationFile>>,
     tasks: TaskTracker,
     shutdown: CancellationToken,
 }
@@ -93,8 +93,8 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
     let dependencies =
         EngineDependencies { store, clock, entropy, transport, master_key: master, sandbox: sandbox_access.clone() };
     let engine = Engine::start(dependencies, EngineSettings { password_costs, ..settings }).await?;
-    let state_file = StateFile::for_store(&config.store).map(Arc::new);
-    engine.node.detect_rollback(state_file.as_ref().and_then(|file| file.read())).await?;
+    let generation_file = GenerationFile::for_store(&config.store).map(Arc::new);
+    engine.node.detect_rollback(generation_file.as_ref().and_then(|file| file.read())).await?;
     let connectors = Arc::new(Connectors::new(&engine, factory));
     let prepared = routing.apply_to(&engine);
     let sandbox =
@@ -125,7 +125,7 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
     if periodic_heartbeats {
         spawn_until_shutdown(&tasks, &shutdown, &engine, |engine| async move { engine.node.run_heartbeat().await });
     }
-    if let Some(file) = state_file.clone() {
+    if let Some(file) = generation_file.clone() {
         spawn_until_shutdown(&tasks, &shutdown, &engine, |engine| file.run(engine));
     }
 
@@ -174,7 +174,7 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
         sandbox,
         directory,
         certificates,
-        state_file,
+        generation_file,
         tasks,
         shutdown,
     })
@@ -311,7 +311,7 @@ impl RunningNode {
             tracing::warn!(%error, "failed to flush activity counters; counts of the last seconds are lost");
         }
         self.engine.node.deregister_node().await;
-        if let Some(file) = &self.state_file {
+        if let Some(file) = &self.generation_file {
             file.write_generation(&self.engine).await;
         }
     }

@@ -32,7 +32,7 @@ use crate::{
         error::{CliError, REGION_HINT},
     },
     config::{Config, Connector, Distribute},
-    state_file::StateFile,
+    generation_file::GenerationFile,
 };
 
 const MASTER_KEY: &str = "master key";
@@ -282,7 +282,7 @@ async fn check_restore(store: &dyn Store, config: &Config) -> Finding {
         (Ok(history), Ok(identity)) => (history, identity),
         (Err(error), _) | (_, Err(error)) => return failed(RESTORE, error.to_string(), "Check the database log."),
     };
-    let recorded_generation = StateFile::for_store(&config.store).and_then(|file| file.read());
+    let recorded_generation = GenerationFile::for_store(&config.store).and_then(|file| file.read());
     let is_behind = match recorded_generation {
         Some(generation) => history.generation < generation,
         None => history.identity.is_some() && identity.is_some() && history.identity != identity,

@@ -17,11 +17,11 @@ use crate::config::StoreSection;
 const WRITE_INTERVAL: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
-pub struct StateFile {
+pub struct GenerationFile {
     path: PathBuf,
 }
 
-impl StateFile {
+impl GenerationFile {
     /// Uses the configured file, otherwise one next to the SQLite database. Returns `None` for other databases without
     /// a configured file.
     pub fn for_store(store: &StoreSection) -> Option<Self> {
@@ -31,7 +31,7 @@ impl StateFile {
             PathBuf::from(path)
         };
         let path = store.state_file.clone().or_else(|| store.url.sqlite_path().map(beside))?;
-        Some(StateFile { path })
+        Some(GenerationFile { path })
     }
 
     /// Reads the generation. Returns `None` if the file is missing or invalid.
