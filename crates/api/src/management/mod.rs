@@ -24,7 +24,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     ports::{
-        activity::{UsageGrouping, UsageRow},
+        activity::{UsagePeriod, UsageRow},
         audit::AuditFilter,
     },
     rate_limits::RateLimitClass,
@@ -184,10 +184,10 @@ impl From<UsageReport> for UsageBody {
         UsageBody {
             from: timestamp::format(report.from),
             to: timestamp::format(report.to),
-            group_by: match report.grouping {
-                UsageGrouping::Hour => "hour",
-                UsageGrouping::Day => "day",
-                UsageGrouping::Month => "month",
+            group_by: match report.period {
+                UsagePeriod::Hour => "hour",
+                UsagePeriod::Day => "day",
+                UsagePeriod::Month => "month",
             },
             content: report.rows.into_iter().map(UsageRowBody::from).collect(),
         }
@@ -217,16 +217,16 @@ async fn usage(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let query = Query::parse(query.as_deref(), &["from", "to", "group_by", "project_id"])?;
-    let grouping = match query.get("group_by") {
-        Some("hour") => UsageGrouping::Hour,
-        Some("day") | None => UsageGrouping::Day,
-        Some("month") => UsageGrouping::Month,
+    let period = match query.get("group_by") {
+        Some("hour") => UsagePeriod::Hour,
+        Some("day") | None => UsagePeriod::Day,
+        Some("month") => UsagePeriod::Month,
         Some(_) => return Err(Problem::bad_request("`group_by` must be `hour`, `day` or `month`")),
     };
     let request = UsageRequest {
         from: query.get_timestamp("from")?,
         to: query.get_timestamp("to")?,
-        grouping,
+        period,
         project: query.get_parsed("project_id")?,
     };
     let report = app.engine.management.usage_report(&caller.manager(), ids.workspace()?, request).await?;

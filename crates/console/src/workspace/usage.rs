@@ -10,7 +10,7 @@ use axum::{
 use jiff::{Span, Timestamp, tz::TimeZone};
 use ringtrue_domain::{lifecycle::CheckStatus, product::Product, tenancy::ProjectId};
 use ringtrue_engine::{
-    ports::activity::{UsageGrouping, UsageRow},
+    ports::activity::{UsagePeriod, UsageRow},
     tenants::{UsageReport, UsageRequest},
 };
 use ringtrue_web::{app::App, parameters::Query, routes::Routes};
@@ -85,8 +85,8 @@ struct UsageView {
 impl UsageView {
     async fn load(app: &App, access: &WorkspaceAccess, query: Option<&str>) -> Result<Self, ConsoleError> {
         let by_month = Query::parse(query, &["by"])?.get("by") == Some("month");
-        let grouping = if by_month { UsageGrouping::Month } else { UsageGrouping::Day };
-        let request = UsageRequest { from: None, to: None, grouping, project: None };
+        let period = if by_month { UsagePeriod::Month } else { UsagePeriod::Day };
+        let request = UsageRequest { from: None, to: None, period, project: None };
         let report = app.engine.management.usage_report(&access.actor, access.workspace.id, request).await?;
         Ok(UsageView { report, by_month })
     }

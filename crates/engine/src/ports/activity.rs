@@ -169,7 +169,7 @@ pub struct UsageDelta {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UsageGrouping {
+pub enum UsagePeriod {
     Hour,
     Day,
     Month,
@@ -180,7 +180,7 @@ pub struct UsageFilter {
     /// Includes the hours that begin at or after `from` and before `to`.
     pub from: Timestamp,
     pub to: Timestamp,
-    pub grouping: UsageGrouping,
+    pub period: UsagePeriod,
     pub project: Option<ProjectId>,
 }
 

@@ -16,7 +16,7 @@ use crate::{
     actor::Administrator,
     keys::{self, KeyRotation, KeySummary, RotateError},
     ports::{
-        activity::{UsageFilter, UsageGrouping, UsageRow},
+        activity::{UsageFilter, UsagePeriod, UsageRow},
         audit::AuditFilter,
         keys::KeyPurpose,
         store::StoreError,
@@ -27,7 +27,7 @@ use crate::{
 pub struct UsageRequest {
     pub from: Option<Timestamp>,
     pub to: Option<Timestamp>,
-    pub grouping: UsageGrouping,
+    pub period: UsagePeriod,
     pub project: Option<ProjectId>,
 }
 
@@ -35,7 +35,7 @@ pub struct UsageRequest {
 pub struct UsageReport {
     pub from: Timestamp,
     pub to: Timestamp,
-    pub grouping: UsageGrouping,
+    pub period: UsagePeriod,
     pub rows: Vec<UsageRow>,
 }
 
@@ -47,12 +47,12 @@ pub struct KeyWithKid {
 }
 
 /// Returns the default and the maximum time range of a usage report. The maximum limits the cost of the query.
-fn time_ranges(grouping: UsageGrouping) -> (SignedDuration, SignedDuration) {
+fn time_ranges(period: UsagePeriod) -> (SignedDuration, SignedDuration) {
     let days = |n: i64| SignedDuration::from_hours(24 * n);
-    match grouping {
-        UsageGrouping::Hour => (days(1), days(31)),
-        UsageGrouping::Day => (days(30), days(366)),
-        UsageGrouping::Month => (days(365), days(3660)),
+    match period {
+        UsagePeriod::Hour => (days(1), days(31)),
+        UsagePeriod::Day => (days(30), days(366)),
+        UsagePeriod::Month => (days(365), days(3660)),
     }
 }
 
@@ -63,7 +63,7 @@ impl Management {
         workspace: WorkspaceId,
         request: UsageRequest,
     ) -> Result<UsageReport, ManagementError> {
-        let (default, max) = time_ranges(request.grouping);
+        let (default, max) = time_ranges(request.period);
         let to = request.to.unwrap_or_else(|| self.context.now());
         let from = match request.from {
             Some(from) => from,
@@ -81,9 +81,9 @@ impl Management {
             Some(project) => self.project(manager, workspace, project).await.map(|_| ())?,
             None => self.authorize_workspace(manager, workspace).await?,
         }
-        let filter = UsageFilter { from, to, grouping: request.grouping, project: request.project };
+        let filter = UsageFilter { from, to, period: request.period, project: request.project };
         let rows = self.store.usage(workspace, filter).await?;
-        Ok(UsageReport { from, to, grouping: request.grouping, rows })
+        Ok(UsageReport { from, to, period: request.period, rows })
     }
 
     pub async fn list_audit_events(

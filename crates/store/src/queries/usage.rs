@@ -12,7 +12,7 @@ use ringtrue_domain::{
     tenancy::{ProjectId, WorkspaceId},
 };
 use ringtrue_engine::ports::{
-    activity::{UsageDelta, UsageFilter, UsageGrouping, UsageRow, UsageStore},
+    activity::{UsageDelta, UsageFilter, UsagePeriod, UsageRow, UsageStore},
     store::StoreError,
 };
 
@@ -172,7 +172,7 @@ impl<D: Database> UsageStore for SqlStore<D> {
 
     async fn usage(&self, workspace: WorkspaceId, filter: UsageFilter) -> Result<Vec<UsageRow>, StoreError> {
         let (from, to) = (first_full_hour(filter.from), first_full_hour(filter.to));
-        let sql = usage_sql(filter.grouping, filter.project.is_some());
+        let sql = usage_sql(filter.period, filter.project.is_some());
         let mut values = values![workspace, from, to].to_vec();
         values.extend(filter.project.map(Into::into));
         let rows = self.read_for_list(workspace, work!(|tx| tx.query(sql.into(), &values).await)).await?;
@@ -183,12 +183,12 @@ impl<D: Database> UsageStore for SqlStore<D> {
 }
 
 /// Returns the query that sums up the counters of a workspace's projects by period.
-fn usage_sql(grouping: UsageGrouping, has_project: bool) -> String {
+fn usage_sql(period: UsagePeriod, has_project: bool) -> String {
     // The name of a day or month is a prefix of the names of its hours.
-    let prefix_length = match grouping {
-        UsageGrouping::Hour => 13,
-        UsageGrouping::Day => 10,
-        UsageGrouping::Month => 7,
+    let prefix_length = match period {
+        UsagePeriod::Hour => 13,
+        UsagePeriod::Day => 10,
+        UsagePeriod::Month => 7,
     };
     let project_condition = if has_project { "and u.project_id = $4" } else { "" };
     format!(

@@ -10,7 +10,7 @@ use ringtrue_domain::{
     tenancy::{ProjectId, WorkspaceId},
 };
 use ringtrue_engine::ports::{
-    activity::{UsageFilter, UsageGrouping},
+    activity::{UsageFilter, UsagePeriod},
     checks::CreateCheckOutcome,
     combined::Store,
     store::StoreError,
@@ -135,7 +135,7 @@ pub async fn counters_match_the_checks(fixture: &StoreFixture) {
     let all = UsageFilter {
         from: "2026-01-01T00:00:00Z".parse().unwrap(),
         to: "2027-01-01T00:00:00Z".parse().unwrap(),
-        grouping: UsageGrouping::Hour,
+        period: UsagePeriod::Hour,
         project: Some(shop),
     };
     let counted: BTreeMap<_, _> = store

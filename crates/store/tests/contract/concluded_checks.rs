@@ -9,7 +9,7 @@ use ringtrue_domain::{
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::ports::{
-    activity::{UsageFilter, UsageGrouping},
+    activity::{UsageFilter, UsagePeriod},
     idempotency::{ClaimOutcome, IdempotentResponse},
     store::{Completeness, StoreError, TenantLookup},
 };
@@ -95,7 +95,7 @@ pub async fn duplicate_concluded_check_fails_only_itself(fixture: &StoreFixture)
     let usage = UsageFilter {
         from: sample::later(-86_400),
         to: sample::later(86_400),
-        grouping: UsageGrouping::Day,
+        period: UsagePeriod::Day,
         project: None,
     };
     let counted = fixture.store.usage(acme.id, usage).await.unwrap();

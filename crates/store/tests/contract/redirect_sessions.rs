@@ -11,7 +11,7 @@ use ringtrue_domain::{
     tenancy::{ProjectId, WorkspaceId},
 };
 use ringtrue_engine::ports::{
-    activity::{UsageFilter, UsageGrouping},
+    activity::{UsageFilter, UsagePeriod},
     checks::ConcludeOutcome,
     combined::Store,
     hashes::TokenHash,
@@ -40,7 +40,7 @@ async fn usage_counts(store: &dyn Store, (workspace, project): (WorkspaceId, Pro
     let all = UsageFilter {
         from: "2026-01-01T00:00:00Z".parse().unwrap(),
         to: "2027-01-01T00:00:00Z".parse().unwrap(),
-        grouping: UsageGrouping::Month,
+        period: UsagePeriod::Month,
         project: Some(project),
     };
     let rows = store.usage(workspace, all).await.unwrap().into_iter();

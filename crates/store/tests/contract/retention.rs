@@ -9,7 +9,7 @@ use ringtrue_domain::{
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
-    activity::{UsageFilter, UsageGrouping},
+    activity::{UsageFilter, UsagePeriod},
     callbacks::{AttemptOutcome, AttemptRecord, AttemptSettlement},
     checks::CreateCheckOutcome,
     combined::Store,
@@ -136,7 +136,7 @@ pub async fn lists_are_exact_at_the_retention_boundary(fixture: &StoreFixture) {
     let all_time = UsageFilter {
         from: "2026-01-01T00:00:00Z".parse().unwrap(),
         to: "2027-01-01T00:00:00Z".parse().unwrap(),
-        grouping: UsageGrouping::Hour,
+        period: UsagePeriod::Hour,
         project: Some(shop),
     };
     let usage = store.usage(acme, all_time).await.unwrap();

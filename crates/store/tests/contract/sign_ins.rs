@@ -7,7 +7,7 @@ use ringtrue_domain::{
     tenancy::{ClientId, ProjectId},
 };
 use ringtrue_engine::ports::{
-    activity::{UsageDelta, UsageFilter, UsageGrouping},
+    activity::{UsageDelta, UsageFilter, UsagePeriod},
     combined::Store,
     hashes::TokenHash,
     sign_in::{CodeRedemption, EndedSignIn, PushedAuthorization, SignInCheck, SignInEnd, SignInRecord, SignInSession},
@@ -161,7 +161,7 @@ pub async fn ended_sign_ins_are_counted_once(fixture: &StoreFixture) {
     let usage = UsageFilter {
         from: sample::later(-86_400),
         to: sample::later(86_400),
-        grouping: UsageGrouping::Day,
+        period: UsagePeriod::Day,
         project: Some(shop.id),
     };
     let counted = store.usage(acme.id, usage).await.unwrap();

@@ -2,7 +2,7 @@ use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
 use ringtrue_domain::{lifecycle::CheckStatus, product::Product, tenancy::ProjectId};
 use ringtrue_engine::ports::{
-    activity::{UsageDelta, UsageFilter, UsageGrouping, UsageRow},
+    activity::{UsageDelta, UsageFilter, UsagePeriod, UsageRow},
     combined::Store,
     store::StoreError,
 };
@@ -23,12 +23,12 @@ fn count(project: ProjectId, at: &str, status: CheckStatus, change: i64) -> Usag
     }
 }
 
-fn filter(from: &str, to: &str, grouping: UsageGrouping) -> UsageFilter {
-    UsageFilter { from: from.parse().unwrap(), to: to.parse().unwrap(), grouping, project: None }
+fn filter(from: &str, to: &str, period: UsagePeriod) -> UsageFilter {
+    UsageFilter { from: from.parse().unwrap(), to: to.parse().unwrap(), period, project: None }
 }
 
-fn all_of_2026(grouping: UsageGrouping) -> UsageFilter {
-    filter("2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z", grouping)
+fn all_of_2026(period: UsagePeriod) -> UsageFilter {
+    filter("2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z", period)
 }
 
 fn summarize(rows: &[UsageRow]) -> Vec<(Timestamp, CheckStatus, i64)> {
@@ -57,7 +57,7 @@ pub async fn usage_counts_are_summed(fixture: &StoreFixture) {
     store.add_usage(&[accepted.clone(), accepted.clone(), missed]).await.unwrap();
     store.add_usage(&[count(shop, at, CheckStatus::Accepted, -4), matched.clone(), matched.clone()]).await.unwrap();
 
-    let rows = store.usage(acme, all_of_2026(UsageGrouping::Hour)).await.unwrap();
+    let rows = store.usage(acme, all_of_2026(UsagePeriod::Hour)).await.unwrap();
     let row = |matched, count| UsageRow {
         period_start: "2026-11-15T02:00:00Z".parse().unwrap(),
         project: shop,
@@ -79,9 +79,9 @@ pub async fn usage_is_grouped_by_period(fixture: &StoreFixture) {
         store.add_usage(&[count(shop, at, status, 1)]).await.unwrap();
     }
     store.add_usage(&[count(shop, "2026-12-01T00:00:00Z", CheckStatus::Error, 1)]).await.unwrap();
-    for (grouping, expected) in [
+    for (period, expected) in [
         (
-            UsageGrouping::Hour,
+            UsagePeriod::Hour,
             vec![
                 ("2026-11-15T02:00:00Z", 2),
                 ("2026-11-15T03:00:00Z", 1),
@@ -89,16 +89,13 @@ pub async fn usage_is_grouped_by_period(fixture: &StoreFixture) {
                 ("2026-12-01T00:00:00Z", 1),
             ],
         ),
-        (
-            UsageGrouping::Day,
-            vec![("2026-11-15T00:00:00Z", 3), ("2026-11-30T00:00:00Z", 1), ("2026-12-01T00:00:00Z", 1)],
-        ),
-        (UsageGrouping::Month, vec![("2026-11-01T00:00:00Z", 4), ("2026-12-01T00:00:00Z", 1)]),
+        (UsagePeriod::Day, vec![("2026-11-15T00:00:00Z", 3), ("2026-11-30T00:00:00Z", 1), ("2026-12-01T00:00:00Z", 1)]),
+        (UsagePeriod::Month, vec![("2026-11-01T00:00:00Z", 4), ("2026-12-01T00:00:00Z", 1)]),
     ] {
-        let rows = store.usage(acme, all_of_2026(grouping)).await.unwrap();
+        let rows = store.usage(acme, all_of_2026(period)).await.unwrap();
         let found: Vec<_> = summarize(&rows).into_iter().map(|(start, _, count)| (start.to_string(), count)).collect();
         let expected: Vec<_> = expected.into_iter().map(|(start, count)| (start.to_owned(), count)).collect();
-        assert_eq!(found, expected, "{grouping:?}");
+        assert_eq!(found, expected, "{period:?}");
     }
 }
 
@@ -114,7 +111,7 @@ pub async fn usage_includes_only_full_hours(fixture: &StoreFixture) {
         ("2026-11-15T02:00:00Z", "2026-11-15T02:00:00Z", ""),
         ("2026-11-15T02:15:00Z", "2026-11-15T02:45:00Z", ""),
     ] {
-        let rows = store.usage(acme, filter(from, to, UsageGrouping::Hour)).await.unwrap();
+        let rows = store.usage(acme, filter(from, to, UsagePeriod::Hour)).await.unwrap();
         let found: Vec<_> = rows.iter().map(|row| row.period_start.strftime("%H").to_string()).collect();
         assert_eq!(found.join(" "), hours, "{from} {to}");
     }
@@ -134,7 +131,7 @@ pub async fn usage_is_scoped_by_workspace(fixture: &StoreFixture) {
         count(shop, at, CheckStatus::Accepted, 1),
     ];
     store.add_usage(&counts).await.unwrap();
-    let usage = all_of_2026(UsageGrouping::Month);
+    let usage = all_of_2026(UsagePeriod::Month);
     let of = |rows: Vec<UsageRow>| rows.iter().map(|row| row.count).collect::<Vec<_>>();
     assert_eq!(of(store.usage(acme, usage).await.unwrap()), [1, 2, 9, 3], "by project, product, status");
     assert_eq!(of(store.usage(other, usage).await.unwrap()), [4]);
@@ -163,7 +160,7 @@ pub async fn concurrent_counts_are_summed(fixture: &StoreFixture) {
         async move { store.add_usage(&counts).await.unwrap() }
     });
     run_concurrently(attempts).await;
-    let rows = fixture.store.usage(acme, all_of_2026(UsageGrouping::Day)).await.unwrap();
+    let rows = fixture.store.usage(acme, all_of_2026(UsagePeriod::Day)).await.unwrap();
     assert_eq!(rows.iter().map(|row| row.count).collect::<Vec<_>>(), [400; 5]);
 }
 
@@ -186,6 +183,6 @@ pub async fn overflowing_count_fails_only_itself(fixture: &StoreFixture) {
             Err(other) => panic!("{number}: {other}"),
         }
     }
-    let rows = store.usage(acme, all_of_2026(UsageGrouping::Hour)).await.unwrap();
+    let rows = store.usage(acme, all_of_2026(UsagePeriod::Hour)).await.unwrap();
     assert_eq!(rows.iter().map(|row| row.count).collect::<Vec<_>>(), [180, i64::MAX - 1]);
 }

@@ -16,7 +16,7 @@ use ringtrue_domain::{
     verification::{Method, Move, Progress, SEARCH_FIELDS, StepEnd, VerificationCheck, VerificationVerdict},
 };
 use ringtrue_engine::ports::{
-    activity::{UsageFilter, UsageGrouping},
+    activity::{UsageFilter, UsagePeriod},
     callbacks::CallbackState,
     checks::{CreateCheckOutcome, Expectation, NewCheck, NewVerification},
     combined::Store,
@@ -175,7 +175,7 @@ async fn usage(store: &dyn Store, workspace: WorkspaceId) -> Vec<(Product, Check
     let all = UsageFilter {
         from: "2026-01-01T00:00:00Z".parse().unwrap(),
         to: "2027-01-01T00:00:00Z".parse().unwrap(),
-        grouping: UsageGrouping::Month,
+        period: UsagePeriod::Month,
         project: None,
     };
     let rows = store.usage(workspace, all).await.unwrap().into_iter();
