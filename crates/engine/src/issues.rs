@@ -149,7 +149,7 @@ fn connectors_down(
         ConnectorDown {
             connector: Arc::clone(&status.name),
             networks: networks.collect(),
-            since: status.links.map(|links| links.since),
+            since: status.link_summary.map(|links| links.since),
         }
     };
     down.into_iter().map(issue).filter(|issue| !issue.networks.is_empty()).collect()
@@ -182,7 +182,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::ports::connectors::{ConnectorHealth, LinkStatus};
+    use crate::ports::connectors::{ConnectorHealth, LinkSummary};
 
     const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
     /// Hours of a week.
@@ -260,7 +260,7 @@ mod tests {
             state,
             networks: vec![],
             receivers: vec![],
-            links: Some(LinkStatus { up: 0, configured: 1, since: NOW }),
+            link_summary: Some(LinkSummary { up: 0, configured: 1, since: NOW }),
             breakers: vec![],
             counts: None,
             health: ConnectorHealth::default(),

@@ -183,7 +183,7 @@ fn connector_view(report: ConnectorStatus) -> ConnectorView {
         (true, true) => "no networks or receivers".to_owned(),
     };
     let mut facts = vec![];
-    if let Some(links) = report.links {
+    if let Some(links) = report.link_summary {
         facts.push(("Binds", format!("{} of {}", links.up, links.configured)));
     }
     if let Some(counts) = report.counts {
@@ -201,7 +201,7 @@ fn connector_view(report: ConnectorStatus) -> ConnectorView {
         css_class,
         serves,
         facts,
-        since: report.links.map(|links| UtcTime(links.since)),
+        since: report.link_summary.map(|links| UtcTime(links.since)),
         last_success_at: last_success_at.map(UtcTime),
         last_error: last_error.map(|last_error| (to_sentence(&last_error.message), ExactTime(last_error.at))),
         breakers: report.breakers.iter().map(|breaker| breaker_view(breaker.operation, breaker.position)).collect(),

@@ -23,7 +23,7 @@ pub struct ConnectorStatus {
     /// Receiver numbers whose SMS the connector delivers to us.
     pub receivers: Vec<Msisdn>,
     /// `None`: the connector has no persistent connections.
-    pub links: Option<LinkStatus>,
+    pub link_summary: Option<LinkSummary>,
     pub breakers: Vec<BreakerStatus>,
     /// Inbound SMS since the node started or the connector was replaced. `None`: the connector receives no SMS.
     pub counts: Option<MessageCounts>,
@@ -43,7 +43,7 @@ pub enum ConnectorState {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinkStatus {
+pub struct LinkSummary {
     pub up: usize,
     pub configured: usize,
     /// When the connector last got its first connection or lost its last one.

@@ -231,7 +231,7 @@ impl MonitoredConnector for Camara {
             state,
             networks: self.config.networks.clone(),
             receivers: vec![],
-            links: None,
+            link_summary: None,
             breakers,
             counts: None,
             health,

@@ -305,7 +305,7 @@ impl MonitoredConnector for HeaderEnrichment {
             },
             networks: self.config.networks.clone(),
             receivers: vec![],
-            links: None,
+            link_summary: None,
             breakers: vec![],
             counts: None,
             health,

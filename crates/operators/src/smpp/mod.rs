@@ -28,7 +28,9 @@ use ringtrue_engine::{
     lookups::networks::Networks,
     ports::{
         clock::Clock,
-        connectors::{ConnectorHealth, ConnectorState, ConnectorStatus, LinkStatus, MessageCounts, MonitoredConnector},
+        connectors::{
+            ConnectorHealth, ConnectorState, ConnectorStatus, LinkSummary, MessageCounts, MonitoredConnector,
+        },
         entropy::Entropy,
         leases::LeaseStore,
         node::NodeId,
@@ -333,7 +335,7 @@ impl MonitoredConnector for SmppConnector {
             },
             networks: vec![],
             receivers: config.receivers.clone(),
-            links: Some(LinkStatus { up: binds_up, configured: binds, since }),
+            link_summary: Some(LinkSummary { up: binds_up, configured: binds, since }),
             breakers: vec![],
             counts: Some(MessageCounts {
                 accepted: counters.get(SmppOutcome::Received),

@@ -335,7 +335,7 @@ impl MonitoredConnector for Webhook {
             state: connector_state(&health),
             networks: vec![],
             receivers: self.config.receivers.clone(),
-            links: None,
+            link_summary: None,
             breakers: vec![],
             counts: Some(MessageCounts {
                 accepted: sum(|outcome| outcome.error_message().is_none()),

@@ -79,7 +79,7 @@ async fn one_node_binds_and_the_other_stands_by() {
     assert_eq!(holder(&first), Some(first.fixture.node));
     assert_eq!(first.connector.connector_status().state, ConnectorState::Up);
     let status = second.connector.connector_status();
-    assert_eq!((status.state, status.links.unwrap().up), (ConnectorState::Standby, 0));
+    assert_eq!((status.state, status.link_summary.unwrap().up), (ConnectorState::Standby, 0));
     assert_eq!((first.fixture.counters.binds_up(), second.fixture.counters.binds_up()), (1, 0));
     assert!(first.fixture.receivers_available() && second.fixture.receivers_available());
     assert_received(&smsc, &first, "hello").await;

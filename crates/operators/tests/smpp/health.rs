@@ -18,7 +18,7 @@ async fn receivers_become_unavailable_after_the_grace_period() {
     assert_eq!(fixture.counters.binds_up(), 2);
     let report = connector.connector_status();
     assert_eq!(
-        (report.state, report.links.map(|links| (links.up, links.configured))),
+        (report.state, report.link_summary.map(|links| (links.up, links.configured))),
         (ConnectorState::Up, Some((2, 2)))
     );
 

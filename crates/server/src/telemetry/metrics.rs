@@ -116,7 +116,7 @@ fn encode_connectors(encoder: &mut DescriptorEncoder<'_>, connectors: &Connector
     let binds = binds.iter().map(|(name, binds)| (vec![("connector", &**name)], *binds as u64));
     encode_gauges(encoder, "smpp_binds", "Established SMPP binds", binds)?;
     let reports = connectors.statuses();
-    let has_binds = |report: &&ConnectorStatus| report.links.is_some() && report.mode == Mode::Live;
+    let has_binds = |report: &&ConnectorStatus| report.link_summary.is_some() && report.mode == Mode::Live;
     let standby = reports
         .iter()
         .filter(has_binds)
