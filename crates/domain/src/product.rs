@@ -76,7 +76,7 @@ pub enum VerdictKind {
     SimChange,
 }
 
-const REVERSE_SMS: ProductFacts = ProductFacts {
+const REVERSE_SMS_FACTS: ProductFacts = ProductFacts {
     title: "Reverse SMS",
     command: "reverse-sms",
     api_path: &["v1", "number-verification", "reverse-sms-checks"],
@@ -90,7 +90,7 @@ const REVERSE_SMS: ProductFacts = ProductFacts {
     columns: &["check_id", "status", "match", "error_code", "reference_id", "created_at", "updated_at"],
 };
 
-const SECURE_SNA: ProductFacts = ProductFacts {
+const SECURE_SNA_FACTS: ProductFacts = ProductFacts {
     title: "Secure SNA",
     command: "secure-sna",
     api_path: &["v1", "number-verification", "secure-sna-checks"],
@@ -105,7 +105,7 @@ const SECURE_SNA: ProductFacts = ProductFacts {
     columns: &["check_id", "status", "match", "network_id", "error_code", "reference_id", "created_at", "updated_at"],
 };
 
-const DISCOVERY: ProductFacts = ProductFacts {
+const DISCOVERY_FACTS: ProductFacts = ProductFacts {
     title: "Discovery",
     command: "discovery",
     api_path: &["v1", "number-verification", "discovery-checks"],
@@ -122,7 +122,7 @@ const DISCOVERY: ProductFacts = ProductFacts {
     ],
 };
 
-const SIM_SWAP: ProductFacts = ProductFacts {
+const SIM_SWAP_FACTS: ProductFacts = ProductFacts {
     title: "SIM Swap",
     command: "sim-swap",
     api_path: &["v1", "sim-swap-checks"],
@@ -140,7 +140,7 @@ const SIM_SWAP: ProductFacts = ProductFacts {
     ],
 };
 
-const ELIGIBILITY: ProductFacts = ProductFacts {
+const ELIGIBILITY_FACTS: ProductFacts = ProductFacts {
     title: "Eligibility",
     command: "eligibility",
     api_path: &["v1", "eligibility"],
@@ -154,7 +154,7 @@ const ELIGIBILITY: ProductFacts = ProductFacts {
     columns: &[],
 };
 
-const VERIFICATION: ProductFacts = ProductFacts {
+const VERIFICATION_FACTS: ProductFacts = ProductFacts {
     title: "Verification",
     command: "verification",
     api_path: &["v1", "verifications"],
@@ -172,7 +172,7 @@ const VERIFICATION: ProductFacts = ProductFacts {
     ],
 };
 
-const SIGN_IN: ProductFacts = ProductFacts {
+const SIGN_IN_FACTS: ProductFacts = ProductFacts {
     title: "Sign-in",
     command: "sign-in",
     api_path: &["oauth2", "authorize"],
@@ -233,13 +233,13 @@ impl Product {
 
     pub const fn facts(self) -> &'static ProductFacts {
         match self {
-            Product::ReverseSms => &REVERSE_SMS,
-            Product::SecureSna => &SECURE_SNA,
-            Product::Discovery => &DISCOVERY,
-            Product::SimSwap => &SIM_SWAP,
-            Product::Eligibility => &ELIGIBILITY,
-            Product::Verification => &VERIFICATION,
-            Product::SignIn => &SIGN_IN,
+            Product::ReverseSms => &REVERSE_SMS_FACTS,
+            Product::SecureSna => &SECURE_SNA_FACTS,
+            Product::Discovery => &DISCOVERY_FACTS,
+            Product::SimSwap => &SIM_SWAP_FACTS,
+            Product::Eligibility => &ELIGIBILITY_FACTS,
+            Product::Verification => &VERIFICATION_FACTS,
+            Product::SignIn => &SIGN_IN_FACTS,
         }
     }
 
