@@ -57,7 +57,7 @@ impl Context {
     /// Derives a token from `parts` with the active link key (HMAC), so that the token need not be stored. Used for
     /// tokens in links and forms.
     pub(crate) fn derive_token(&self, parts: &[&[u8]]) -> Result<[u8; 32], StoreError> {
-        let derived = self.keys().derive_token(parts, self.now());
+        let derived = self.keys().derive_link_token(parts, self.now());
         derived.ok_or_else(|| StoreError::Refused("no active link key".to_owned()))
     }
 
@@ -66,7 +66,7 @@ impl Context {
     pub(crate) fn is_derived_token(&self, parts: &[&[u8]], given: &[u8]) -> bool {
         let is_long_enough = given.len() >= MIN_DERIVED_TOKEN_BYTES;
         is_long_enough
-            && self.keys().valid_tokens(parts, self.now()).any(|token| {
+            && self.keys().valid_link_tokens(parts, self.now()).any(|token| {
                 token.get(..given.len()).is_some_and(|token| verify_slices_are_equal(token, given).is_ok())
             })
     }

@@ -175,7 +175,7 @@ impl KeyRing {
     }
 
     /// Computes the HMAC of the parts with the active link key. `None`: there is no active link key.
-    pub(crate) fn derive_token(&self, parts: &[&[u8]], now: Timestamp) -> Option<[u8; 32]> {
+    pub(crate) fn derive_link_token(&self, parts: &[&[u8]], now: Timestamp) -> Option<[u8; 32]> {
         let (_, key) = self.active_key(now, |material| match material {
             KeyMaterial::Link(key) => Some(key),
             _ => None,
@@ -185,7 +185,7 @@ impl KeyRing {
 
     /// Returns all valid tokens for the parts: one from each link key that is not gone. Keys that become active soon
     /// are valid already, because the clock of the node that derived the token may be ahead.
-    pub(crate) fn valid_tokens(&self, parts: &[&[u8]], now: Timestamp) -> impl Iterator<Item = [u8; 32]> {
+    pub(crate) fn valid_link_tokens(&self, parts: &[&[u8]], now: Timestamp) -> impl Iterator<Item = [u8; 32]> {
         self.keys_in_state(now, |state| state != KeyState::Gone).filter_map(move |(_, material)| match material {
             KeyMaterial::Link(key) => hmac_of_parts(key, parts),
             _ => None,

@@ -440,12 +440,12 @@ fn generate_nonce(context: &Context, state: RedirectState) -> Result<(String, Cr
         let random: [u8; RANDOM_BYTES] = context.entropy.bytes();
         let browser = state.browser.as_ref().map_or(&[][..], |BrowserHash(hash)| hash);
         let body = [state.check.0.as_bytes().as_slice(), &random, browser].concat();
-        let key = Zeroizing::new(keys.derive_token(&[KEY_PURPOSE, &body], now).ok_or_else(no_key)?);
+        let key = Zeroizing::new(keys.derive_link_token(&[KEY_PURPOSE, &body], now).ok_or_else(no_key)?);
         // Numbers with other first bytes are smaller than the order of P-256. One nonce in four billion is rejected.
         if key[..4] == [0xff; 4] {
             continue;
         }
-        let mac = keys.derive_token(&[NONCE_PURPOSE, &body], now).ok_or_else(no_key)?;
+        let mac = keys.derive_link_token(&[NONCE_PURPOSE, &body], now).ok_or_else(no_key)?;
         return Ok((BASE64_URL_SAFE_NO_PAD.encode([&body, &mac[..MAC_BYTES]].concat()), key));
     }
 }
@@ -458,7 +458,7 @@ fn parse_nonce(context: &Context, nonce: &str) -> Option<(RedirectState, Credent
     let (keys, now) = (context.keys(), context.now());
     // The same link key gave the MAC and the private key.
     let (of_nonce, of_key) = ([NONCE_PURPOSE, body], [KEY_PURPOSE, body]);
-    let mut derived = keys.valid_tokens(&of_nonce, now).zip(keys.valid_tokens(&of_key, now));
+    let mut derived = keys.valid_link_tokens(&of_nonce, now).zip(keys.valid_link_tokens(&of_key, now));
     let (_, key) = derived.find(|(right, _)| verify_slices_are_equal(&right[..MAC_BYTES], mac).is_ok())?;
     let browser = <[u8; BrowserHash::BYTES]>::try_from(&body[16 + RANDOM_BYTES..]).ok().map(BrowserHash);
     Some((RedirectState { check: CheckId(Uuid::from_slice(&body[..16]).ok()?), browser }, Zeroizing::new(key)))
