@@ -107,7 +107,7 @@ impl ConnectedEsme {
                 read = self.stream.read_buf(&mut self.received) => {
                     ensure!(read? > 0, "the client closed the connection");
                     self.process_received()?;
-                    self.send().await?;
+                    self.flush().await?;
                     continue;
                 }
             };
@@ -121,7 +121,7 @@ impl ConnectedEsme {
                 if pending == 0 {
                     break;
                 }
-                self.send().await?;
+                self.flush().await?;
                 ensure!(self.stream.read_buf(&mut self.received).await? > 0, "the client closed the connection");
                 pending -= self.process_received()?;
             }
@@ -130,7 +130,7 @@ impl ConnectedEsme {
         }
     }
 
-    async fn send(&mut self) -> anyhow::Result<()> {
+    async fn flush(&mut self) -> anyhow::Result<()> {
         self.stream.write_all(&self.to_send).await?;
         self.to_send.clear();
         Ok(())

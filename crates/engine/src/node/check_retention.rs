@@ -34,7 +34,7 @@ impl Node {
         let mut deleted = 0;
         loop {
             let step = self.store.delete_old_checks(before, MAX_TRANSACTION_DURATION).await?;
-            deleted += step.checks;
+            deleted += step.deleted_rows;
             if step.is_complete {
                 return Ok(deleted);
             }

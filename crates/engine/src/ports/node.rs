@@ -107,7 +107,7 @@ pub trait NodeStore: Send + Sync {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeletedChecks {
     /// Number of checks deleted row by row. Does not include checks that were dropped with a whole partition.
-    pub checks: u64,
+    pub deleted_rows: u64,
     /// Whether nothing is left that can be deleted now.
     pub is_complete: bool,
 }

@@ -43,18 +43,18 @@ pub(crate) struct SmsInput {
 }
 
 #[derive(Serialize, Deserialize)]
-struct InputJson {
+struct StepInputJson {
     number: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     device_ip: Option<IpAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
     silent_network: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    sms: Option<SmsJson>,
+    sms: Option<SmsInputJson>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct SmsJson {
+struct SmsInputJson {
     network: String,
     receiver: String,
     code: String,
@@ -63,11 +63,11 @@ struct SmsJson {
 
 impl StepInput {
     pub(crate) fn seal(&self, context: &Context, verification: CheckId) -> Result<Sealed, StoreError> {
-        let json = InputJson {
+        let json = StepInputJson {
             number: self.number.as_str().to_owned(),
             device_ip: self.device_ip,
             silent_network: self.silent_network.as_ref().map(ToString::to_string),
-            sms: self.sms.as_ref().map(|sms| SmsJson {
+            sms: self.sms.as_ref().map(|sms| SmsInputJson {
                 network: sms.network.to_string(),
                 receiver: sms.receiver.as_str().to_owned(),
                 code: sms.code.as_str().to_owned(),
@@ -82,12 +82,12 @@ impl StepInput {
     pub(crate) fn unseal(context: &Context, record: &VerificationRecord) -> Result<Self, StoreError> {
         let id = record.check.id;
         let plain = record.input.as_ref().and_then(|sealed| context.unseal_for_check(PURPOSE, id, sealed));
-        let json = plain.and_then(|plain| serde_json::from_slice::<InputJson>(&plain).ok());
+        let json = plain.and_then(|plain| serde_json::from_slice::<StepInputJson>(&plain).ok());
         json.and_then(|json| Self::parse(json, record.check.mode)).ok_or_else(|| corrupt_input_error(id))
     }
 
-    fn parse(json: InputJson, mode: Mode) -> Option<Self> {
-        let parse_sms = |sms: SmsJson| {
+    fn parse(json: StepInputJson, mode: Mode) -> Option<Self> {
+        let parse_sms = |sms: SmsInputJson| {
             Some(SmsInput {
                 network: sms.network.parse().ok()?,
                 receiver: Msisdn::parse(&sms.receiver, mode).ok()?,

@@ -96,8 +96,8 @@ impl std::error::Error for ConfigErrors {}
 
 /// Maximum number of reported errors. Limits the time, because the whole configuration is read again after each error.
 const MAX_ERRORS: usize = 50;
-/// Maximum number of settings that all these passes read together. Limits the time for a large configuration.
-const MAX_READ_SETTINGS: usize = 1_000_000;
+/// Maximum number of setting reads over all passes. Limits the start-up time for a large configuration.
+const MAX_SETTING_READS: usize = 1_000_000;
 
 fn hint(suggestion: Option<&str>) -> String {
     suggestion.map(|name| format!("; did you mean {name}?")).unwrap_or_default()
@@ -239,7 +239,7 @@ impl<'e> ConfigDocument<'e> {
             return Err(ConfigErrors::new(errors));
         }
         let mut left_out = BTreeSet::new();
-        let max_errors = (MAX_READ_SETTINGS / self.entries.len().max(1)).clamp(1, MAX_ERRORS);
+        let max_errors = (MAX_SETTING_READS / self.entries.len().max(1)).clamp(1, MAX_ERRORS);
         while errors.len() < max_errors {
             match read(&self) {
                 Ok(config) if errors.is_empty() => return Ok(config),

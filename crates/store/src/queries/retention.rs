@@ -62,7 +62,7 @@ impl<D: Database> SqlStore<D> {
                 Ok(TransactionEnd::Commit(deleted))
             }))
             .await?;
-        if deleted.checks > 0 {
+        if deleted.deleted_rows > 0 {
             self.database.checkpoint().await?;
         }
         Ok(deleted)
@@ -90,15 +90,15 @@ async fn delete_checks<D: Database>(
 ) -> Result<DeletedChecks, StoreError> {
     tx.run(MOVE_BOUNDARY, values![before]).await?;
     let (end, mut sizer) = (end_of(before), ChunkSizer::new(max_duration));
-    let mut checks = 0;
+    let mut deleted_rows = 0;
     while let Some(size) = sizer.next_chunk(elapsed()) {
         let chunk = delete_chunk::<D>(tx, skip_locked, end, size).await?;
-        checks += chunk.deleted;
+        deleted_rows += chunk.deleted;
         if chunk.selected < size {
-            return Ok(DeletedChecks { checks, is_complete: true });
+            return Ok(DeletedChecks { deleted_rows, is_complete: true });
         }
     }
-    Ok(DeletedChecks { checks, is_complete: false })
+    Ok(DeletedChecks { deleted_rows, is_complete: false })
 }
 
 /// Numbers of checks that a chunk has selected and deleted.

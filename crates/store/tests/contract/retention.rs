@@ -153,7 +153,7 @@ pub async fn lists_are_exact_at_the_retention_boundary(fixture: &StoreFixture) {
         let mut steps = 0;
         loop {
             let step = store.delete_old_checks(before, Duration::ZERO).await.unwrap();
-            assert!(step.checks <= 1, "the first chunk is one check");
+            assert!(step.deleted_rows <= 1, "the first chunk is one check");
             if steps < 2 || step.is_complete {
                 check_lists::assert_lists_match(store, shop, &retained, &mut random, 12).await;
             }
@@ -203,7 +203,7 @@ pub async fn concurrent_deletions_delete_each_check_once(fixture: &StoreFixture)
         let mut deleted = 0;
         loop {
             let step = store.delete_old_checks(sample::later(86_400 * 30), Duration::from_millis(1)).await.unwrap();
-            deleted += step.checks;
+            deleted += step.deleted_rows;
             if step.is_complete {
                 return deleted;
             }

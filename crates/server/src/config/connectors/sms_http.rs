@@ -70,7 +70,7 @@ impl Vendor {
         }
     }
 
-    fn other_members(self) -> &'static [&'static str] {
+    fn driver_members(self) -> &'static [&'static str] {
         match self {
             Vendor::Infobip | Vendor::Kannel | Vendor::Jasmin => &[],
             Vendor::Bird => &["signature", "channels"],
@@ -84,7 +84,7 @@ pub(super) fn read(section: &Section<'_>, listeners: &Listeners) -> Result<Conne
     const PATH_SECRET: SecretParser<PathSecret> =
         ("16 to 128 letters, digits, `-` and `_`, which proxies do not rewrite", |text| PathSecret::new(text).ok());
     let vendor: Vendor = section.get("driver", variant())?;
-    section.reject_unknown(&[&COMMON_MEMBERS, vendor.signature_members(), vendor.other_members()])?;
+    section.reject_unknown(&[&COMMON_MEMBERS, vendor.signature_members(), vendor.driver_members()])?;
     let public_url = plain_url(
         "the http:// or https:// URL that the vendor calls, without user name, password, query or path secret",
         |url| matches!(url.scheme(), "http" | "https"),
