@@ -9,7 +9,7 @@ const MAX_BOUNDARY_BYTES: usize = 70;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part<'a> {
     pub name: String,
-    /// Whether the content is that of a file. Browsers send an empty file if the user has chosen none.
+    /// Whether the field is a file upload. Browsers send an empty file if the user has chosen none.
     pub is_file: bool,
     pub content: &'a [u8],
 }

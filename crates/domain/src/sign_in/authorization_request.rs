@@ -205,7 +205,7 @@ impl Parameters {
         repeated.map(|(_, name)| name)
     }
 
-    /// Replaces the parameters that `other` has too.
+    /// Adds the parameters of `other`. They replace parameters with the same name.
     #[must_use]
     pub fn overridden_by(mut self, other: Parameters) -> Self {
         self.0.retain(|(name, _)| !other.0.iter().any(|(replaced, _)| replaced == name));

@@ -86,7 +86,6 @@ pub fn select_methods(
     selected
 }
 
-/// The verdict of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerificationVerdict {
     pub matched: bool,

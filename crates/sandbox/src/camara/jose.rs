@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-/// Algorithms with which clients may sign.
+/// Signature algorithms accepted in client assertions and request objects.
 pub(super) const CLIENT_SIGNING_ALGORITHMS: [Algorithm; 4] =
     [Algorithm::ES256, Algorithm::RS256, Algorithm::PS256, Algorithm::EdDSA];
 

@@ -33,7 +33,7 @@ impl<T> ValueParser<T> {
     }
 }
 
-/// Parses a value of any type that implements serde's `Deserialize`.
+/// Returns a parser for a value of any type that implements serde's `Deserialize`.
 pub(super) fn value<T: DeserializeOwned>(allowed: impl Into<String>) -> ValueParser<T> {
     ValueParser { allowed: allowed.into(), parse: Box::new(|value| value.clone().try_into().ok()) }
 }
@@ -46,7 +46,7 @@ pub(super) fn path() -> ValueParser<PathBuf> {
     value("a path to a file")
 }
 
-/// Parses the name of an enum variant, for enums that implement serde's `Deserialize`.
+/// Returns a parser for the name of an enum variant, for enums that implement serde's `Deserialize`.
 pub(super) fn variant<T: DeserializeOwned>() -> ValueParser<T> {
     // serde's message for an unknown variant lists the known ones in back quotes.
     let error = Value::from("?").try_into::<T>().err().map(|error| error.message().to_owned()).unwrap_or_default();
@@ -54,7 +54,7 @@ pub(super) fn variant<T: DeserializeOwned>() -> ValueParser<T> {
     value(join_words(&names))
 }
 
-/// Parses one of several words, for enums of other crates that do not implement `Deserialize`.
+/// Returns a parser for one of several words, for enums of other crates that do not implement `Deserialize`.
 pub(super) fn keyword<T: Copy + 'static>(words: &'static [(&'static str, T)]) -> ValueParser<T> {
     let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
     text(join_words(&names), |text| words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning))
@@ -72,12 +72,12 @@ pub(super) fn text<T>(allowed: impl Into<String>, parse: impl Fn(&str) -> Option
     ValueParser { allowed: allowed.into(), parse: Box::new(move |value| parse(value.as_str()?)) }
 }
 
-/// Parses text with the `FromStr` implementation of the type.
+/// Returns a parser for text, which uses the `FromStr` implementation of the type.
 pub(super) fn from_str<T: FromStr>(allowed: &str) -> ValueParser<T> {
     text(allowed, |text| text.parse().ok())
 }
 
-/// Parses text that satisfies a condition.
+/// Returns a parser for text that satisfies a condition.
 pub(super) fn string(allowed: &str, is_valid: impl Fn(&str) -> bool + 'static) -> ValueParser<String> {
     text(allowed, move |text| is_valid(text).then(|| text.to_owned()))
 }
@@ -90,7 +90,7 @@ pub(super) fn list<T: 'static>(item: ValueParser<T>) -> ValueParser<Vec<T>> {
     }
 }
 
-/// Parses an optional setting. "" and "off" mean `None`.
+/// Returns a parser for an optional setting. "" and "off" mean `None`.
 pub(super) fn optional<T: 'static>(parser: ValueParser<T>) -> ValueParser<Option<T>> {
     let allowed = format!("{}; or \"\" for none", parser.allowed);
     let parse = move |value: &Value| match value.as_str() {
@@ -112,7 +112,7 @@ pub(super) const MINUTE: Duration = Duration::from_mins(1);
 pub(super) const HOUR: Duration = Duration::from_hours(1);
 pub(super) const DAY: Duration = Duration::from_hours(24);
 
-/// Parses a duration with a unit, such as "10s", or an integer number of seconds.
+/// Returns a parser for a duration with a unit, such as "10s", or an integer number of seconds.
 pub(super) fn duration(min: Duration, max: Duration) -> ValueParser<Duration> {
     let (shown_min, shown_max) = (format_duration(min), format_duration(max));
     let parse = move |value: &Value| {
@@ -128,7 +128,7 @@ pub(super) fn duration(min: Duration, max: Duration) -> ValueParser<Duration> {
     ValueParser { allowed, parse: Box::new(parse) }
 }
 
-/// Parses a duration. Zero means no limit, and becomes `None`.
+/// Returns a parser for a duration. Zero means no limit, and becomes `None`.
 pub(super) fn zero_or(parser: ValueParser<Duration>) -> ValueParser<Option<Duration>> {
     let allowed = format!("0, or {}", parser.allowed);
     let is_zero = |value: &Value| match value {
@@ -182,7 +182,7 @@ pub(super) fn web_url() -> ValueParser<Url> {
     })
 }
 
-/// Parses a URL without user name, password, query and fragment.
+/// Returns a parser for a URL without user name, password, query and fragment.
 pub(super) fn plain_url(allowed: &str, is_valid: impl Fn(&Url) -> bool + 'static) -> ValueParser<Url> {
     text(allowed, move |text| {
         let url =

@@ -1,4 +1,5 @@
-//! Read-only connections, on reader threads and for lookups on the calling thread.
+//! Read-only connections: [`ReaderPool`] runs queries on its own threads, and [`LookupPool`] looks up rows of open
+//! checks and sign-ins on the calling thread, which is faster than waking a reader.
 
 use std::{
     ffi::c_int,
@@ -177,10 +178,10 @@ fn begin(connection: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Connections for lookups by primary key on the calling thread. This is faster than waking up a reader thread.
+/// Connections for lookups by primary key on the calling thread.
 ///
-/// Use it only for rows of open checks. They are at most minutes old, so their pages are in memory, and a lookup does
-/// not block on the disk.
+/// Use it only for rows of open checks and sign-ins. They are at most minutes old, so their pages are in memory, and a
+/// lookup does not block on the disk.
 #[derive(Debug)]
 pub(super) struct LookupPool(Mutex<Vec<Connection>>);
 
