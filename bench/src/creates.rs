@@ -94,4 +94,14 @@ impl NumberSequence {
         let number = self.0.fetch_add(1, Ordering::Relaxed);
         format!("+990{:010}{:02}", number / 80, number % 80 + 10)
     }
+
+    /// The next number whose SMS match: the simulated operator changes the sender of an odd number's SMS.
+    pub fn next_matching(&self) -> String {
+        loop {
+            let number = self.next();
+            if number.ends_with(['0', '2', '4', '6', '8']) {
+                return number;
+            }
+        }
+    }
 }

@@ -220,7 +220,8 @@ impl Backend {
     }
 
     async fn verification(&self, scheduled: Instant, receiver: &str) -> anyhow::Result<()> {
-        let number = self.numbers.next();
+        // After an SMS from another number, the verification would wait for a further SMS.
+        let number = self.numbers.next_matching();
         let body = format!(r#"{{"phone_number":"{number}","methods":["reverse_sms"],"callback_url":"{receiver}"}}"#);
         let created = Instant::now();
         let response =
