@@ -154,14 +154,15 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         project: ProjectId,
         check: CheckId,
     ) -> Result<TenantLookup<CallbackRecord>, StoreError> {
-        let mut values = values![check].to_vec();
-        let in_bucket = in_bucket::<D>(check.bucket(), &mut values);
-        let select =
-            format!(concat!("select ", callback_columns!(), " from callbacks where check_id = $1 {}"), in_bucket);
         self.database
             .read_at(
                 check.bucket(),
                 work!(|tx| {
+                    let mut values = values![check].to_vec();
+                    let select = format!(
+                        concat!("select ", callback_columns!(), " from callbacks where check_id = $1 {}"),
+                        in_bucket::<D>(check.bucket(), &mut values)
+                    );
                     let row = tx.query(Sql::cached(select), &values).await?.pop();
                     let Some((owner, mut record)) = row.map(check_row_mapping::callback_from_row).transpose()? else {
                         return Ok(TenantLookup::NotFound);
@@ -169,15 +170,19 @@ impl<D: Database> CallbackStore for SqlStore<D> {
                     if owner != project {
                         return Ok(TenantLookup::OtherTenant);
                     }
+                    let mut values = values![check].to_vec();
+                    let in_bucket = in_bucket::<D>(check.bucket(), &mut values);
+                    values.push(i64::from(MAX_LOGGED_ATTEMPTS).into());
                     let select = format!(
                         concat!(
                             "select ",
                             attempt_columns!(),
-                            " from callback_attempts where check_id = $1 {} order by attempt desc limit $2"
+                            " from callback_attempts where check_id = $1 {} order by attempt desc limit ${}"
                         ),
-                        in_bucket
+                        in_bucket,
+                        values.len()
                     );
-                    let attempts = tx.query(select.into(), values![check, i64::from(MAX_LOGGED_ATTEMPTS)]).await?;
+                    let attempts = tx.query(Sql::cached(select), &values).await?;
                     let attempts = attempts.into_iter().rev();
                     record.attempts = attempts.map(check_row_mapping::attempt_from_row).collect::<Result<_, _>>()?;
                     Ok(TenantLookup::Found(record))

@@ -233,17 +233,12 @@ async fn move_on<D: Database>(tx: &mut dyn Tx, advance: Advance) -> Result<Trans
         AdvanceTo::SimSwap { check, .. } => *check,
         AdvanceTo::End { .. } => verification,
     };
-    let mut values = values![next_step, progress_to_json(&progress)?, verification, from].to_vec();
     // The sealed (encrypted) input is no longer needed when the verification ends.
-    let input_sql = if matches!(to, AdvanceTo::End { .. }) {
-        "null"
-    } else {
-        values.push(input.as_ref().into());
-        "coalesce($5, input)"
-    };
+    let input_sql = if matches!(to, AdvanceTo::End { .. }) { "$3" } else { "coalesce($3, input)" };
+    let input = input.filter(|_| !matches!(to, AdvanceTo::End { .. }));
+    let mut values = values![next_step, progress_to_json(&progress)?, input.as_ref(), verification, from].to_vec();
     let update = format!(
-        "update verifications set step_id = $1, progress = $2, input = {input_sql}
-          where check_id = $3 and step_id = $4 {}
+        "update verifications set step_id = $1, progress = $2, input = {input_sql} where check_id = $4 and step_id = $5 {}
          returning check_id",
         in_bucket::<D>(verification.bucket(), &mut values)
     );
