@@ -399,14 +399,19 @@ impl Database {
         }
     }
 
-    /// Ends all sessions, so that the server's statistics include them. Does nothing for SQLite.
+    /// Ends all sessions, so that the server's statistics include them. Stores that are open may start new ones at once.
+    /// Does nothing for SQLite.
     pub async fn end_sessions(&self) {
         let Database::Postgres { servers, name } = self else { return };
-        self.cut_connections().await;
         let session = Session::start(&servers[0]).await;
-        let sessions = format!("select count(*) from pg_stat_activity where datname = '{name}'");
+        let started = format!("select pid from pg_stat_activity where datname = '{name}'");
+        let started = session.client.query(&started, &[]).await.unwrap();
+        let started: Vec<i32> = started.iter().map(|row| row.get(0)).collect();
+        self.cut_connections().await;
+        let running =
+            format!("select exists (select from pg_stat_activity where datname = '{name}' and pid = any($1))");
         poll_until("all sessions have ended", async || {
-            session.client.query_one(&sessions, &[]).await.unwrap().get::<_, i64>(0) == 0
+            !session.client.query_one(&running, &[&started]).await.unwrap().get::<_, bool>(0)
         })
         .await;
         session.end().await;
