@@ -99,8 +99,6 @@ pub(super) struct Placement {
     shards: Vec<Shard>,
     /// Index of the shard of each bucket. Empty if `shards` is.
     shard_of_bucket: Vec<u16>,
-    /// Position of each shard among the shards of its server. `None`: the server has no other.
-    positions: Vec<Option<usize>>,
     /// The bucket in which a server counts usage: the first of its buckets.
     counter_buckets: BTreeMap<ServerKey, Bucket>,
 }
@@ -108,17 +106,10 @@ pub(super) struct Placement {
 impl Placement {
     /// All buckets are on the configured server, in tables with their own names.
     pub(super) fn whole() -> Self {
-        Self::new(Vec::new(), Vec::new())
+        Placement { shards: Vec::new(), shard_of_bucket: Vec::new(), counter_buckets: BTreeMap::new() }
     }
 
     fn new(shards: Vec<Shard>, shard_of_bucket: Vec<u16>) -> Self {
-        let positions = shards.iter().enumerate().map(|(index, shard)| {
-            let (before, after) = (&shards[..index], &shards[index + 1..]);
-            let is_neighbour = |other: &&Shard| other.server == shard.server;
-            let position = before.iter().filter(is_neighbour).count();
-            (position > 0 || after.iter().any(|other| is_neighbour(&other))).then_some(position)
-        });
-        let positions = positions.collect();
         let mut counter_buckets = BTreeMap::new();
         for (bucket, shard) in (0_u16..).zip(&shard_of_bucket) {
             let server = &shards[usize::from(*shard)].server;
@@ -126,7 +117,7 @@ impl Placement {
                 counter_buckets.insert(server.clone(), Bucket::of(bucket.to_be_bytes()));
             }
         }
-        Placement { shards, shard_of_bucket, positions, counter_buckets }
+        Placement { shards, shard_of_bucket, counter_buckets }
     }
 
     pub(super) fn is_whole(&self) -> bool {
@@ -140,13 +131,6 @@ impl Placement {
 
     pub(super) fn shard(&self, index: u16) -> &Shard {
         &self.shards[usize::from(index)]
-    }
-
-    /// Distributes the shards of a server over this number of lanes, or the buckets of its only shard. Returns the lane
-    /// of a bucket.
-    pub(super) fn lane(&self, bucket: Bucket, lanes: usize) -> usize {
-        let Some(index) = self.shard_index(bucket) else { return 0 };
-        self.positions[usize::from(index)].unwrap_or_else(|| bucket.number().unsigned_abs().into()) % lanes
     }
 
     pub(super) fn server(&self, bucket: Bucket) -> &ServerKey {
@@ -346,16 +330,6 @@ pub(super) mod tests {
         }
         assert_eq!(placement.servers().into_values().collect::<Vec<_>>(), [[0, 2], [1, 3]]);
         assert_eq!(Placement::whole().server(bucket(7)), &ServerKey::Configured);
-    }
-
-    #[test]
-    fn lanes_share_the_shards_of_a_server() {
-        let placement = placement();
-        assert_eq!([0, 2, 1, 3].map(|number| placement.lane(bucket(number), 2)), [0, 1, 0, 1]);
-        assert_eq!(placement.lane(bucket(2), 1), 0);
-        assert_eq!(Placement::whole().lane(bucket(2), 2), 0);
-        let one_each = Placement::new(placement.shards[..2].to_vec(), (0..4096).map(|bucket| bucket >> 11).collect());
-        assert_eq!([0, 1, 2048, 2049].map(|number| one_each.lane(bucket(number), 2)), [0, 1, 0, 1]);
     }
 
     #[test]

@@ -22,9 +22,6 @@
 //! run on the coordinator, because the server may have left the cluster. All run there while the server cannot be
 //! reached.
 //!
-//! A batch has a statement for each shard and table. The connections of a worker's queue therefore do not share one lane:
-//! each has a lane of its own for a part of the shards, so that a batch is for fewer of them.
-//!
 //! Operations that also write rows of another server have a queue of their own. If that server does not respond, they
 //! do not hold up those that do not need it.
 //!
@@ -73,7 +70,7 @@ use super::{
     cluster::ServerLink,
     connect::{ErrorOrigin, error_origin, is_conflict, store_error},
     counter_slots,
-    placement::{CurrentPlacement, Placement, ServerKey},
+    placement::{Placement, ServerKey},
 };
 use crate::{batch_delay::BatchDelay, operation::Operation};
 use pipeline::{BatchSession, Layout};
@@ -211,8 +208,7 @@ struct QueuedOperation<O: BatchedOperation> {
 #[derive(derive_more::Debug)]
 #[debug("BatchQueue({})", O::NAME)]
 pub(super) struct BatchQueue<O: BatchedOperation> {
-    lanes: Vec<mpsc::Sender<QueuedOperation<O>>>,
-    placement: Arc<CurrentPlacement>,
+    queue: mpsc::Sender<QueuedOperation<O>>,
 }
 
 impl<O: BatchedOperation> BatchQueue<O> {
@@ -224,29 +220,23 @@ impl<O: BatchedOperation> BatchQueue<O> {
     /// As [`start`](Self::start), with another number of connections and other counter slots.
     #[expect(clippy::disallowed_methods, reason = "the workers end when the queue is dropped")]
     pub(super) fn start_with(server: &Arc<ServerLink>, connections: usize, first_slot: i16) -> Self {
-        let lanes = if server.has_detour() { connections } else { 1 };
-        let mut slots = (first_slot..).take(connections).map(counter_slots::of_queue);
-        let lanes = (0..lanes).map(|_| {
-            let (lane, operations) = mpsc::channel(QUEUE_CAPACITY);
-            let operations = Arc::new(Mutex::new(operations));
-            let in_flight = Arc::<InFlight>::default();
-            for slot in slots.by_ref().take(connections / lanes) {
-                let (server, in_flight) = (Arc::clone(server), Arc::clone(&in_flight));
-                let worker = BatchWorker { server, slot, session: None, in_flight };
-                tokio::spawn(worker.run::<O>(Arc::clone(&operations)));
-            }
-            lane
-        });
-        BatchQueue { lanes: lanes.collect(), placement: Arc::clone(&server.placement) }
+        let (queue, operations) = mpsc::channel(QUEUE_CAPACITY);
+        let operations = Arc::new(Mutex::new(operations));
+        let in_flight = Arc::<InFlight>::default();
+        for slot in (first_slot..).take(connections).map(counter_slots::of_queue) {
+            let (server, in_flight) = (Arc::clone(server), Arc::clone(&in_flight));
+            let worker = BatchWorker { server, slot, session: None, in_flight };
+            tokio::spawn(worker.run::<O>(Arc::clone(&operations)));
+        }
+        BatchQueue { queue }
     }
 
     /// Adds an operation to the next batch. Returns its output when the batch is durable.
     pub(super) async fn submit(&self, operation: O) -> Result<O::Output, StoreError> {
         let stopped = || StoreError::Unavailable("the batch worker stopped".to_owned());
         let (reply, result) = oneshot::channel();
-        let lane = operation.bucket().map_or(0, |bucket| self.placement.get().lane(bucket, self.lanes.len()));
         let call = async {
-            self.lanes[lane].send(QueuedOperation { operation, reply }).await.map_err(|_| stopped())?;
+            self.queue.send(QueuedOperation { operation, reply }).await.map_err(|_| stopped())?;
             result.await.map_err(|_| stopped())?
         };
         match timeout(CALL_TIMEOUT, call).await {
