@@ -440,8 +440,8 @@ async fn silent_worker_delays_only_its_shards() {
         assert!(can_be_read(store, check).await, "an acknowledged check is lost");
     }
     poll_until("the worker is used again", async || {
-        create(store, project).await.unwrap();
-        worker.node_sessions().await > 0
+        // A probe that began while the worker was silent may fail only now, and have it avoided until the next one.
+        create(store, project).await.is_ok() && worker.node_sessions().await > 0
     })
     .await;
     let all = store.overdue_checks(late, 1_000, Completeness::Reachable).await.unwrap();
