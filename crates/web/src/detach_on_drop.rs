@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-use crate::routes::ResponseFuture;
+pub(crate) type ResponseFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// A handler's future, polled in place while the client waits, and moved to a new task when dropped. Spawning a task for
 /// every request would be slower, and few clients disconnect.

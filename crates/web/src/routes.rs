@@ -3,7 +3,7 @@
 //! [`Routes`] can be listed, so that tests compare them with the OpenAPI document. [`RouteHandler`] applies the policy
 //! of a route to each request.
 
-use std::{collections::BTreeMap, future::ready, pin::Pin, sync::Arc};
+use std::{collections::BTreeMap, future::ready, sync::Arc};
 
 use axum::{
     Router,
@@ -17,14 +17,12 @@ use ringtrue_engine::rate_limits::RateLimitClass;
 
 use crate::{
     app::App,
-    detach_on_drop::DetachOnDrop,
+    detach_on_drop::{DetachOnDrop, ResponseFuture},
     error_catalog::ProblemCode,
     problem::Problem,
     request_context::{ClientKind, HandlerState, MatchedRoute, OnDisconnect, RequestContext, RoutePolicy},
     request_limits::check_request,
 };
-
-pub(crate) type ResponseFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// Functions that each add a value to the extensions of a request. Some return a function that changes the response.
 /// Most routes have none.

@@ -1,5 +1,5 @@
 // The hosted page in a frame over this page. A modal dialog keeps the focus, closes by Escape, and gives the focus back.
-import { type OpenOptions, type View, type ViewEvents, WINDOW_NAME } from './open.js';
+import { type FrameLabels, type View, type ViewEvents, WINDOW_NAME } from './view.js';
 
 /** Time for the page's first message after it has loaded. A page that refuses the frame sends none. */
 const READY_TIMEOUT_MS = 1500;
@@ -7,7 +7,7 @@ const READY_TIMEOUT_MS = 1500;
 /** Opens an empty frame. `undefined`: the browser is too old. */
 export function openFrame(
   { closed, refused }: ViewEvents,
-  { label = 'Phone number verification', closeLabel = 'Close' }: OpenOptions,
+  { label = 'Phone number verification', closeLabel = 'Close' }: FrameLabels,
 ): View | undefined {
   const dialog = document.createElement('dialog');
   if (!dialog.showModal) return undefined;

@@ -1,9 +1,7 @@
 // Opens the hosted page of a verification, and reports how it ended.
 import { openFrame } from './frame.js';
 import { openPopup } from './popup.js';
-
-/** Name of the window or frame, by which the page knows that it may report to the page that opened it. */
-export const WINDOW_NAME = 'ringtrue-verify';
+import type { FrameLabels, View, ViewEvents } from './view.js';
 
 /** Where the page opens: in this tab, in a pop-up window, or in a frame over this page. */
 export type Mode = 'redirect' | 'popup' | 'frame';
@@ -27,15 +25,11 @@ export interface Report {
 /** How it ended. `closed`: the user closed the window or frame, or came back from the redirect. */
 export type Result = ({ event: 'verified' } & Report) | ({ event: 'failed' } & Report) | { event: 'closed' };
 
-export interface OpenOptions {
+export interface OpenOptions extends FrameLabels {
   /** While a promise is pending, the window or frame is open and empty: browsers block pop-ups that open later. */
   url: VerificationUrl;
   /** Defaults to `popup`. If the browser blocks the pop-up or the page refuses the frame, it opens in this tab. */
   mode?: Mode;
-  /** Accessible name of the frame. Defaults to `Phone number verification`. */
-  label?: string;
-  /** Accessible name of the frame's close button. Defaults to `Close`. */
-  closeLabel?: string;
   onVerified?: (report: Report) => void;
   onFailed?: (report: Report) => void;
   onClosed?: () => void;
@@ -48,21 +42,6 @@ export interface OpenVerification {
   focus(): void;
   /** Closes the window or frame, which reports `closed`. */
   close(): void;
-}
-
-/** A pop-up window or frame in which the page opens. */
-export interface View {
-  window: Window | null;
-  load(url: string): void;
-  focus(): void;
-  close(): void;
-}
-
-/** What a view tells about itself. */
-export interface ViewEvents {
-  closed(): void;
-  /** The page cannot be shown here. */
-  refused(): void;
 }
 
 interface Message extends Report {

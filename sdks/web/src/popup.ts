@@ -1,5 +1,5 @@
 // The hosted page in a pop-up window. Phones open a tab instead.
-import { type View, type ViewEvents, WINDOW_NAME } from './open.js';
+import { type View, type ViewEvents, WINDOW_NAME } from './view.js';
 
 const WIDTH = 480;
 const HEIGHT = 720;

@@ -11,7 +11,7 @@ use super::{
     batch_queue::{
         BatchError, BatchQueue, BatchStatement, BatchedOperation, PipelinedTransaction, rows_by_id, update_counters,
     },
-    transaction::to_row,
+    value_mapping::to_row,
 };
 use crate::{
     check_row_mapping::{check_columns, redirect_session_columns},

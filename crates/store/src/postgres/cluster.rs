@@ -20,16 +20,16 @@ use tokio::{
     task::AbortHandle,
     time::{sleep, timeout},
 };
-use tokio_postgres::{Client, Error, types::ToSql};
+use tokio_postgres::{Error, types::ToSql};
 
 use super::{
     BatchQueues, POOL_WAIT_TIMEOUT, TRANSACTION_TIMEOUT,
-    batch_queue::{BatchError, BatchedOperation, pipeline::BatchSession},
+    batch_queue::BatchedOperation,
     build_pool,
-    connect::{CONNECT_TIMEOUT, PostgresConnector, is_server_full, pool_error, store_error},
+    connect::{PostgresConnector, is_server_full, pool_error, store_error},
     placement::{CurrentPlacement, HAS_SHARD, LOCAL_GROUP, Placement, ServerKey, TEST_SHARDS, with_tables},
-    reachability::{Reachability, WorkerReachability},
-    transaction::to_row,
+    server_link::ServerLink,
+    value_mapping::to_row,
 };
 use crate::{
     CitusAccess, StoreOptions,
@@ -44,101 +44,6 @@ const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(200);
 /// How long the coordinator is not asked for the rows of all servers after it has failed to return them. Callers that
 /// make do with some of the rows ask several times a second.
 const SHARD_DETOUR_INTERVAL: Duration = Duration::from_secs(5);
-
-/// How batches reach a server.
-#[derive(derive_more::Debug)]
-pub(super) struct ServerLink {
-    pub(super) key: ServerKey,
-    pub(super) connector: PostgresConnector,
-    /// Connects to the coordinator instead. `None`: this is the configured server.
-    pub(super) detour: Option<PostgresConnector>,
-    pub(super) placement: Arc<CurrentPlacement>,
-    pub(super) reachability: Arc<Reachability>,
-    pub(super) workers: Arc<WorkerReachability>,
-    /// Idle sessions with the coordinator, which batches use while the worker is avoided.
-    #[debug("{}", idle_detours.lock().len())]
-    idle_detours: Mutex<Vec<BatchSession>>,
-}
-
-impl ServerLink {
-    #[cfg(test)]
-    pub(super) fn for_tests(address: &PostgresAddress) -> Arc<Self> {
-        Arc::new(ServerLink {
-            key: ServerKey::Configured,
-            connector: PostgresConnector::for_batches(address).unwrap(),
-            detour: None,
-            placement: Arc::new(CurrentPlacement::new(Placement::whole())),
-            reachability: Arc::default(),
-            workers: Arc::default(),
-            idle_detours: Mutex::default(),
-        })
-    }
-
-    /// Whether this is a worker, so that statements can also go through the coordinator.
-    pub(super) fn has_detour(&self) -> bool {
-        self.detour.is_some()
-    }
-
-    /// Opens a session with the server. `None`: the worker cannot be reached, or accepts no further connection, so the
-    /// statements have to take the detour.
-    pub(super) async fn open_session(&self, slot: i16) -> Result<Option<BatchSession>, BatchError> {
-        if self.has_detour() && self.reachability.is_avoided() {
-            return Ok(None);
-        }
-        let is_for_shards = !self.placement.get().is_whole();
-        let client = match self.connector.connect_client().await {
-            Ok(client) => client,
-            Err(failure) if !self.has_detour() => return Err(BatchError::Server(failure.into_store_error())),
-            Err(failure) if failure.is_full() => return Ok(None),
-            Err(failure) => {
-                self.avoid(&failure.into_store_error());
-                return Ok(None);
-            }
-        };
-        let is_distributed = self.has_detour() || self.connector.is_distributed();
-        start_session(client, slot, is_distributed, is_for_shards).await.map(Some)
-    }
-
-    /// Returns a session with the coordinator.
-    pub(super) async fn take_detour(&self, slot: i16) -> Result<BatchSession, BatchError> {
-        {
-            let mut idle = self.idle_detours.lock();
-            idle.retain(|session| !session.client.is_closed());
-            if let Some(position) = idle.iter().position(|session| session.slot == slot) {
-                return Ok(idle.swap_remove(position));
-            }
-        }
-        let coordinator = self.detour.as_ref().unwrap_or(&self.connector);
-        let (client, _) = coordinator.connect().await.map_err(BatchError::Server)?;
-        start_session(client, slot, true, false).await
-    }
-
-    /// Keeps a session with the coordinator while the worker is avoided. The coordinator has connections for the queues
-    /// of all workers only as an exception.
-    pub(super) fn keep_detour(&self, session: BatchSession) {
-        let mut idle = self.idle_detours.lock();
-        if self.reachability.is_avoided() {
-            idle.push(session);
-        }
-    }
-
-    /// Closes the idle sessions with the coordinator, because the worker is no longer avoided.
-    pub(super) fn close_detours(&self) {
-        self.idle_detours.lock().clear();
-    }
-}
-
-async fn start_session(
-    client: Client,
-    slot: i16,
-    is_distributed: bool,
-    is_for_shards: bool,
-) -> Result<BatchSession, BatchError> {
-    match timeout(CONNECT_TIMEOUT, BatchSession::start(client, slot, is_distributed, is_for_shards)).await {
-        Ok(session) => session.map_err(BatchError::from),
-        Err(_) => Err(BatchError::Server(StoreError::Unavailable("timed out waiting for the server".to_owned()))),
-    }
-}
 
 /// A server, and the connections of this node to it.
 #[derive(Debug)]
@@ -286,15 +191,7 @@ impl Cluster {
     ) -> Result<Self, StoreError> {
         let placement = Arc::new(CurrentPlacement::new(Placement::whole()));
         let connections = options.connections.max(1);
-        let link = ServerLink {
-            key: ServerKey::Configured,
-            connector: PostgresConnector::for_batches(address)?,
-            detour: None,
-            placement: Arc::clone(&placement),
-            reachability: Arc::default(),
-            workers: Arc::default(),
-            idle_detours: Mutex::default(),
-        };
+        let link = ServerLink::configured(PostgresConnector::for_batches(address)?, Arc::clone(&placement));
         let configured = Server::start(address, connector, connections, link)?;
         let workers = Arc::<RwLock<BTreeMap<ServerKey, Arc<Server>>>>::default();
         let refresh = match options.citus {
@@ -369,15 +266,7 @@ impl Cluster {
             return Ok(None);
         }
         let address = self.address.on_server(host, *port);
-        let link = ServerLink {
-            key: key.clone(),
-            connector: self.configured.link.connector.on_server(&address),
-            detour: Some(self.configured.link.connector.clone()),
-            placement: Arc::clone(&self.placement),
-            reachability: self.configured.link.workers.insert(key.clone()),
-            workers: Arc::clone(&self.configured.link.workers),
-            idle_detours: Mutex::default(),
-        };
+        let link = self.configured.link.to_worker(key, &address);
         let server = Server::start(&address, &self.connector.on_server(&address), self.connections, link)?;
         workers.insert(key.clone(), Arc::clone(&server));
         Ok(Some(server))

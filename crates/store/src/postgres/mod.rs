@@ -27,17 +27,20 @@ mod connect;
 mod counter_slots;
 mod create;
 mod distribute;
+mod pipelining;
 mod placement;
 mod reachability;
 mod redirects;
 mod schema;
+mod server_link;
 mod settle;
 mod sign_ins;
 mod transaction;
+mod value_mapping;
 
 use std::{sync::Arc, time::Duration};
 
-use cluster::{Cluster, ServerLink};
+use cluster::Cluster;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType};
 use ringtrue_domain::lifecycle::Bucket;
 use ringtrue_engine::ports::{
@@ -64,13 +67,14 @@ use crate::{
 };
 use batch_queue::{BatchQueue, BatchedOperation};
 use connect::{CONNECT_TIMEOUT, ChangeListener, PostgresConnector, STATEMENT_TIMEOUT, pool_error};
+use server_link::ServerLink;
 use transaction::PostgresTx;
 
 pub(crate) use connect::store_error;
 pub use distribute::{DistributionProgress, DistributionState, ShardDistribution};
 pub(crate) use distribute::{distribute, distribute_if_empty, distribution_state, test_servers};
 pub(crate) use schema::{migrate, schema_state};
-pub(crate) use transaction::to_row;
+pub(crate) use value_mapping::to_row;
 
 /// Maximum wait for a free connection of a pool.
 const POOL_WAIT_TIMEOUT: Duration = Duration::from_secs(2);

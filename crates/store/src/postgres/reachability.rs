@@ -1,4 +1,4 @@
-//! Finds out whether a worker of a Citus cluster can be reached, without delaying the statements that need it.
+//! Whether the workers of a Citus cluster can be reached, so that no statement waits for one that cannot.
 //!
 //! A worker is avoided after a connection to it has failed, until a probe in the background succeeds. The first probe
 //! follows at once, because the failure may have concerned that connection only. Meanwhile statements use the
@@ -18,19 +18,10 @@ use std::{
 };
 
 use parking_lot::RwLock;
+use tokio::sync::Notify;
 
-use ringtrue_engine::ports::store::StoreError;
-use tokio::{
-    sync::Notify,
-    time::{sleep, timeout},
-};
+use super::{TRANSACTION_TIMEOUT, placement::ServerKey};
 
-use super::{TRANSACTION_TIMEOUT, cluster::ServerLink, connect::CONNECT_TIMEOUT, placement::ServerKey};
-
-/// Time between two probes of an avoided worker.
-const PROBE_INTERVAL: Duration = Duration::from_secs(5);
-/// Minimum time between two probes.
-const MIN_PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// How long statements that concern all servers wait for one of them. Long for a statement, and short enough that a
 /// silent worker does not hold up what concerns the others.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -66,6 +57,30 @@ impl Reachability {
         self.suspected.notify_one();
     }
 
+    /// Waits until the worker is suspected.
+    pub(super) async fn suspected(&self) {
+        self.suspected.notified().await;
+    }
+
+    /// Returns whether the worker was not avoided before.
+    pub(super) fn set_avoided(&self) -> bool {
+        !self.is_avoided.swap(true, Ordering::AcqRel)
+    }
+
+    pub(super) fn set_isolated(&self, is_isolated: bool) {
+        self.is_isolated.store(is_isolated, Ordering::Release);
+    }
+
+    pub(super) fn set_reachable(&self) {
+        self.is_isolated.store(false, Ordering::Release);
+        self.is_avoided.store(false, Ordering::Release);
+    }
+
+    /// Records that the worker responds to probes, though not to a statement in time.
+    pub(super) fn set_slow(&self) {
+        self.is_slow.store(true, Ordering::Release);
+    }
+
     pub(super) fn record_response(&self, after: Duration) {
         if after < RESPONSE_TIMEOUT && self.is_slow.load(Ordering::Relaxed) {
             self.is_slow.store(false, Ordering::Release);
@@ -93,68 +108,5 @@ impl WorkerReachability {
         if let Some(reachability) = self.0.read().get(server) {
             reachability.suspect();
         }
-    }
-}
-
-impl ServerLink {
-    /// Avoids the worker until a probe succeeds, because a connection to it has failed.
-    pub(super) fn avoid(&self, error: &StoreError) {
-        if self.mark_avoided(error) {
-            self.reachability.suspect();
-        }
-    }
-
-    /// Returns whether the worker was not avoided before.
-    fn mark_avoided(&self, error: &StoreError) -> bool {
-        let is_new = !self.reachability.is_avoided.swap(true, Ordering::AcqRel);
-        if is_new {
-            tracing::warn!(server = %self.key, %error, "worker not reachable: using the coordinator");
-        } else {
-            tracing::debug!(server = %self.key, %error, "worker still not reachable");
-        }
-        self.placement.report_stale();
-        is_new
-    }
-
-    /// Probes the worker when it is suspected, and while it is avoided. Never returns.
-    pub(super) async fn run_probes(&self) {
-        loop {
-            self.reachability.suspected.notified().await;
-            self.probe().await;
-            while self.reachability.is_avoided() {
-                sleep(PROBE_INTERVAL).await;
-                self.probe().await;
-            }
-            sleep(MIN_PROBE_INTERVAL).await;
-        }
-    }
-
-    async fn probe(&self) {
-        match self.connector.connect_client().await {
-            Err(failure) if !failure.is_full() => {
-                self.mark_avoided(&failure.into_store_error());
-                let is_isolated = !self.is_reached_by_coordinator().await;
-                self.reachability.is_isolated.store(is_isolated, Ordering::Release);
-            }
-            _ if self.reachability.is_avoided() => {
-                self.reachability.is_isolated.store(false, Ordering::Release);
-                self.reachability.is_avoided.store(false, Ordering::Release);
-                self.close_detours();
-                tracing::info!(server = %self.key, "worker reachable again");
-            }
-            Ok(_) => self.reachability.is_slow.store(true, Ordering::Release),
-            Err(_) => {}
-        }
-    }
-
-    async fn is_reached_by_coordinator(&self) -> bool {
-        let ServerKey::Worker { host, port } = &self.key else { return true };
-        let Some(coordinator) = &self.detour else { return true };
-        let check = async {
-            let client = coordinator.connect_client().await.ok()?;
-            let check = "select citus_check_connection_to_node($1, $2)";
-            client.query_one(check, &[&&**host, &i32::from(*port)]).await.ok()?.try_get(0).ok()
-        };
-        timeout(2 * CONNECT_TIMEOUT, check).await.ok().flatten().unwrap_or(false)
     }
 }
