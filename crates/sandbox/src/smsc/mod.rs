@@ -83,7 +83,7 @@ impl Default for SmscConfig {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             system_id: "sandbox".to_owned(),
             password: "sandbox".to_owned(),
-            session: session::SessionConfig::default(),
+            session: session::SessionConfig { request_window: 128, ..session::SessionConfig::default() },
             max_connections: 64,
             max_binds: usize::MAX,
             queue: QueueLimits::default(),

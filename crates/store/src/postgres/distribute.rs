@@ -30,8 +30,8 @@ const BY_BUCKET: TablePlacement = TablePlacement::Distributed { column: "bucket"
 const BY_PROJECT: TablePlacement = TablePlacement::Distributed { column: "project_id", like: "activity" };
 
 /// Number of shards for each worker. With many shards batches are slow, because a batch writes to every shard of a
-/// server. With few shards, the rows cannot be spread over more servers later.
-const SHARDS_PER_WORKER: i64 = 4;
+/// server. With two, the number of workers can double before shards have to be split.
+const SHARDS_PER_WORKER: i64 = 2;
 
 /// The tables to distribute. A table comes after those that its foreign keys refer to.
 const TABLES: &[(&str, TablePlacement)] = &[
