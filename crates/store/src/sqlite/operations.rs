@@ -170,29 +170,40 @@ impl WriteOp for ConcludeCheck {
     }
 }
 
+/// Stores how a check ended. `SQLite` writes each index of a column in `set` anew, even if the value stays, so only
+/// Discovery sets the columns of the number, which three indexes contain.
 fn update_concluded(tx: &mut BatchTransaction<'_>, conclusion: &CheckConclusion) -> Result<(), StoreError> {
-    let discovered = conclusion.discovered.as_ref();
-    let number = discovered.and_then(|discovered| discovered.number);
     tx.execute(
         "update checks
-            set concluded_at = $1, status = $2, matched = $3, error_code = $4,
-                number_hash = coalesce($5, number_hash), number_tail = coalesce($6, number_tail), number_sealed = $7,
-                connector = coalesce($8, connector), way = $9, wallet_failure = $10
-          where id = $11",
+            set concluded_at = $1, status = $2, matched = $3, error_code = $4, connector = coalesce($5, connector),
+                way = $6, wallet_failure = $7
+          where id = $8",
         values![
             conclusion.at,
             conclusion.status.into_str(),
             conclusion.matched,
             conclusion.error_code.map(|code| code.into_str()),
-            number.map(|number| number.hash),
-            number.map(|number| number.tail.to_string()),
-            discovered.and_then(|discovered| discovered.sealed.as_ref()),
             conclusion.provenance.connector.as_deref(),
             conclusion.provenance.way.map(|way| way.into_str()),
             conclusion.provenance.wallet_failure.map(|failure| failure.into_str()),
             conclusion.check,
         ],
     )?;
+    if let Some(discovered) = &conclusion.discovered {
+        let number = discovered.number;
+        tx.execute(
+            "update checks
+                set number_hash = coalesce($1, number_hash), number_tail = coalesce($2, number_tail),
+                    number_sealed = $3
+              where id = $4",
+            values![
+                number.map(|number| number.hash),
+                number.map(|number| number.tail.to_string()),
+                discovered.sealed.as_ref(),
+                conclusion.check,
+            ],
+        )?;
+    }
     Ok(())
 }
 
