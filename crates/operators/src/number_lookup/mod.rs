@@ -103,7 +103,7 @@ impl SourceError {
     }
 
     /// Returns the error for another caller that waited for the same request. The breaker does not count it again.
-    fn already_counted(self) -> Self {
+    fn without_counting(self) -> Self {
         SourceError { outcome: CallOutcome::Inconclusive, retry_after: None, ..self }
     }
 

@@ -199,7 +199,7 @@ impl TelcoFinder {
         let token = self.tokens.get_or_fetch(&*self.client.clock, self.fetch_token()).await;
         token.map_err(|error| match error {
             TokenError::FetchFailed(error) => error,
-            TokenError::SharedFetchFailed(error) => error.already_counted(),
+            TokenError::SharedFetchFailed(error) => error.without_counting(),
         })
     }
 

@@ -15,7 +15,7 @@ use crate::{
     client::is_http_url,
     jwt::SigningKey,
     number_lookup::{KnownNetworks, LookupRequest, LookupResponse, join_path, scalar_text},
-    oauth::{ClientSecret, basic_header, sensitive_header, vonage_application_token},
+    oauth::{ClientSecret, basic_header, sensitive_header, vonage_application_header},
 };
 
 /// hlr-lookups.com, version 2, with signed requests.
@@ -249,8 +249,8 @@ impl HlrVendor for VonageInsights {
             body["purpose"] = json!(purpose);
         }
         let mut request = LookupRequest::post_json(join_path(&self.base_url, "/identity-insights/v1/requests"), &body);
-        let token = vonage_application_token(&self.key, &self.application_id, context.now, context.entropy)?;
-        request.headers.insert(AUTHORIZATION, token);
+        let header = vonage_application_header(&self.key, &self.application_id, context.now, context.entropy)?;
+        request.headers.insert(AUTHORIZATION, header);
         Some(request)
     }
 

@@ -181,7 +181,7 @@ fn invalid(description: &'static str) -> OAuthError {
 }
 
 /// Parameters of a request object that the query must repeat with the same values.
-const DUPLICATED_PARAMETERS: [&str; 4] = ["scope", "response_type", "client_id", "redirect_uri"];
+const PARAMETERS_REPEATED_IN_QUERY: [&str; 4] = ["scope", "response_type", "client_id", "redirect_uri"];
 
 /// Verifies a signed authorization request (RFC 9101). Returns its parameters; other parameters of the query are
 /// ignored.
@@ -204,7 +204,7 @@ fn verify_request_object(
     }
     consume_jti(state, client, &claims).map_err(invalid)?;
     let parameters = OAuthParameters::from(claims);
-    let are_equal = DUPLICATED_PARAMETERS
+    let are_equal = PARAMETERS_REPEATED_IN_QUERY
         .iter()
         .all(|name| parameters.get(name).is_some() && parameters.get(name) == query.get(name));
     if are_equal { Ok(parameters) } else { Err(invalid("the query parameters differ from the request object")) }
