@@ -175,7 +175,7 @@ impl InboundContext {
             Ok(outcome) => {
                 self.counters.increment(outcome.into());
                 if outcome == SmsOutcome::Concluded {
-                    self.health.record_conclusion(received_at, self.clock.now());
+                    self.health.record_conclusion_lag(received_at, self.clock.now());
                 }
                 CommandStatus::OK
             }

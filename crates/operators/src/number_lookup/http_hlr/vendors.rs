@@ -20,7 +20,7 @@ use crate::{
 
 /// hlr-lookups.com, version 2, with signed requests.
 #[derive(Clone, Debug)]
-pub struct HlrLookups {
+pub struct HlrLookupsCom {
     pub base_url: Url,
     /// Id of the API key.
     pub key: String,
@@ -47,7 +47,7 @@ impl HlrLookupKind {
     }
 }
 
-impl HlrLookups {
+impl HlrLookupsCom {
     pub const BASE_URL: &str = "https://www.hlr-lookups.com/api/v2";
 
     /// Signs a request: HMAC over path (below the base URL), timestamp, method and body.
@@ -58,7 +58,7 @@ impl HlrLookups {
     }
 }
 
-impl HlrVendor for HlrLookups {
+impl HlrVendor for HlrLookupsCom {
     fn validate(&self) -> Result<(), HlrConfigError> {
         if !is_http_url(&self.base_url) {
             return Err(HlrConfigError::BaseUrl);
