@@ -239,8 +239,8 @@ impl<D: Database> ActivityStore for SqlStore<D> {
                                  where minutes = 60 and start_at < $1
                                  order by start_at, project_id, event limit $2)
                              returning 1";
-        let deleted = self.write(delete, values![before, MAX_ROWS_PER_TRANSACTION]).await?.len();
-        Ok((deleted + self.write(delete_funnel, values![before, MAX_ROWS_PER_TRANSACTION]).await?.len()) as u64)
+        let deleted = self.execute(delete, values![before, MAX_ROWS_PER_TRANSACTION]).await?.len();
+        Ok((deleted + self.execute(delete_funnel, values![before, MAX_ROWS_PER_TRANSACTION]).await?.len()) as u64)
     }
 }
 
