@@ -30,7 +30,8 @@ const CHUNKS_PER_TRANSACTION: u32 = 10;
 /// Maximum number of pending erasures that one transaction examines.
 const MAX_ERASURES: i64 = 1_000;
 
-const MOVE_BOUNDARY: &str = "update check_retention set deleted_before = $1 where id = 1 and deleted_before < $1";
+const MOVE_RETENTION_BOUNDARY_SQL: &str =
+    "update check_retention set deleted_before = $1 where id = 1 and deleted_before < $1";
 
 impl<D: Database> SqlStore<D> {
     /// See [`HousekeepingStore::delete_old_checks`](ringtrue_engine::ports::node::HousekeepingStore::delete_old_checks).
@@ -46,7 +47,7 @@ impl<D: Database> SqlStore<D> {
             Some(drop) => {
                 let month = first_of_month(before);
                 // The boundary is committed before the drop, so that no list counts the checks of a dropped partition.
-                self.execute(MOVE_BOUNDARY, values![month]).await?;
+                self.execute(MOVE_RETENTION_BOUNDARY_SQL, values![month]).await?;
                 self.execute(drop, values![month]).await?;
                 month
             }
@@ -88,7 +89,7 @@ async fn delete_checks<D: Database>(
     max_duration: Duration,
     elapsed: &(dyn Fn() -> Duration + Sync),
 ) -> Result<DeletedChecks, StoreError> {
-    tx.run(MOVE_BOUNDARY, values![before]).await?;
+    tx.run(MOVE_RETENTION_BOUNDARY_SQL, values![before]).await?;
     let (end, mut sizer) = (end_id(before), ChunkSizer::new(max_duration));
     let mut deleted_rows = 0;
     while let Some(size) = sizer.next_chunk_size(elapsed()) {

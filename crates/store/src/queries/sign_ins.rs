@@ -23,9 +23,10 @@ use crate::{
     row::{Row, values},
 };
 
-const FIND: &str = "select id, project_id, client_id, request, created_at, expires_at, check_product, check_id, number,
-                           proof, code_expires_at, redeemed_at, revoked_at, error
-                      from sign_ins where id = $1";
+const FIND_SQL: &str =
+    "select id, project_id, client_id, request, created_at, expires_at, check_product, check_id, number,
+            proof, code_expires_at, redeemed_at, revoked_at, error
+       from sign_ins where id = $1";
 
 fn record_from_row(row: Row) -> Result<SignInRecord, StoreError> {
     let mut row = row.reader("sign_ins");
@@ -65,11 +66,11 @@ impl<D: Database> SignInStore for SqlStore<D> {
     }
 
     async fn find_sign_in(&self, id: SignInId) -> Result<Option<SignInRecord>, StoreError> {
-        self.query_first(FIND, values![id.0]).await?.map(record_from_row).transpose()
+        self.query_first(FIND_SQL, values![id.0]).await?.map(record_from_row).transpose()
     }
 
     async fn find_sign_in_of_code(&self, id: SignInId) -> Result<Option<SignInRecord>, StoreError> {
-        self.database.look_up(FIND, [id.0.into()]).await?.map(record_from_row).transpose()
+        self.database.look_up(FIND_SQL, [id.0.into()]).await?.map(record_from_row).transpose()
     }
 
     async fn replace_sign_in_check(

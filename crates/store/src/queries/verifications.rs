@@ -188,7 +188,7 @@ impl<D: Database> SqlStore<D> {
         let since = at.as_millisecond() - number_limit::window_millis(limit);
         if D::DELETE_NUMBER_LIMITS_SQL.is_none() {
             let values = values![number, project, since, product.into_str(), i64::from(limit.max_checks)];
-            return counted_times(self.query(COUNTED_CREATES_SQL, values).await?);
+            return counted_times(self.query(COUNTED_CREATION_TIMES_SQL, values).await?);
         }
         let (bucket, mut values) = (digest_bucket(&number.0), values![number, project, product.into_str()].to_vec());
         let select = format!(
@@ -203,9 +203,9 @@ impl<D: Database> SqlStore<D> {
 }
 
 /// Selects the newest creation times of a number's checks from `checks`: `SQLite` has no table `number_limits`.
-const COUNTED_CREATES_SQL: &str = "select created_at from checks
-                                    where number_hash = $1 and project_id = $2 and created_at > $3 and product = $4
-                                    order by created_at desc limit $5";
+const COUNTED_CREATION_TIMES_SQL: &str = "select created_at from checks
+     where number_hash = $1 and project_id = $2 and created_at > $3 and product = $4
+     order by created_at desc limit $5";
 
 /// Returns the creation times, oldest first.
 fn counted_times(newest_first: Vec<Row>) -> Result<Vec<i64>, StoreError> {
@@ -538,7 +538,7 @@ async fn count_against_limit<D: Database>(
             return Ok(false);
         }
         let values = values![claimed.hash, project, since, product, i64::from(limit.max_checks)];
-        return Ok(is_blocked(&counted_times(tx.run(COUNTED_CREATES_SQL, values).await?)?));
+        return Ok(is_blocked(&counted_times(tx.run(COUNTED_CREATION_TIMES_SQL, values).await?)?));
     }
     let bucket = digest_bucket(&claimed.hash.0);
     let expires_at = since + 2 * number_limit::window_millis(limit);
