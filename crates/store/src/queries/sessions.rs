@@ -43,7 +43,7 @@ use crate::{
 const MAX_SESSIONS: i64 = 50;
 /// Maximum number of throttle entries, which limits the storage that a client with many network addresses can use.
 /// Beyond it, the oldest entries are deleted before they expire.
-const MAX_ENTRIES: i64 = 100_000;
+const MAX_THROTTLE_ENTRIES: i64 = 100_000;
 
 #[async_trait]
 impl<D: Database> SessionStore for SqlStore<D> {
@@ -462,7 +462,7 @@ pub(super) async fn delete_expired_throttles(tx: &mut dyn Tx, now: Timestamp) ->
                     (select key_hash from login_throttle
                       order by last_attempt_at desc, key_hash desc limit 1000 offset $1)
                   returning 1";
-    let surplus = tx.run(delete, values![MAX_ENTRIES]).await?;
+    let surplus = tx.run(delete, values![MAX_THROTTLE_ENTRIES]).await?;
     Ok(expired.len() + surplus.len())
 }
 

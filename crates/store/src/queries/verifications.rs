@@ -37,7 +37,7 @@ use crate::{
 };
 
 /// Maximum number of verifications in one statement that reads the states shown on their hosted pages.
-const MAX_MARKS: usize = 200;
+const MAX_PAGE_VERSIONS_PER_STATEMENT: usize = 200;
 
 #[async_trait]
 impl<D: Database> VerificationStore for SqlStore<D> {
@@ -77,7 +77,7 @@ impl<D: Database> VerificationStore for SqlStore<D> {
     async fn page_versions(&self, ids: Vec<CheckId>) -> Result<Vec<(CheckId, PageVersion)>, StoreError> {
         let reads = self.by_server(ids, |id| *id).into_iter().map(|(bucket, ids)| async move {
             let mut versions = Vec::with_capacity(ids.len());
-            for ids in ids.chunks(MAX_MARKS) {
+            for ids in ids.chunks(MAX_PAGE_VERSIONS_PER_STATEMENT) {
                 versions.extend(self.page_versions_at_bucket(bucket, ids).await?);
             }
             Ok::<_, StoreError>(versions)
