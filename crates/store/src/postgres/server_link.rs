@@ -68,7 +68,7 @@ impl ServerLink {
     #[cfg(test)]
     pub(super) fn for_tests(address: &PostgresAddress) -> Arc<Self> {
         let connector = PostgresConnector::for_batches(address).unwrap();
-        Arc::new(Self::configured(connector, Arc::new(CurrentPlacement::new(Placement::whole()))))
+        Arc::new(Self::configured(connector, Arc::new(CurrentPlacement::new(Placement::unsharded()))))
     }
 
     /// Whether this is a worker, so that statements can also go through the coordinator.
@@ -82,7 +82,7 @@ impl ServerLink {
         if self.has_detour() && self.reachability.is_avoided() {
             return Ok(None);
         }
-        let is_for_shards = !self.placement.get().is_whole();
+        let is_for_shards = !self.placement.get().is_unsharded();
         let client = match self.connector.connect_client().await {
             Ok(client) => client,
             Err(failure) if !self.has_detour() => return Err(BatchError::Server(failure.into_store_error())),
@@ -97,7 +97,7 @@ impl ServerLink {
     }
 
     /// Returns a session with the coordinator.
-    pub(super) async fn take_detour(&self, slot: i16) -> Result<BatchSession, BatchError> {
+    pub(super) async fn take_detour_session(&self, slot: i16) -> Result<BatchSession, BatchError> {
         {
             let mut idle = self.idle_detours.lock();
             idle.retain(|session| !session.client.is_closed());
