@@ -233,7 +233,7 @@ pub struct VerifyArguments {
     /// The simulated SIM's number, such as +990123456700 [default: the number, if it begins with +990]
     #[arg(long, value_name = "NUMBER")]
     pub sim: Option<PrivateArgument>,
-    /// Simulate a phone without mobile data, which skips Secure SNA
+    /// Simulate a phone without mobile data, which skips Secure SNA (silent network authentication)
     #[arg(long)]
     pub no_mobile_data: bool,
 }
@@ -257,7 +257,7 @@ pub struct NewCheck {
     /// Your reference for the check
     #[arg(long, value_name = "TEXT")]
     pub reference_id: Option<String>,
-    /// Repeating a key within a day returns the first response
+    /// Idempotency key. Repeating it within a day returns the first response.
     #[arg(long, value_name = "TEXT")]
     pub idempotency_key: Option<String>,
     /// Watch the check until it ends, as `watch` does
@@ -277,7 +277,7 @@ pub struct DeviceArguments {
     /// The phone's expected IP address
     #[arg(long, value_name = "IP")]
     pub device_ip: Option<String>,
-    /// The phone's final redirect [default: the project's redirect URL]
+    /// URL of the phone's final redirect [default: the project's redirect URL]
     #[arg(long, value_name = "URL")]
     pub redirect_url: Option<String>,
 }
@@ -374,7 +374,7 @@ pub struct NewProject {
     /// URL that receives check results
     #[arg(long, value_name = "URL")]
     pub callback_url: Option<String>,
-    /// The phones' final redirect in Secure SNA and Discovery
+    /// URL of the phone's final redirect, for Secure SNA (silent network authentication) and Discovery
     #[arg(long, value_name = "URL")]
     pub redirect_url: Option<String>,
     /// Save the new credential in the profile, and do not print its secret
@@ -428,12 +428,12 @@ pub struct ListenArguments {
     /// Data directory of the `ringtrue dev` that sends the callbacks
     #[arg(long, value_name = "DIR", default_value = "ringtrue-data")]
     pub data: PathBuf,
-    /// Resume with this profile: has callbacks resent that you missed while not listening, and handles each once.
+    /// Resume with this profile: the server resends the callbacks that you missed, and the command handles each once.
     /// Uses the public keys from the profile's server.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["jwks", "data"])]
     pub profile: Option<ProfileName>,
-    /// Receive the callbacks of a project over a connection to the server, which need not reach this machine. Includes
-    /// checks without a callback URL. [default project: the profile's, or the workspace's only one]
+    /// Receive a project's callbacks from a server that cannot reach this machine, over a connection to the server.
+    /// Includes checks without a callback URL. [default project: the profile's, or the workspace's only one]
     #[arg(long, value_name = "ID", num_args = 0..=1, conflicts_with_all = ["listen", "jwks", "data", "answer"])]
     pub project: Option<Option<ProjectId>>,
     /// Accept sandbox callbacks, which prove nothing about a number. Always on for `ringtrue dev` and `--project`.
@@ -537,10 +537,10 @@ pub struct UsageArguments {
     /// Length of a period
     #[arg(long, value_enum, default_value_t = UsagePeriod::Day)]
     pub by: UsagePeriod,
-    /// Only this project [default: all the workspace's projects]
+    /// Count only this project's checks [default: all the workspace's projects]
     #[arg(long, value_name = "ID")]
     pub project: Option<ProjectId>,
-    /// A line for each project, status, match and network
+    /// Print a line for each project, status, match and network
     #[arg(long)]
     pub detailed: bool,
 }
@@ -570,7 +570,7 @@ pub struct AuditArguments {
 pub struct LogsArguments {
     #[command(flatten)]
     pub profile_option: ProfileOption,
-    /// The requests' project [default: the profile's, or the workspace's only one]
+    /// Project whose requests to show [default: the profile's, or the workspace's only one]
     #[arg(long, value_name = "ID")]
     pub project: Option<ProjectId>,
     /// Only responses in this class
@@ -585,7 +585,7 @@ pub struct LogsArguments {
     /// Number of requests, at most 100
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub size: u32,
-    /// Then print new requests until Ctrl+C
+    /// Also print new requests until Ctrl+C
     #[arg(long, short)]
     pub follow: bool,
     #[command(flatten)]
@@ -620,7 +620,7 @@ pub struct ApiArguments {
     /// Scope of the access token [default: the scope that the path requires]
     #[arg(long, value_name = "SCOPE", value_parser = token_scope_parser())]
     pub scope: Option<Scope>,
-    /// Repeating a key within a day returns the first response
+    /// Idempotency key. Repeating it within a day returns the first response.
     #[arg(long, value_name = "TEXT")]
     pub idempotency_key: Option<String>,
 }

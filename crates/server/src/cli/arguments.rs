@@ -51,8 +51,7 @@ pub(super) enum Command {
     Serve,
     /// Apply pending database migrations
     Migrate,
-    /// Distribute the tables over a Citus cluster. Servers may keep running. Continues after an
-    /// interruption
+    /// Distribute the tables over a Citus cluster. Servers may keep running. After an interruption, run it again.
     Distribute,
     /// Create, check or print a configuration
     #[command(subcommand)]
@@ -79,10 +78,10 @@ pub(super) enum Command {
     Connectors(ConnectorsAction),
     /// Diagnose this deployment and suggest fixes
     Doctor(DataDirArguments),
-    /// Make a restored database safe, before servers start: revokes all access tokens and sessions,
-    /// abandons overdue callbacks, and records the restore.
+    /// Make a restored database safe, before servers start. Revokes all access tokens and sessions, abandons overdue
+    /// callbacks, and records the restore.
     Restored(RestoredArguments),
-    /// Copy the SQLite database to a new file while servers run. PostgreSQL has its own tools.
+    /// Copy the SQLite database to a new file while servers run. For PostgreSQL, use its own tools.
     Backup(BackupArguments),
     /// Write the whole deployment to a file that `import` reads into another database, for example to move from SQLite
     /// to PostgreSQL. Stop all servers first.
@@ -132,7 +131,7 @@ pub(super) struct RestoredArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct BackupArguments {
-    /// Path of the copy. The file must not exist yet
+    /// Path of the copy. The file must not exist yet.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 }
@@ -142,7 +141,7 @@ pub(super) struct ExportArguments {
     /// New file, or `-` for standard output
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Export while servers are running, for a rehearsal: the export lacks their later changes
+    /// Export while servers are running, for a rehearsal. The export lacks their later changes.
     #[arg(long)]
     pub online: bool,
 }
@@ -165,8 +164,8 @@ pub(super) struct EraseArguments {
 pub(super) enum EligibilityAction {
     #[command(flatten)]
     Client(ClientEligibilityAction),
-    /// Look up a user's network in the configured sources, and show which gate excludes each product. Opens no
-    /// connection to an operator: assumes that all configured connectors are up.
+    /// Look up a user's network in the configured sources, and show which products the user can use, and why. Does not
+    /// connect to operators: assumes that all configured connectors are up.
     Explain(ExplainArguments),
 }
 
@@ -182,7 +181,7 @@ pub(super) struct ExplainArguments {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ConfigAction {
-    /// Write a minimal configuration and a new master key. Replaces no file
+    /// Write a minimal configuration and a new master key. Never replaces a file.
     Init(InitArguments),
     /// Validate the configuration, and list the settings that differ from the defaults
     Check,
@@ -192,28 +191,28 @@ pub(super) enum ConfigAction {
 
 #[derive(Debug, Args)]
 pub(super) struct InitArguments {
-    /// Directory for `ringtrue.toml` and `master.key`; the owner of the directory will own both files
+    /// Directory for `ringtrue.toml` and `master.key`; its owner will own both files
     #[arg(value_name = "DIR", default_value = DEFAULT_CONFIG_DIR)]
     pub dir: PathBuf,
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ConnectorsAction {
-    /// Prepare operator tokens: Secure SNA over Wi-Fi, with phones' wallets
+    /// Prepare operator tokens, for Secure SNA (silent network authentication) over Wi-Fi with phones' wallets
     #[command(subcommand)]
     OperatorToken(OperatorTokenAction),
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum OperatorTokenAction {
-    /// Write the keys and certificates that sign requests to phones, and print what operators register. Replaces no
-    /// file
+    /// Write the keys and certificates that sign requests to phones, and print what operators register. Never replaces
+    /// a file.
     Init(OperatorTokenInitArguments),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct OperatorTokenInitArguments {
-    /// Directory for the files; the owner of the directory will own them
+    /// Directory for the files; its owner will own them
     #[arg(long, value_name = "DIR", default_value = DEFAULT_CONFIG_DIR)]
     pub dir: PathBuf,
     /// Your organisation's name in the certificates, 1 to 64 characters
@@ -225,7 +224,7 @@ pub(super) struct OperatorTokenInitArguments {
 pub(super) enum WorkspaceAction {
     /// Create a workspace and print its first credential; the secret is shown only once
     Create {
-        /// Name of the workspace, 1 to 100 characters
+        /// The workspace's name, 1 to 100 characters
         name: Name,
     },
     /// List all workspaces, newest first
@@ -323,16 +322,15 @@ pub(super) enum ConsoleAction {
     RemoveSecondFactor(AccountArguments),
     /// Unlink an account from its identity at the OpenID provider, and revoke its sessions and links
     Unlink(AccountArguments),
-    /// Take everything from an account that was altered outside Ringtrue (see `ringtrue doctor`): rights, password,
-    /// second factor, identity and memberships. Invite it again afterwards.
+    /// Reset an account that was altered outside Ringtrue (see `ringtrue doctor`): remove its rights, password, second
+    /// factor, identity and memberships. Invite it again afterwards.
     Reset(AccountArguments),
 }
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("recipient"))]
 pub(super) struct LinkArguments {
-    /// Administrator's email. An existing account that becomes an administrator loses its password and
-    /// sessions.
+    /// Administrator's email. An existing account that becomes an administrator loses its password and sessions.
     #[arg(long, value_name = "EMAIL", group = "recipient")]
     pub admin: Option<Email>,
     /// Email address to invite to a workspace
