@@ -75,7 +75,7 @@ pub struct Caller<S> {
 }
 
 impl Caller<scope::Management> {
-    pub fn manager(&self) -> ManagementActor {
+    pub fn management_actor(&self) -> ManagementActor {
         ManagementActor {
             workspace: self.bearer.owner().workspace(),
             actor: Actor::Credential(self.bearer.credential.client_id.clone()),
@@ -125,7 +125,7 @@ impl<S> ProjectCaller<S> {
     }
 
     /// Returns the caller as the actor that the audit log records for a change.
-    pub fn manager(&self) -> ManagementActor {
+    pub fn management_actor(&self) -> ManagementActor {
         ManagementActor {
             workspace: self.project.workspace,
             actor: Actor::Credential(self.credential.client_id.clone()),
@@ -160,7 +160,7 @@ impl<S: RequiredScope> FromRequestParts<HandlerState> for Caller<S> {
         let bearer = match authenticate(app, parts, context.received_at) {
             Ok(bearer) => bearer,
             Err(problem) => {
-                context.log_claimed_client(|| credential_of(app, &parts.headers));
+                context.log_claimed_client(|| claimed_credential(app, &parts.headers));
                 limit_by_ip(app, context)?;
                 return Err(problem);
             }
@@ -258,7 +258,7 @@ pub fn is_token_valid(app: &App, headers: &HeaderMap) -> bool {
 }
 
 /// Returns the credential named in a rejected token, for the request log. `None` if we did not issue the token.
-fn credential_of(app: &App, headers: &HeaderMap) -> Option<Arc<Credential>> {
+fn claimed_credential(app: &App, headers: &HeaderMap) -> Option<Arc<Credential>> {
     app.engine.tokens.credential_of_token(headers.get(header::AUTHORIZATION).and_then(bearer_token)?)
 }
 

@@ -31,7 +31,7 @@ use serde::Serialize;
 
 use crate::caller::bearer_token;
 
-const MAX_AGE_HOURS: std::ops::RangeInclusive<u16> = 1..=2_400;
+const ALLOWED_MAX_AGE_HOURS: std::ops::RangeInclusive<u16> = 1..=2_400;
 const HASH_BYTES: usize = 32;
 
 pub fn routes() -> Routes {
@@ -60,7 +60,7 @@ struct DevicePhoneNumberBody<'a> {
 }
 
 #[derive(Serialize)]
-struct CheckBody {
+struct SimSwapCheckBody {
     swapped: bool,
 }
 
@@ -111,7 +111,7 @@ async fn check_sim_swap(
     let answer = app.engine.camara.check_sim_swap(&bearer, question).await;
     let (check, swapped) = answer.map_err(sim_swap_problem)?;
     context.log_check(|| Some(check));
-    Ok(json_response(StatusCode::OK, &CheckBody { swapped }))
+    Ok(json_response(StatusCode::OK, &SimSwapCheckBody { swapped }))
 }
 
 /// `POST /sim-swap/v2/retrieve-date`
@@ -258,7 +258,7 @@ fn parse_number(body: &Members) -> Result<Option<&str>, Problem> {
 fn parse_max_age(body: &Members) -> Result<Option<u16>, Problem> {
     let hours = match body.get("maxAge") {
         None => return Ok(None),
-        Some(Node::Integer(hours)) => u16::try_from(*hours).ok().filter(|hours| MAX_AGE_HOURS.contains(hours)),
+        Some(Node::Integer(hours)) => u16::try_from(*hours).ok().filter(|hours| ALLOWED_MAX_AGE_HOURS.contains(hours)),
         Some(_) => return Err(Problem::bad_request("`maxAge` must be an integer")),
     };
     hours.map(Some).ok_or_else(|| {

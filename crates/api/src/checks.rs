@@ -309,7 +309,10 @@ pub(super) async fn resend_callback<S: RequiredScope>(
     };
     idempotency
         .respond(StatusCode::ACCEPTED, caller.idempotency_scope(), &[], body_of, async |claim| {
-            app.engine.callbacks.resend_callback(&caller.manager(), caller.project(), product, check, claim).await
+            app.engine
+                .callbacks
+                .resend_callback(&caller.management_actor(), caller.project(), product, check, claim)
+                .await
         })
         .await
 }

@@ -34,7 +34,7 @@ use serde::Serialize;
 use crate::{
     caller::{ProjectCaller, scope},
     checks::resend_callback,
-    digital_credential::{CredentialBody, Proof},
+    digital_credential::{CredentialRequestBody, Proof},
     idempotency::{Idempotency, mark_replayed},
 };
 
@@ -109,7 +109,7 @@ enum NextStepBody {
     SecureSna {
         url: String,
         #[serde(skip_serializing_if = "Option::is_none")]
-        digital_credential: Option<CredentialBody>,
+        digital_credential: Option<CredentialRequestBody>,
     },
     ReverseSms {
         receiver_phone_number: String,
@@ -123,7 +123,7 @@ impl From<&StepInstructions> for NextStepBody {
         match instructions {
             StepInstructions::SecureSna { url, digital_credential } => NextStepBody::SecureSna {
                 url: url.clone(),
-                digital_credential: digital_credential.as_ref().map(CredentialBody::from),
+                digital_credential: digital_credential.as_ref().map(CredentialRequestBody::from),
             },
             StepInstructions::ReverseSms { receiver, sms_body } => NextStepBody::ReverseSms {
                 receiver_phone_number: receiver.as_str().to_owned(),

@@ -42,7 +42,7 @@ async fn upload(
     request: Request,
 ) -> Result<Response, Problem> {
     let owner = CredentialOwner::Project(ids.workspace()?, ids.project()?);
-    app.engine.management.authorize(&caller.manager(), owner).await?;
+    app.engine.management.authorize(&caller.management_actor(), owner).await?;
     let if_match = IfMatch::from_headers(request.headers());
     let content = read_file(&app, request, &MEDIA_TYPES, LogoImage::MAX_BYTES).await?;
     let image = LogoImage::parse(content.into()).map_err(|error| Problem::bad_request(error.to_string()))?;
@@ -74,5 +74,5 @@ async fn change_project(
 ) -> Result<Project, Problem> {
     let condition = |current: &Project| if_match.matches(&ProjectBody::new(app, current));
     let (workspace, id) = (ids.workspace()?, ids.project()?);
-    Ok(app.engine.management.patch_project(&caller.manager(), workspace, id, patch, &condition).await?.project)
+    Ok(app.engine.management.patch_project(&caller.management_actor(), workspace, id, patch, &condition).await?.project)
 }

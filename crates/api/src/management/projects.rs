@@ -113,7 +113,7 @@ async fn list(
     let page = app
         .engine
         .management
-        .list_projects(&caller.manager(), ids.workspace()?, query.page_request()?, filter.as_ref())
+        .list_projects(&caller.management_actor(), ids.workspace()?, query.page_request()?, filter.as_ref())
         .await?;
     Ok(json_response(StatusCode::OK, &PageBody::new(page, |project| ProjectBody::new(&app, &project))))
 }
@@ -126,7 +126,7 @@ async fn create(
     idempotency: Idempotency,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (manager, workspace) = (caller.manager(), ids.workspace()?);
+    let (manager, workspace) = (caller.management_actor(), ids.workspace()?);
     let scope = app.engine.management.authorize(&manager, CredentialOwner::Workspace(workspace)).await?;
     let body = read_json_bytes(&app, request).await?;
     let new = parse_new_project(&body)?;
@@ -141,7 +141,7 @@ async fn create(
 
 /// `GET /v1/management/workspaces/{workspace_id}/projects/{project_id}`
 async fn get(State(app): State<App>, caller: Caller<Management>, ids: PathParameters) -> Result<Response, Problem> {
-    let project = app.engine.management.project(&caller.manager(), ids.workspace()?, ids.project()?).await?;
+    let project = app.engine.management.project(&caller.management_actor(), ids.workspace()?, ids.project()?).await?;
     Ok(json_with_etag(&ProjectBody::new(&app, &project)))
 }
 
@@ -154,7 +154,7 @@ async fn patch(
     request: Request,
 ) -> Result<Response, Problem> {
     let (workspace, id) = (ids.workspace()?, ids.project()?);
-    let manager = caller.manager();
+    let manager = caller.management_actor();
     app.engine.management.authorize(&manager, CredentialOwner::Project(workspace, id)).await?;
     let force = Query::parse(query.as_deref(), &["force"])?.get_parsed::<bool>("force")?.unwrap_or(false);
     let if_match = IfMatch::from_headers(request.headers());
@@ -229,7 +229,7 @@ async fn get_allowed_networks(
     caller: Caller<Management>,
     ids: PathParameters,
 ) -> Result<Response, Problem> {
-    let project = app.engine.management.project(&caller.manager(), ids.workspace()?, ids.project()?).await?;
+    let project = app.engine.management.project(&caller.management_actor(), ids.workspace()?, ids.project()?).await?;
     Ok(json_with_etag(&AllowedNetworksBody::from(&project)))
 }
 
@@ -241,7 +241,7 @@ async fn replace_allowed_networks(
     request: Request,
 ) -> Result<Response, Problem> {
     let (workspace, id) = (ids.workspace()?, ids.project()?);
-    let manager = caller.manager();
+    let manager = caller.management_actor();
     app.engine.management.authorize(&manager, CredentialOwner::Project(workspace, id)).await?;
     let if_match = IfMatch::from_headers(request.headers());
     let networks = parse_networks(&read_json_bytes_with_limit(&app, request, MAX_ALLOWED_NETWORKS_BYTES).await?)?;

@@ -17,7 +17,7 @@ use ringtrue_web::{
 use serde::Serialize;
 
 use crate::{
-    digital_credential::CredentialBody,
+    digital_credential::CredentialRequestBody,
     verification_page::{forms::require_same_origin, visitor::PageVisitor},
 };
 
@@ -66,7 +66,7 @@ pub async fn request(State(app): State<App>, visitor: PageVisitor, headers: Head
     let key = visitor.own_or_new_key(&app, view.verification)?;
     let request = app.engine.verifications.wallet_request(&visitor.token, &key, visitor.device_address(&view)).await?;
     let request = request.ok_or_else(Problem::not_found)?;
-    let mut response = json_response(StatusCode::OK, &CredentialBody::from(&request));
+    let mut response = json_response(StatusCode::OK, &CredentialRequestBody::from(&request));
     visitor.set_browser_key(&app, &headers, view.verification, &key, &mut response);
     Ok(response)
 }
