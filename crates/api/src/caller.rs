@@ -18,7 +18,7 @@ use ringtrue_web::{
     body,
     error_catalog::ProblemCode,
     problem::Problem,
-    rate_limit::{limit_by_ip, rate_limit_class, require_admitted},
+    rate_limit::{limit_by_ip, rate_limit_class, require_within_rate_limit},
     request_context::{HandlerState, RequestContext},
 };
 
@@ -171,7 +171,7 @@ impl<S: RequiredScope> FromRequestParts<HandlerState> for Caller<S> {
         let workspace = bearer.owner().workspace();
         let own = app.engine.control_plane().rate_limit_overrides(workspace);
         let limit_state = app.engine.rate_limiter().limit_workspace(class, workspace, &own, context.received_at);
-        let admitted = require_admitted(context, limit_state).and_then(|()| require_scope::<S>(&bearer));
+        let admitted = require_within_rate_limit(context, limit_state).and_then(|()| require_scope::<S>(&bearer));
         admitted.inspect_err(|_| context.log_client(Arc::clone(&bearer.credential)))?;
         Ok(Caller { bearer, context: Arc::clone(context), scope: PhantomData })
     }
@@ -213,7 +213,7 @@ impl DeviceVisitor {
     /// Counts a visit with a valid token against the limit of the check.
     pub fn count_visit(&self, app: &App, check: CheckId) -> Result<(), Problem> {
         let visit = app.engine.rate_limiter().limit_device_visit(check, app.engine.clock().now());
-        require_admitted(&self.0, visit).map_err(|mut problem| {
+        require_within_rate_limit(&self.0, visit).map_err(|mut problem| {
             problem.detail = format!("the URL of this check was already opened {} times", visit.limit);
             problem
         })

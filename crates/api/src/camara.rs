@@ -22,7 +22,7 @@ use ringtrue_web::{
     camara_error::{CamaraError, X_CORRELATOR},
     error_catalog::ProblemCode,
     problem::Problem,
-    rate_limit::{limit_by_ip, rate_limit_class, require_admitted},
+    rate_limit::{limit_by_ip, rate_limit_class, require_within_rate_limit},
     request_context::RequestContext,
     response::json_response,
     routes::{Routes, get, post},
@@ -42,9 +42,9 @@ pub fn routes() -> Routes {
         .route("/sim-swap/v2/retrieve-date", post(retrieve_sim_swap_date).completes_after_disconnect())
         .rate_limit(RateLimitClass::Create)
         .logged()
-        .camara_api()
-        .camara_unknown("/number-verification/{*path}")
-        .camara_unknown("/sim-swap/{*path}")
+        .with_camara_errors()
+        .with_camara_errors_if_unmatched("/number-verification/{*path}")
+        .with_camara_errors_if_unmatched("/sim-swap/{*path}")
 }
 
 #[derive(Serialize)]
@@ -158,7 +158,7 @@ fn authorize(
     let workspace = bearer.project.workspace;
     let own = app.engine.control_plane().rate_limit_overrides(workspace);
     let limit_state = app.engine.rate_limiter().limit_workspace(class, workspace, &own, context.received_at);
-    require_admitted(context, limit_state)?;
+    require_within_rate_limit(context, limit_state)?;
     if headers.contains_key(X_CORRELATOR) && context.correlator().is_none() {
         return Err(Problem::bad_request("`x-correlator` has characters that are not allowed, or more than 256"));
     }

@@ -41,7 +41,7 @@ pub fn routes() -> Routes {
         .with_extension(Arc::new(BodyCache::default()))
         .rate_limit(RateLimitClass::Eligibility)
         .logged()
-        .rate_limit_unknown("/v1/eligibility/{*path}", RateLimitClass::Eligibility)
+        .rate_limit_unmatched("/v1/eligibility/{*path}", RateLimitClass::Eligibility)
 }
 
 #[derive(Serialize)]

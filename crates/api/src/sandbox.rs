@@ -48,7 +48,7 @@ pub fn routes() -> Routes {
         .route("/v1/sandbox/digital-credentials", post(confirm_credential_request).rate_limit(RateLimitClass::Create))
         .route(AUTHORIZE_PATH, get(authorize).rate_limit(RateLimitClass::Read))
         .logged()
-        .rate_limit_unknown("/v1/sandbox/{*path}", RateLimitClass::Read)
+        .rate_limit_unmatched("/v1/sandbox/{*path}", RateLimitClass::Read)
 }
 
 /// `GET /v1/sandbox/operator/authorize`

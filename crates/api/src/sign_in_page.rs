@@ -314,7 +314,7 @@ impl Visitor {
             Some(id) => limiter.limit_page_visit(id.0, limiter.page_visitor(None, address), now),
             None => limiter.limit_by_ip(RateLimitClass::Device, address, now),
         };
-        require_admitted(limit.admitted, limit.reset_seconds)
+        require_within_rate_limit(limit.admitted, limit.reset_seconds)
     }
 
     /// Counts a request that starts or ends something.
@@ -322,7 +322,7 @@ impl Visitor {
         let (limiter, now, address) = (app.engine.rate_limiter(), app.engine.clock().now(), self.context.client_ip);
         let Some(id) = app.engine.sign_ins.sign_in_of_token(&self.token) else { return self.limit_visit(app) };
         let limit = limiter.limit_page_action(id.0, limiter.page_visitor(None, address), now);
-        require_admitted(limit.admitted, limit.reset_seconds)
+        require_within_rate_limit(limit.admitted, limit.reset_seconds)
     }
 
     async fn load_view(&self, app: &App) -> Result<SignInView, Problem> {
@@ -442,7 +442,7 @@ impl Visitor {
     }
 }
 
-fn require_admitted(admitted: bool, reset_seconds: u32) -> Result<(), Problem> {
+fn require_within_rate_limit(admitted: bool, reset_seconds: u32) -> Result<(), Problem> {
     if admitted { Ok(()) } else { Err(Problem::too_many_requests("too many requests for this page", reset_seconds)) }
 }
 

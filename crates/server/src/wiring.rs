@@ -188,7 +188,7 @@ fn public_service(app: App, console: ConsoleDependencies) -> HttpService {
 /// Builds the service for devices whose operator adds their number in a request header (header enrichment). It uses
 /// plain HTTP, because operators cannot add headers to TLS.
 fn enrichment_service(app: App) -> HttpService {
-    HttpService::new(ringtrue_api::enrichment_routes(), app).with_enrichment_headers()
+    HttpService::new(ringtrue_api::enrichment_routes(), app).keep_enrichment_headers()
 }
 
 /// Returns the API routes whose requests are recorded in the request log, sorted.

@@ -62,7 +62,8 @@ async fn open(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let query = Query::parse(query.as_deref(), &["url"])?;
-    let project = app.engine.management.project(&caller.management_actor(), ids.workspace()?, ids.project()?).await?;
+    let project =
+        app.engine.management.project(&caller.management_actor(), ids.workspace_id()?, ids.project_id()?).await?;
     let url = query.get("url").map(CallbackUrl::parse_loopback_only).transpose();
     let url = url.map_err(|error| Problem::bad_request(format!("`url`: {error}")))?;
     let last_event = headers.get(&LAST_EVENT_ID).map(|id| id.to_str().ok().and_then(timestamp::parse));

@@ -93,7 +93,8 @@ async fn list(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let page = Query::parse(query.as_deref(), &["size", "page"])?.page_request()?;
-    let page = app.engine.management.list_credentials(&caller.management_actor(), ids.owner()?, page).await?;
+    let page =
+        app.engine.management.list_credentials(&caller.management_actor(), ids.credential_owner()?, page).await?;
     Ok(json_response(StatusCode::OK, &PageBody::new(page, |credential| CredentialBody::from(&credential))))
 }
 
@@ -105,7 +106,7 @@ async fn create(
     idempotency: Idempotency,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (manager, owner) = (caller.management_actor(), ids.owner()?);
+    let (manager, owner) = (caller.management_actor(), ids.credential_owner()?);
     let scope = app.engine.management.authorize(&manager, owner).await?;
     let body = read_json_bytes(&app, request).await?;
     let new = parse_new_credential(&body)?;
@@ -119,8 +120,11 @@ async fn create(
 
 /// `GET .../credentials/{client_id}`
 async fn get(State(app): State<App>, caller: Caller<Management>, ids: PathParameters) -> Result<Response, Problem> {
-    let credential =
-        app.engine.management.credential(&caller.management_actor(), ids.owner()?, &ids.client_id()?).await?;
+    let credential = app
+        .engine
+        .management
+        .credential(&caller.management_actor(), ids.credential_owner()?, &ids.client_id()?)
+        .await?;
     let response = json_response(StatusCode::OK, &CredentialBody::from(&credential));
     Ok(with_etag(response, &CredentialBody::without_last_use(&credential)))
 }
@@ -137,7 +141,7 @@ async fn revoke(
     let condition = |current: &Credential| if_match.matches(&CredentialBody::without_last_use(current));
     app.engine
         .management
-        .delete_credential(&caller.management_actor(), ids.owner()?, &ids.client_id()?, &condition)
+        .delete_credential(&caller.management_actor(), ids.credential_owner()?, &ids.client_id()?, &condition)
         .await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

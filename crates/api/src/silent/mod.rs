@@ -182,7 +182,7 @@ async fn redeem<S: SilentProduct>(
     ids: PathParameters,
     request: Request,
 ) -> Result<Response, Problem> {
-    let check = ids.check()?;
+    let check = ids.check_id()?;
     let (project, silent) = (caller.project().id, &app.engine.silent);
     let redeemed = match parse_proof(S::PRODUCT, &caller.read_json_bytes(&app, request).await?)? {
         Proof::Code(code) => silent.redeem(project, S::PRODUCT, check, &code).await?,
@@ -209,7 +209,7 @@ async fn show<S: SilentProduct>(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
-    let check = app.engine.silent.silent_check(caller.project().id, S::PRODUCT, ids.check()?).await?;
+    let check = app.engine.silent.silent_check(caller.project().id, S::PRODUCT, ids.check_id()?).await?;
     Ok(json_response(StatusCode::OK, &render_check(&app.engine, &check)))
 }
 
@@ -267,7 +267,7 @@ async fn begin_redirect<S: SilentProduct>(
 
 /// Parses the check id and verifies the device token without a database query.
 fn parse_check_url(app: &App, ids: &PathParameters, parts: &Parts) -> Result<(CheckId, String, DeviceQuery), Problem> {
-    let check = ids.check()?;
+    let check = ids.check_id()?;
     let query = DeviceQuery::parse(parts.uri.query())?;
     let token = query.get_unique("t")?.ok_or(RedirectError::NotFound)?.to_owned();
     if !app.engine.silent.is_device_token(check, &token) {

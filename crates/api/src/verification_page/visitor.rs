@@ -223,7 +223,7 @@ impl PageVisitor {
     /// visitor of the verification, a visit with an invalid token against the limit for the IP address.
     pub async fn load_view_for_visit(&self, app: &App) -> Result<PageView, Problem> {
         let (verification, visitor) = self.identify(app)?;
-        require_admitted(app.engine.rate_limiter().limit_page_visit(
+        require_within_rate_limit(app.engine.rate_limiter().limit_page_visit(
             verification.0,
             visitor,
             app.engine.clock().now(),
@@ -235,7 +235,7 @@ impl PageVisitor {
     /// that page views cannot use it up.
     pub async fn load_view_for_action(&self, app: &App) -> Result<PageView, Problem> {
         let (verification, visitor) = self.identify(app)?;
-        require_admitted(app.engine.rate_limiter().limit_page_action(
+        require_within_rate_limit(app.engine.rate_limiter().limit_page_action(
             verification.0,
             visitor,
             app.engine.clock().now(),
@@ -251,7 +251,7 @@ impl PageVisitor {
     fn identify(&self, app: &App) -> Result<(CheckId, PageVisitorKey), Problem> {
         let (limiter, address) = (app.engine.rate_limiter(), self.context.client_ip);
         let Some(verification) = app.engine.verifications.verification_of_token(&self.token) else {
-            require_admitted(limiter.limit_by_ip(RateLimitClass::Device, address, app.engine.clock().now()))?;
+            require_within_rate_limit(limiter.limit_by_ip(RateLimitClass::Device, address, app.engine.clock().now()))?;
             return Err(Problem::not_found());
         };
         let key = self.own_key(app, verification);
@@ -532,6 +532,6 @@ fn query_with(query: &str, name: &str, value: &str) -> String {
     form_urlencoded::Serializer::for_suffix("?".to_owned(), 1).extend_pairs(kept).append_pair(name, value).finish()
 }
 
-fn require_admitted(limit: RateLimitState) -> Result<(), Problem> {
+fn require_within_rate_limit(limit: RateLimitState) -> Result<(), Problem> {
     if limit.admitted { Ok(()) } else { Err(Problem::too_many_requests("too many visits", limit.reset_seconds)) }
 }

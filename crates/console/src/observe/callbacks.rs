@@ -288,7 +288,7 @@ async fn resend_all(State(app): State<App>, ids: PathParameters, form: SessionFo
 async fn resend_one(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
     let form = form.with_rate_limit_class(RateLimitClass::Create);
     let (access, fields) = form.authorize_project(&app, &ids, Permission::Develop).await?;
-    let (check, product) = (ids.check()?, parse_product(&fields).ok_or_else(ConsoleError::not_found)?);
+    let (check, product) = (ids.check_id()?, parse_product(&fields).ok_or_else(ConsoleError::not_found)?);
     let resent = app.engine.callbacks.resend_callback(&access.actor, &access.project, product, check, None).await;
     let since = resent.map_err(resend_error)?.due_at;
     let batch = Some(ResendBatch { since, first: check, last: check });

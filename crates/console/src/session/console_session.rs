@@ -242,7 +242,7 @@ impl ConsoleSession {
         let Some(token) = token else { return Ok(None) };
         let limiter = app.engine.rate_limiter();
         match limiter.limit_session_lookup(token.reveal(), context.client_ip, context.received_at) {
-            Some(state) => require_admitted(state)?,
+            Some(state) => require_within_rate_limit(state)?,
             None if limiter.limit_session(token.reveal(), context.received_at).admitted => {}
             None => return Err(ConsoleError::rate_limited("Your session")),
         }
@@ -288,7 +288,7 @@ impl ConsoleSession {
         ids: &PathParameters,
         permission: Permission,
     ) -> Result<WorkspaceAccess, ConsoleError> {
-        let id = ids.workspace()?;
+        let id = ids.workspace_id()?;
         let actor = self.user.authorize(id, permission, Some(self.request_id.clone()))?;
         let class = self.rate_limit_class.filter(|_| permission != Permission::View);
         limit_workspace(app, id, class.unwrap_or(RateLimitClass::ConsolePage))?;
@@ -316,7 +316,7 @@ impl ConsoleSession {
     ) -> Result<ProjectAccess, ConsoleError> {
         let access = self.authorize_workspace(app, ids, permission).await?;
         let WorkspaceAccess { session, actor, workspace, projects, .. } = access;
-        let project = app.engine.management.project(&actor, workspace.id, ids.project()?).await;
+        let project = app.engine.management.project(&actor, workspace.id, ids.project_id()?).await;
         let project = project.map_err(|error| match error {
             // The error must not reveal that the project exists in another workspace.
             ManagementError::OtherOwner(_) => ManagementError::ProjectNotFound,
@@ -339,10 +339,14 @@ fn limit_workspace(app: &App, workspace: WorkspaceId, class: RateLimitClass) -> 
 /// Counts a request without a valid session against a limit for its IP address, because it causes a lookup, such as
 /// that of a link token.
 pub fn limit_link_lookup(app: &App, address: IpAddr) -> Result<(), ConsoleError> {
-    require_admitted(app.engine.rate_limiter().limit_by_ip(RateLimitClass::Console, address, app.engine.clock().now()))
+    require_within_rate_limit(app.engine.rate_limiter().limit_by_ip(
+        RateLimitClass::Console,
+        address,
+        app.engine.clock().now(),
+    ))
 }
 
-fn require_admitted(state: RateLimitState) -> Result<(), ConsoleError> {
+fn require_within_rate_limit(state: RateLimitState) -> Result<(), ConsoleError> {
     if state.admitted {
         return Ok(());
     }
