@@ -123,7 +123,7 @@ async fn issue_link(engine: &Engine, arguments: &LinkArguments) -> Result<Access
                 };
                 match error {
                     MemberError::Store(error) => error.into(),
-                    other => CliError::with_hint(other.to_string(), hint),
+                    other => CliError::failed(other.to_string(), hint),
                 }
             })
         }

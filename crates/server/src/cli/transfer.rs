@@ -27,7 +27,7 @@ fn report_rows() -> impl FnMut(TransferProgress) + Send + 'static {
         let done = if is_complete { number } else { number - 1 };
         progress.show_bar(done, total, &format!("tables; {table}: {rows} rows"));
         if is_complete {
-            progress.print_line(&format!("{table}: {rows} rows"));
+            progress.print_line_unless_terminal(&format!("{table}: {rows} rows"));
         } else {
             progress.print_occasionally(|| format!("{table}: {rows} rows so far"));
         }
@@ -44,19 +44,19 @@ pub(super) async fn backup(context: &CommandContext, arguments: &BackupArguments
     };
     let bytes = ringtrue_store::backup(&url, &arguments.file, report).await.map_err(|error| match error {
         BackupError::Store(error) => CliError::Store(error),
-        BackupError::NotSqlite => CliError::with_hint(
+        BackupError::NotSqlite => CliError::failed(
             format!("{url}: `ringtrue backup` copies SQLite databases only"),
             "Use PostgreSQL's own tools: `pg_basebackup` with WAL archiving, to restore any point in time, or `pg_dump`. \
              See docs/backup.md.",
         ),
         BackupError::Empty => {
-            CliError::with_hint(format!("{url}: the database is empty"), "Check `store.url`. Nothing was written.")
+            CliError::failed(format!("{url}: the database is empty"), "Check `store.url`. Nothing was written.")
         }
         BackupError::Exists { .. } => {
-            CliError::with_hint(error.to_string(), "A backup never replaces a file: choose another name.")
+            CliError::failed(error.to_string(), "A backup never replaces a file: choose another name.")
         }
         BackupError::Locked | BackupError::File { .. } => {
-            CliError::with_hint(error.to_string(), "Nothing was written. Check the directory and its free space.")
+            CliError::failed(error.to_string(), "Nothing was written. Check the directory and its free space.")
         }
     })?;
     context.printer.print_record(vec![
@@ -125,7 +125,7 @@ fn transfer_error(error: TransferError) -> CliError {
     match error {
         TransferError::Store(error) => CliError::Store(error),
         TransferError::SchemaMismatch => CliError::Store(StoreError::Refused(error.to_string())),
-        TransferError::ServersRunning { .. } => CliError::with_hint(
+        TransferError::ServersRunning { .. } => CliError::failed(
             error.to_string(),
             "A server that was killed counts as running for 5 s. `--online` exports anyway, for a rehearsal.",
         ),
@@ -133,19 +133,19 @@ fn transfer_error(error: TransferError) -> CliError {
         | TransferError::Damaged { .. }
         | TransferError::Truncated { .. }
         | TransferError::WrongChecksum => {
-            CliError::with_hint(error.to_string(), "Nothing was imported. Copy the file again, or repeat the export.")
+            CliError::failed(error.to_string(), "Nothing was imported. Copy the file again, or repeat the export.")
         }
         TransferError::File(error) if error.kind() == io::ErrorKind::BrokenPipe => error.into(),
         TransferError::File(_)
         | TransferError::NotEmpty { .. }
         | TransferError::UnsupportedVersion { .. }
         | TransferError::OtherSchema { .. }
-        | TransferError::Column { .. } => CliError::with_hint(error.to_string(), "Nothing was exported or imported."),
+        | TransferError::Column { .. } => CliError::failed(error.to_string(), "Nothing was exported or imported."),
     }
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> CliError {
-    CliError::with_hint(format!("{}: {error}", path.display()), "Nothing was exported or imported.")
+    CliError::failed(format!("{}: {error}", path.display()), "Nothing was exported or imported.")
 }
 
 /// An output file that has a temporary name until it is complete. Only its owner can read it.
@@ -183,5 +183,5 @@ impl NewFile {
 }
 
 fn already_exists(path: &Path) -> CliError {
-    CliError::with_hint(format!("{} exists already", path.display()), "An export never replaces a file.")
+    CliError::failed(format!("{} exists already", path.display()), "An export never replaces a file.")
 }

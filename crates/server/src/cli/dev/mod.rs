@@ -187,7 +187,7 @@ async fn start(
             cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
         });
         if is_in_use {
-            CliError::with_hint(
+            CliError::failed(
                 format!("{listen} is already in use"),
                 "Stop the other program, or use another address: `--listen 127.0.0.1:0` picks a free port.",
             )
