@@ -25,7 +25,7 @@ use ringtrue_web::{
 
 use crate::{
     page::{self, Layout, MenuSection, error::ConsoleError},
-    session::{layout_source::LayoutSource, place::RequestPlace},
+    session::{layout_source::LayoutSource, response_context::ResponseContext},
 };
 
 const SECOND_FACTOR_SETUP_PATH: &str = "/console/account/second-factor";
@@ -44,7 +44,7 @@ pub struct ConsoleSession {
     pub rate_limit_class: Option<RateLimitClass>,
     /// The project that the browser has opened last. The user may have lost the access to it.
     last_project: Option<ProjectId>,
-    place: RequestPlace,
+    response_context: ResponseContext,
 }
 
 /// A session that is also accepted while its user still has to set up a required second factor.
@@ -258,7 +258,7 @@ impl ConsoleSession {
             request_id,
             rate_limit_class: None,
             last_project: Cookie::LastProject.read(app, headers).and_then(|id| id.parse().ok()).map(ProjectId),
-            place: RequestPlace::default(),
+            response_context: ResponseContext::default(),
         }))
     }
 
@@ -303,7 +303,7 @@ impl ConsoleSession {
             projects: projects.into(),
             last_project,
         };
-        access.session.place.enter(access.layout_source());
+        access.session.response_context.set_layout_source(access.layout_source());
         Ok(access)
     }
 
@@ -323,7 +323,7 @@ impl ConsoleSession {
             other => other,
         })?;
         let access = ProjectAccess { session, actor, workspace, project: Arc::new(project), projects };
-        access.session.place.enter(access.layout_source());
+        access.session.response_context.set_layout_source(access.layout_source());
         Ok(access)
     }
 }
@@ -364,9 +364,9 @@ impl FromRequestParts<HandlerState> for ConsoleSession {
         let next = path_to_open_again(parts);
         let session = ConsoleSession::authenticate(app, &parts.headers, context, next).await?;
         let mut session = session.ok_or_else(|| redirect_to_sign_in(next))?;
-        if let Some(place) = parts.extensions.get::<RequestPlace>() {
-            session.place = place.clone();
-            place.enter(session.layout_source());
+        if let Some(response_context) = parts.extensions.get::<ResponseContext>() {
+            session.response_context = response_context.clone();
+            response_context.set_layout_source(session.layout_source());
         }
         Ok(session)
     }
@@ -402,7 +402,10 @@ impl FromRequestParts<HandlerState> for ProjectAccess {
         let Ok(ids) = PathParameters::from_request_parts(parts, state).await;
         let access = session.authorize_project(&state.app, &ids, Permission::View).await?;
         if access.session.last_project != Some(access.project.id) {
-            access.session.place.set_cookie(Cookie::LastProject.set(&state.app, &access.project.id.to_string()));
+            access
+                .session
+                .response_context
+                .set_cookie(Cookie::LastProject.set(&state.app, &access.project.id.to_string()));
         }
         Ok(access)
     }
