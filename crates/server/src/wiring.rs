@@ -147,12 +147,12 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
         let listener = bind(ingress.listen)?;
         ingress_address = Some(listener.local_addr()?);
         certificates.extend(ingress_tls.clone());
-        let section = config.http.behind_proxies(&ingress.trusted_proxies, ingress.proxy_protocol);
+        let section = config.http.with_trusted_proxies(&ingress.trusted_proxies, ingress.proxy_protocol);
         let routes = || ringtrue_api::sms_webhook_routes(connectors.clone());
         serve(listener, ingress_tls, section, &|app| HttpService::new(routes(), app));
     }
     if let (Some(listener), Some(enrichment)) = (enrichment, &config.header_enrichment) {
-        let section = config.http.behind_proxies(&enrichment.trusted_proxies, false);
+        let section = config.http.with_trusted_proxies(&enrichment.trusted_proxies, false);
         serve(listener, None, section, &enrichment_service);
     }
     let console = ConsoleDependencies {
