@@ -209,7 +209,7 @@ async fn start_directory(config: &Config) -> anyhow::Result<Option<Directory>> {
 
 /// Passes networks, number sources and routes to an engine without opening listeners or connections, for `ringtrue
 /// eligibility explain`.
-pub fn dry_run(engine: &Engine, config: &Config) -> anyhow::Result<()> {
+pub fn apply_config_without_starting(engine: &Engine, config: &Config) -> anyhow::Result<()> {
     let listen = config.header_enrichment.as_ref().map(|enrichment| enrichment.listen);
     let base_url = engine.base_url().to_owned();
     let factory = ConnectorFactory::new(config, base_url, listen, (engine.shared_clock(), engine.shared_entropy()))?;

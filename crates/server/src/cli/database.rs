@@ -117,7 +117,10 @@ pub(super) async fn erase_number(context: &CommandContext, arguments: &EraseArgu
 }
 
 /// Invalidates the sessions, tokens and callbacks that became valid again when a backup was restored.
-pub(super) async fn restored(context: &CommandContext, arguments: &RestoredArguments) -> Result<(), CliError> {
+pub(super) async fn accept_restored_database(
+    context: &CommandContext,
+    arguments: &RestoredArguments,
+) -> Result<(), CliError> {
     let config = context.config()?;
     let store = open_store(&config).await?;
     // Must be read before the engine starts, because the engine's first heartbeat overwrites this time.
@@ -126,9 +129,8 @@ pub(super) async fn restored(context: &CommandContext, arguments: &RestoredArgum
         store.reset_latest_time().await?;
     }
     drop(store);
-    let restored = context
-        .with_configured_engine(&config, async |engine| Ok(engine.node.accept_restored_database().await?))
-        .await?;
+    let restored =
+        context.with_engine_of(&config, async |engine| Ok(engine.node.accept_restored_database().await?)).await?;
     context.printer.print_record(vec![
         ("restored_at", json!(timestamp::format(restored.event.at))),
         ("changes_lost_since", json!(timestamp::format(last_heartbeat))),

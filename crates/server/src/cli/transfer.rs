@@ -21,7 +21,7 @@ use super::{
 /// File name that stands for standard input or output.
 const STANDARD_STREAM: &str = "-";
 
-fn report_rows() -> impl FnMut(TransferProgress) + Send + 'static {
+fn progress_reporter() -> impl FnMut(TransferProgress) + Send + 'static {
     let mut progress = Progress::start();
     move |TransferProgress { table, number, total, rows, is_complete }| {
         let done = if is_complete { number } else { number - 1 };
@@ -78,12 +78,13 @@ pub(super) async fn export(context: &CommandContext, arguments: &ExportArguments
     let options = ExportOptions { now, allow_running_servers: arguments.online };
     let url = &config.store.url;
     if arguments.file == Path::new(STANDARD_STREAM) {
-        let rows = ringtrue_store::export(url, options, BufWriter::new(io::stdout()), report_rows()).await;
+        let rows = ringtrue_store::export(url, options, BufWriter::new(io::stdout()), progress_reporter()).await;
         printer::print_note(&format!("Exported {} rows.", rows.map_err(transfer_error)?));
         return Ok(());
     }
     let file = NewFile::create(&arguments.file)?;
-    let rows = ringtrue_store::export(url, options, file.writer()?, report_rows()).await.map_err(transfer_error)?;
+    let rows =
+        ringtrue_store::export(url, options, file.writer()?, progress_reporter()).await.map_err(transfer_error)?;
     let bytes = file.publish()?;
     context.printer.print_record(vec![
         ("file", json!(arguments.file.display().to_string())),
@@ -104,10 +105,10 @@ pub(super) async fn import(context: &CommandContext, arguments: &ImportArguments
     drop(open_store(&config).await?);
     let url = &config.store.url;
     let imported = if arguments.file == Path::new(STANDARD_STREAM) {
-        ringtrue_store::import(url, BufReader::new(io::stdin()), report_rows()).await
+        ringtrue_store::import(url, BufReader::new(io::stdin()), progress_reporter()).await
     } else {
         let file = File::open(&arguments.file).map_err(|error| unreadable(&arguments.file, &error))?;
-        ringtrue_store::import(url, BufReader::new(file), report_rows()).await
+        ringtrue_store::import(url, BufReader::new(file), progress_reporter()).await
     };
     let rows = imported.map_err(transfer_error)?;
     context.printer.print_record(vec![("rows", json!(rows)), ("database", json!(url.to_string()))])?;
@@ -158,7 +159,7 @@ impl NewFile {
     fn create(path: &Path) -> Result<Self, CliError> {
         let exists = path.try_exists().map_err(|error| unreadable(path, &error))?;
         if exists {
-            return Err(already_exists(path));
+            return Err(already_exists_error(path));
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let temporary = tempfile::Builder::new().prefix(".ringtrue-export-").tempfile_in(folder);
@@ -175,13 +176,13 @@ impl NewFile {
         file.sync_all()?;
         let bytes = file.metadata()?.len();
         self.temporary.persist_noclobber(&self.path).map_err(|error| match error.error.kind() {
-            io::ErrorKind::AlreadyExists => already_exists(&self.path),
+            io::ErrorKind::AlreadyExists => already_exists_error(&self.path),
             _ => unreadable(&self.path, &error.error),
         })?;
         Ok(bytes)
     }
 }
 
-fn already_exists(path: &Path) -> CliError {
+fn already_exists_error(path: &Path) -> CliError {
     CliError::failed(format!("{} exists already", path.display()), "An export never replaces a file.")
 }

@@ -45,7 +45,7 @@ use crate::{
 };
 
 /// Simulated number in the examples. Checks of this number match, because its last digit is even.
-const NUMBER: &str = "+990123456700";
+const EXAMPLE_NUMBER: &str = "+990123456700";
 const ADMIN_EMAIL: &str = "dev@localhost";
 
 pub(super) async fn dev(context: &CommandContext, arguments: &DevArguments) -> Result<(), CliError> {
@@ -210,7 +210,7 @@ fn render_banner(demo: &DemoWorkspace, development: &Development) -> String {
     let renew = development.sign_in_link_command();
     let file = development.credentials_file();
     let login = development.data_command("login");
-    let verify = development.command(&format!("verify {NUMBER}"));
+    let verify = development.command(&format!("verify {EXAMPLE_NUMBER}"));
     let listen = development.data_command("listen");
     format!(
         "
