@@ -78,7 +78,7 @@ fn check_round_trip(input: &mut InputReader<'_>) {
         }
     }
     assert_eq!(reassembled.as_deref(), Some(&*text));
-    assert_eq!(reassembly.incomplete_messages(), 0);
+    assert_eq!(reassembly.incomplete_message_count(), 0);
 }
 
 fn message(part: MessagePart) -> ShortMessage {
@@ -118,7 +118,7 @@ fn check_limits(mut input: InputReader<'_>) {
         };
 
         let part_key = |sequence| (addresses, segment.reference, segment.total, sequence);
-        let open_before = reassembly.incomplete_messages();
+        let open_before = reassembly.incomplete_message_count();
         match reassembly.add(&source, &destination, segment, &content, now) {
             Ok(outcome) => {
                 accepted.insert(part_key(segment.sequence), octets);
@@ -135,16 +135,16 @@ fn check_limits(mut input: InputReader<'_>) {
             Err(ReassemblyError::SenderLimitReached) => assert!(open_before >= limits.max_messages_per_sender),
             Err(ReassemblyError::LimitReached) => assert!(open_before > 0 || octets.len() * 2 > limits.max_octets / 2),
         }
-        assert!(reassembly.incomplete_messages() <= limits.max_messages);
-        assert_eq!(reassembly.next_deadline().is_some(), reassembly.incomplete_messages() > 0);
+        assert!(reassembly.incomplete_message_count() <= limits.max_messages);
+        assert_eq!(reassembly.next_deadline().is_some(), reassembly.incomplete_message_count() > 0);
         if length.is_multiple_of(4) {
-            let open = reassembly.incomplete_messages();
+            let open = reassembly.incomplete_message_count();
             let expired = reassembly.expire(now);
             assert!(expired.iter().all(|message| (1..message.total).contains(&message.missing)));
-            assert_eq!(reassembly.incomplete_messages() + expired.len(), open);
+            assert_eq!(reassembly.incomplete_message_count() + expired.len(), open);
             assert!(reassembly.next_deadline().is_none_or(|deadline| deadline > now));
         }
     }
     reassembly.expire(now + limits.timeout);
-    assert_eq!(reassembly.incomplete_messages(), 0, "all messages expire");
+    assert_eq!(reassembly.incomplete_message_count(), 0, "all messages expire");
 }

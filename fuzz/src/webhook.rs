@@ -181,7 +181,7 @@ impl WebhookFixture {
             public_url: "https://nv.example.com/southbound/sms/webhook".parse().unwrap(),
             path_secret: Some(PathSecret::new("Zm9vYmFyYmF6cXV4").unwrap()),
             allowed_addresses: vec![],
-            max_skew: WebhookConfig::MAX_SKEW,
+            max_skew: WebhookConfig::DEFAULT_MAX_SKEW,
             country: "GB".parse().ok(),
             receivers: vec![Msisdn::parse(RECEIVER, Mode::Live).unwrap()],
         };

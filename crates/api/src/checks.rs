@@ -144,7 +144,7 @@ async fn create_reverse_sms(
             let created = app.engine.checks.create_reverse_sms(project, new, claim).await?;
             idempotency.log_created(created.check.id);
             if let Some(number) = handset {
-                app.handsets.auto_reply(project, &number, &created.instructions);
+                app.handsets.send_automatic_reply(project, &number, &created.instructions);
             }
             Ok::<_, CreateError>(created)
         })

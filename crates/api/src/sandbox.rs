@@ -15,7 +15,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{ports::operator_tokens::DigitalCredential, rate_limits::RateLimitClass};
 use ringtrue_sandbox::{
-    handsets::{SmsFaults, SmsSender},
+    handsets::{SimulatedSender, SmsFaults},
     wallet::Forgery,
 };
 use ringtrue_web::{
@@ -112,9 +112,9 @@ async fn send_inbound_sms(
     let invalid = |pointer: &'static str| {
         move |error: InvalidPhoneNumber| Problem::new(ProblemCode::PhoneNumberInvalid, format!("`{pointer}`: {error}"))
     };
-    let from = SmsSender::parse(&sms.from).map_err(invalid("/from"))?;
+    let from = SimulatedSender::parse(&sms.from).map_err(invalid("/from"))?;
     let to = Msisdn::parse(&sms.to, Mode::Sandbox).map_err(invalid("/to"))?;
-    let spoofed_from = sms.spoofed_from.as_deref().map(SmsSender::parse).transpose();
+    let spoofed_from = sms.spoofed_from.as_deref().map(SimulatedSender::parse).transpose();
     let faults = SmsFaults { spoofed_from: spoofed_from.map_err(invalid("/faults/spoofed_from"))?, ..sms.faults };
     app.handsets.send_sms(caller.project(), from, &to, &sms.body, faults).await?;
     Ok(StatusCode::ACCEPTED.into_response())
@@ -168,9 +168,9 @@ async fn confirm_credential_request(
     let body = parse_credential_confirmation(&caller.read_json_bytes(&app, request).await?)?;
     let sim = Msisdn::parse(&body.sim, Mode::Sandbox)
         .map_err(|error| Problem::new(ProblemCode::PhoneNumberInvalid, format!("`/sim`: {error}")))?;
-    let request = app.handsets.read_credential_request(&body.request)?;
+    let request = app.handsets.validate_credential_request(&body.request)?;
     let network = body.network.as_ref();
-    let credential = app.handsets.confirm_credential_request(&request, &sim, &body.origin, network, body.forgery)?;
+    let credential = app.handsets.respond_to_credential_request(&request, &sim, &body.origin, network, body.forgery)?;
     Ok(json_response(StatusCode::OK, &CredentialBody::from(&credential)))
 }
 

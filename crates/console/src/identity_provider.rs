@@ -46,8 +46,8 @@ impl IdentityProvider {
         self.relying_party.discover().await
     }
 
-    pub async fn begin_authorization(&self, state: &str) -> Result<AuthorizationRedirect, RelyingPartyError> {
-        self.relying_party.begin_authorization(state).await
+    pub async fn build_authorization_redirect(&self, state: &str) -> Result<AuthorizationRedirect, RelyingPartyError> {
+        self.relying_party.build_authorization_redirect(state).await
     }
 
     /// Redeems the authorization code in the callback's query. `None`: the claims contain no valid subject.

@@ -166,7 +166,7 @@ impl HealthRecorder {
     }
 
     /// Records the time from the receipt of an SMS until it concluded a check.
-    pub(crate) fn record_conclusion(&self, received_at: Timestamp, now: Timestamp) {
+    pub(crate) fn record_conclusion_lag(&self, received_at: Timestamp, now: Timestamp) {
         self.0.lock().conclusion_lag = Some(received_at.duration_until(now));
     }
 

@@ -18,7 +18,7 @@ use crate::{
     oauth::{
         AuthenticationContext, CachedDocument, ClientAuthentication, Credentials, EndpointClient, Endpoints,
         ExpectedClaims, InvalidResponse, OAuthCause, OAuthError, PkceState, Stage, TokenResponse, append_query,
-        authorization_code, parse_metadata, parse_tokens,
+        parse_authorization_response, parse_metadata, parse_tokens,
     },
 };
 
@@ -145,7 +145,7 @@ impl RelyingParty {
     }
 
     /// Builds the URL of an authorization request with this `state`.
-    pub async fn begin_authorization(&self, state: &str) -> Result<AuthorizationRedirect, RelyingPartyError> {
+    pub async fn build_authorization_redirect(&self, state: &str) -> Result<AuthorizationRedirect, RelyingPartyError> {
         let metadata = self.metadata.get(&self.client, &self.metadata_url).await?;
         let pkce = PkceState::new(&*self.entropy);
         let mut scope = "openid".to_owned();
@@ -179,7 +179,7 @@ impl RelyingParty {
     ) -> Result<SubjectClaims, RelyingPartyError> {
         let pkce = PkceState::from_octets(flow).ok_or(OAuthError::new(Stage::Redirect, OAuthCause::Internal))?;
         let metadata = self.metadata.get(&self.client, &self.metadata_url).await?;
-        let code = authorization_code(query, &metadata.endpoints)?;
+        let code = parse_authorization_response(query, &metadata.endpoints)?;
         let tokens = self.redeem_code(code, &pkce, &metadata).await?;
         let id_token = tokens.id_token.as_deref().ok_or_else(|| RelyingPartyError::IdToken("none".to_owned()))?;
         let id_token = self.verify_id_token(id_token, &pkce, &metadata.endpoints).await?;

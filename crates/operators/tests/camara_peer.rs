@@ -31,8 +31,8 @@ use ringtrue_engine::ports::{
 use ringtrue_operators::{
     camara::{
         Algorithm, Audience, BreakerState, Camara, CamaraConfig, ClientAuthentication, ConsentData,
-        OperatorTokenConfig, OperatorTokenFlow, Provider, RequestObject, SIGNING_ALGORITHMS, SigningKey, SimSwapConfig,
-        SimSwapFlow, SimSwapOperation, WalletRequestSigner,
+        OperatorTokenConfig, OperatorTokenFlow, Provider, RequestObjectMode, SIGNING_ALGORITHMS, SigningKey,
+        SimSwapConfig, SimSwapFlow, SimSwapOperation, WalletRequestSigner,
     },
     client::{Client, ClientSettings},
 };
@@ -110,7 +110,7 @@ impl Peer {
     fn signing(&self) -> CamaraConfig {
         let authentication =
             ClientAuthentication::PrivateKeyJwt { key: self.key.clone(), audience: Audience::Endpoint };
-        let request_object = RequestObject::Signed { key: self.key.clone(), audience: Audience::Issuer };
+        let request_object = RequestObjectMode::Signed { key: self.key.clone(), audience: Audience::Issuer };
         CamaraConfig { request_object, ..self.config("assertion", authentication) }
     }
 
@@ -369,7 +369,7 @@ async fn external_operator_rejects_unknown_client() {
     }
 
     // This server expects the issuer as the audience of request objects.
-    let request_object = RequestObject::Signed { key: peer.key.clone(), audience: Audience::Endpoint };
+    let request_object = RequestObjectMode::Signed { key: peer.key.clone(), audience: Audience::Endpoint };
     let route = peer.route(CamaraConfig { request_object, ..peer.signing() });
     assert_eq!(
         route.run_check(&peer, operation, SUBSCRIBER).await,

@@ -81,7 +81,7 @@ async fn deliver(request: &SignedRequest, key: &str) -> (StatusCode, Vec<String>
         public_url: "https://nv.example.com/sms/door".parse().unwrap(),
         path_secret: None,
         allowed_addresses: vec!["192.0.2.0/24".parse().unwrap()],
-        max_skew: WebhookConfig::MAX_SKEW,
+        max_skew: WebhookConfig::DEFAULT_MAX_SKEW,
         country: None,
         receivers: vec![Msisdn::parse("+447700900999", Mode::Live).unwrap()],
     };

@@ -16,7 +16,7 @@ use ringtrue_engine::{
 
 use crate::{
     camara::PhoneNumber,
-    operator_access::{queue_account, send_automatic_reply},
+    operator_access::{queue_account_of, send_automatic_reply},
     smsc::{FaultScript, SendError, Sms, SmsAddress, Smsc},
     wallet::{CredentialRequest, Forgery, InvalidRequest, PROTOCOL, Wallet, WalletError},
 };
@@ -37,21 +37,21 @@ struct SandboxServices {
 
 /// Sender of a simulated SMS: a number, or an address that cannot be attributed to a subscriber.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SmsSender(SmsAddress);
+pub struct SimulatedSender(SmsAddress);
 
-impl SmsSender {
-    /// Parses a number, or a sender that [`SmsAddress::of_no_subscriber`] accepts.
+impl SimulatedSender {
+    /// Parses a number, or a sender that [`SmsAddress::parse_unattributed`] accepts.
     pub fn parse(text: &str) -> Result<Self, InvalidPhoneNumber> {
-        match SmsAddress::of_no_subscriber(text) {
-            Some(address) => Ok(SmsSender(address)),
+        match SmsAddress::parse_unattributed(text) {
+            Some(address) => Ok(SimulatedSender(address)),
             None => Msisdn::parse(text, Mode::Sandbox).map(|number| (&number).into()),
         }
     }
 }
 
-impl From<&Msisdn> for SmsSender {
+impl From<&Msisdn> for SimulatedSender {
     fn from(number: &Msisdn) -> Self {
-        SmsSender(number.as_str().into())
+        SimulatedSender(number.as_str().into())
     }
 }
 
@@ -60,7 +60,7 @@ impl From<&Msisdn> for SmsSender {
 pub struct SmsFaults {
     pub late_seconds: Option<i64>,
     pub extra_copies: Option<i64>,
-    pub spoofed_from: Option<SmsSender>,
+    pub spoofed_from: Option<SimulatedSender>,
     pub garbled: bool,
     pub parts: Option<i64>,
     pub out_of_order: bool,
@@ -140,7 +140,7 @@ impl Handsets {
     pub async fn send_sms(
         &self,
         project: &Project,
-        from: SmsSender,
+        from: SimulatedSender,
         to: &Msisdn,
         body: &str,
         faults: SmsFaults,
@@ -149,7 +149,7 @@ impl Handsets {
         let is_late = faults.late_seconds.is_some_and(|seconds| seconds > 0);
         let sms = Sms::new(from.0, to.as_str(), body)
             .with_faults(faults.into_fault_script())
-            .with_account(queue_account(project));
+            .with_account(queue_account_of(project));
         let delivery = smsc.send(sms).map_err(|error| match error {
             SendError::QueueFull | SendError::Stopped => HandsetError::Busy,
             SendError::AccountFull => HandsetError::TooMany,
@@ -162,14 +162,14 @@ impl Handsets {
     }
 
     /// Sends, from the handset with this number, the SMS that a check expects.
-    pub fn auto_reply(&self, project: &Project, number: &str, invitation: &SmsInstructions) {
+    pub fn send_automatic_reply(&self, project: &Project, number: &str, invitation: &SmsInstructions) {
         let Some((services, number)) = self.0.as_ref().zip(Msisdn::parse(number, Mode::Sandbox).ok()) else { return };
         let expected = ExpectedSms { from: &number, to: &invitation.receiver, body: &invitation.sms_body };
         send_automatic_reply(&services.smsc, project, &expected);
     }
 
     /// Validates a request to the wallet, as a phone does before it shows the consent text.
-    pub fn read_credential_request(&self, request: &DigitalCredential) -> Result<CredentialRequest, HandsetError> {
+    pub fn validate_credential_request(&self, request: &DigitalCredential) -> Result<CredentialRequest, HandsetError> {
         Ok(self.services()?.wallet.read_request(&request.protocol, &request.data)?)
     }
 
@@ -180,7 +180,7 @@ impl Handsets {
 
     /// Responds to a request, as the wallet does after its user has confirmed the consent for this SIM. Without a network,
     /// the SIM belongs to the simulated operator.
-    pub fn confirm_credential_request(
+    pub fn respond_to_credential_request(
         &self,
         request: &CredentialRequest,
         sim: &Msisdn,
@@ -201,9 +201,9 @@ mod tests {
 
     #[test]
     fn senders() {
-        let kind = |text: &str| match SmsSender::parse(text) {
-            Ok(SmsSender(SmsAddress::Number(number))) => number,
-            Ok(SmsSender(SmsAddress::Raw(address))) => address.ton.to_string(),
+        let kind = |text: &str| match SimulatedSender::parse(text) {
+            Ok(SimulatedSender(SmsAddress::Number(number))) => number,
+            Ok(SimulatedSender(SmsAddress::Raw(address))) => address.ton.to_string(),
             Err(error) => error.to_string(),
         };
         for (text, expected) in [
@@ -218,7 +218,7 @@ mod tests {
             assert_eq!(kind(text), expected, "{text}");
         }
         for invalid in ["12", "990123456700", "TWELVE CHARS", "+12", "Bücher", "---", "BANK\n", "+BANK"] {
-            assert!(SmsSender::parse(invalid).is_err(), "{invalid}");
+            assert!(SimulatedSender::parse(invalid).is_err(), "{invalid}");
         }
     }
 }

@@ -51,7 +51,7 @@ pub const DEFAULT_SIM: &str = "+99000000010";
 
 /// Behaviour of a simulated number. Its last two digits select it, as noted on the variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NumberScript {
+pub enum NumberBehaviour {
     /// 99: the operator fails.
     OperatorFault,
     /// 98: the operator never responds.
@@ -70,25 +70,25 @@ pub enum NumberScript {
     Odd,
 }
 
-impl NumberScript {
+impl NumberBehaviour {
     pub fn of(tail: NumberTail) -> Self {
         match tail.value() {
-            99 => NumberScript::OperatorFault,
-            98 => NumberScript::Silence,
-            97 => NumberScript::NothingSupported,
-            96 => NumberScript::NoSecureSna,
-            95 => NumberScript::OperatorTimeout,
-            94 => NumberScript::NoSubscriber,
-            93 => NumberScript::LookupDown,
-            even if even % 2 == 0 => NumberScript::Even,
-            _ => NumberScript::Odd,
+            99 => NumberBehaviour::OperatorFault,
+            98 => NumberBehaviour::Silence,
+            97 => NumberBehaviour::NothingSupported,
+            96 => NumberBehaviour::NoSecureSna,
+            95 => NumberBehaviour::OperatorTimeout,
+            94 => NumberBehaviour::NoSubscriber,
+            93 => NumberBehaviour::LookupDown,
+            even if even % 2 == 0 => NumberBehaviour::Even,
+            _ => NumberBehaviour::Odd,
         }
     }
 }
 
 /// Simulated location of a device, by its documentation address (RFC 5737).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AddressScript {
+enum SimulatedLocation {
     /// `203.0.113.0/25`
     Mobile,
     /// `203.0.113.128/25`
@@ -99,15 +99,15 @@ enum AddressScript {
     Unknown,
 }
 
-impl AddressScript {
+impl SimulatedLocation {
     /// Returns `None` if the address is not one of these documentation addresses.
     fn of(address: IpAddr) -> Option<Self> {
         let IpAddr::V4(address) = address.to_canonical() else { return None };
         match address.octets() {
-            [203, 0, 113, last] if last < 128 => Some(AddressScript::Mobile),
-            [203, 0, 113, _] => Some(AddressScript::MobileWithoutProducts),
-            [198, 51, 100, _] => Some(AddressScript::NotMobile),
-            [192, 0, 2, _] => Some(AddressScript::Unknown),
+            [203, 0, 113, last] if last < 128 => Some(SimulatedLocation::Mobile),
+            [203, 0, 113, _] => Some(SimulatedLocation::MobileWithoutProducts),
+            [198, 51, 100, _] => Some(SimulatedLocation::NotMobile),
+            [192, 0, 2, _] => Some(SimulatedLocation::Unknown),
             _ => None,
         }
     }
@@ -139,7 +139,7 @@ impl SandboxAccess {
 
 /// Returns the account under which the SMSC queues a project's SMS. The account id is the project id, so that an SMS
 /// reaches only checks of the project that sent it. The projects of a workspace share a limit of queued SMS.
-pub fn queue_account(project: &Project) -> QueueAccount {
+pub fn queue_account_of(project: &Project) -> QueueAccount {
     QueueAccount { id: project.id.0.as_u128(), group: project.workspace.0.as_u128() }
 }
 
@@ -147,7 +147,7 @@ pub fn queue_account(project: &Project) -> QueueAccount {
 pub fn send_automatic_reply(smsc: &Smsc, project: &Project, expected: &ExpectedSms<'_>) {
     let ExpectedSms { from, to, body } = expected;
     let faults = FaultScript::new().delayed_by(AUTOMATIC_REPLY_DELAY);
-    let sms = Sms::new(from.as_str(), to.as_str(), *body).with_faults(faults).with_account(queue_account(project));
+    let sms = Sms::new(from.as_str(), to.as_str(), *body).with_faults(faults).with_account(queue_account_of(project));
     if let Err(error) = smsc.send(sms) {
         tracing::warn!(%error, "simulated handset failed to reply");
     }
@@ -178,10 +178,10 @@ impl OperatorAccess for SandboxAccess {
 
     fn sms_sender(&self, check: &ReverseSmsCheck, sender: HashedSender) -> Option<HashedSender> {
         let Some(claimed) = check.claimed else { return Some(sender) };
-        match (NumberScript::of(claimed.tail), sender) {
-            (NumberScript::Silence, _) => None,
-            (NumberScript::OperatorFault, _) => Some(HashedSender::Unattributed),
-            (NumberScript::Odd | NumberScript::OperatorTimeout, HashedSender::Number(_)) => {
+        match (NumberBehaviour::of(claimed.tail), sender) {
+            (NumberBehaviour::Silence, _) => None,
+            (NumberBehaviour::OperatorFault, _) => Some(HashedSender::Unattributed),
+            (NumberBehaviour::Odd | NumberBehaviour::OperatorTimeout, HashedSender::Number(_)) => {
                 let other_number = NumberHash(claimed.hash.0.map(|byte| !byte));
                 Some(HashedSender::Number(other_number))
             }
@@ -207,16 +207,16 @@ impl OperatorAccess for SandboxAccess {
         let sim = visit.sim.map(|sim| Msisdn::parse(sim, Mode::Sandbox)).transpose();
         let sim = sim.map_err(SilentRouteError::InvalidSim)?;
         if let Some(announced) = visit.announced_ip {
-            match AddressScript::of(announced) {
-                Some(AddressScript::Mobile) => {}
-                Some(AddressScript::NotMobile) => return Err(ErrorCode::NotMobileIp.into()),
-                Some(AddressScript::MobileWithoutProducts | AddressScript::Unknown) => {
+            match SimulatedLocation::of(announced) {
+                Some(SimulatedLocation::Mobile) => {}
+                Some(SimulatedLocation::NotMobile) => return Err(ErrorCode::NotMobileIp.into()),
+                Some(SimulatedLocation::MobileWithoutProducts | SimulatedLocation::Unknown) => {
                     return Err(ErrorCode::MnoNotSupported.into());
                 }
                 None if announced.to_canonical() == visit.device_ip.to_canonical() => {}
                 None => return Err(ErrorCode::IpMismatch.into()),
             }
-        } else if AddressScript::of(visit.device_ip) == Some(AddressScript::NotMobile) {
+        } else if SimulatedLocation::of(visit.device_ip) == Some(SimulatedLocation::NotMobile) {
             return Err(ErrorCode::NotMobileIp.into());
         }
         let connector = self.silent_connector.load_full().ok_or(ErrorCode::MnoRedirectUnsupported)?;
@@ -243,7 +243,7 @@ impl OperatorAccess for SandboxAccess {
 
     /// A documentation address that was announced is the simulated location of any device.
     fn is_announced_address(&self, announced: Option<IpAddr>, address: IpAddr) -> bool {
-        let is_simulated = |announced: IpAddr| AddressScript::of(announced).is_some();
+        let is_simulated = |announced: IpAddr| SimulatedLocation::of(announced).is_some();
         announced.is_none_or(|announced| is_simulated(announced) || announced.to_canonical() == address.to_canonical())
     }
 
@@ -257,17 +257,17 @@ impl OperatorAccess for SandboxAccess {
 
     async fn eligibility_of_number(&self, project: &Project, text: &str) -> Result<Eligibility, EligibilityError> {
         let number = Msisdn::parse(text, Mode::Sandbox)?;
-        Ok(limit_to_project(products_of_number(&number)?, project))
+        Ok(eligibility_for_project(products_of_number(&number)?, project))
     }
 
     fn eligibility_of_address(&self, project: &Project, address: IpAddr) -> Result<Eligibility, EligibilityError> {
-        Ok(limit_to_project(products_of_address(address)?, project))
+        Ok(eligibility_for_project(products_of_address(address)?, project))
     }
 
     /// The simulated operator knows the SIM in a device from the number to verify, unless the device is at a test
     /// address that is not mobile.
     fn may_verify_device(&self, _: &Project, address: IpAddr) -> bool {
-        AddressScript::of(address) != Some(AddressScript::NotMobile)
+        SimulatedLocation::of(address) != Some(SimulatedLocation::NotMobile)
     }
 
     /// The simulated operator knows the SIM from the device itself. It also recognises devices at a test address of a
@@ -275,7 +275,7 @@ impl OperatorAccess for SandboxAccess {
     fn may_identify_device(&self, project: &Project, product: Product, address: IpAddr, sim: Option<&str>) -> bool {
         sim.is_some()
             || products_of_address(address)
-                .is_ok_and(|products| limit_to_project(products, project).products.contains(&product))
+                .is_ok_and(|products| eligibility_for_project(products, project).products.contains(&product))
     }
 
     async fn explain_eligibility(
@@ -326,28 +326,28 @@ fn network() -> Arc<NetworkInfo> {
 
 /// Returns the products that the operator supports for a number.
 fn products_of_number(number: &Msisdn) -> Result<Vec<Product>, EligibilityError> {
-    match NumberScript::of(number.tail()) {
-        NumberScript::NoSubscriber => Err(EligibilityError::NoSubscriber),
-        NumberScript::LookupDown => Err(EligibilityError::LookupUnavailable),
-        NumberScript::NothingSupported => Ok(vec![]),
-        NumberScript::NoSecureSna => {
+    match NumberBehaviour::of(number.tail()) {
+        NumberBehaviour::NoSubscriber => Err(EligibilityError::NoSubscriber),
+        NumberBehaviour::LookupDown => Err(EligibilityError::LookupUnavailable),
+        NumberBehaviour::NothingSupported => Ok(vec![]),
+        NumberBehaviour::NoSecureSna => {
             Ok(PRODUCTS.into_iter().filter(|product| *product != Product::SecureSna).collect())
         }
-        NumberScript::OperatorFault
-        | NumberScript::Silence
-        | NumberScript::OperatorTimeout
-        | NumberScript::Even
-        | NumberScript::Odd => Ok(PRODUCTS.to_vec()),
+        NumberBehaviour::OperatorFault
+        | NumberBehaviour::Silence
+        | NumberBehaviour::OperatorTimeout
+        | NumberBehaviour::Even
+        | NumberBehaviour::Odd => Ok(PRODUCTS.to_vec()),
     }
 }
 
 /// Returns the products that the operator supports at an address.
 fn products_of_address(address: IpAddr) -> Result<Vec<Product>, EligibilityError> {
-    match AddressScript::of(address) {
-        Some(AddressScript::Mobile) => Ok(PRODUCTS.to_vec()),
-        Some(AddressScript::MobileWithoutProducts) => Ok(vec![]),
-        Some(AddressScript::NotMobile) => Err(EligibilityError::NotMobile),
-        Some(AddressScript::Unknown) | None => Err(EligibilityError::NoNetwork),
+    match SimulatedLocation::of(address) {
+        Some(SimulatedLocation::Mobile) => Ok(PRODUCTS.to_vec()),
+        Some(SimulatedLocation::MobileWithoutProducts) => Ok(vec![]),
+        Some(SimulatedLocation::NotMobile) => Err(EligibilityError::NotMobile),
+        Some(SimulatedLocation::Unknown) | None => Err(EligibilityError::NoNetwork),
     }
 }
 
@@ -361,7 +361,7 @@ fn require_support(number: &Msisdn, product: Product) -> Result<(), RouteError> 
     }
 }
 
-fn limit_to_project(supported: Vec<Product>, project: &Project) -> Eligibility {
+fn eligibility_for_project(supported: Vec<Product>, project: &Project) -> Eligibility {
     let products = supported.into_iter().filter(|product| project.products.contains(product)).collect();
     Eligibility { network: ServingNetwork::Configured(network()), products }
 }
@@ -379,15 +379,15 @@ mod tests {
     #[test]
     fn sandbox_addresses_are_documentation_addresses() {
         for (address, expected) in [
-            ("203.0.113.0", Some(AddressScript::Mobile)),
-            ("203.0.113.127", Some(AddressScript::Mobile)),
-            ("::ffff:203.0.113.128", Some(AddressScript::MobileWithoutProducts)),
-            ("198.51.100.9", Some(AddressScript::NotMobile)),
-            ("192.0.2.1", Some(AddressScript::Unknown)),
+            ("203.0.113.0", Some(SimulatedLocation::Mobile)),
+            ("203.0.113.127", Some(SimulatedLocation::Mobile)),
+            ("::ffff:203.0.113.128", Some(SimulatedLocation::MobileWithoutProducts)),
+            ("198.51.100.9", Some(SimulatedLocation::NotMobile)),
+            ("192.0.2.1", Some(SimulatedLocation::Unknown)),
             ("127.0.0.1", None),
             ("2001:db8::1", None),
         ] {
-            assert_eq!(AddressScript::of(address.parse().unwrap()), expected, "{address}");
+            assert_eq!(SimulatedLocation::of(address.parse().unwrap()), expected, "{address}");
         }
     }
 

@@ -24,7 +24,7 @@ pub struct MessageContent<'a> {
 }
 
 impl MessageContent<'_> {
-    /// Decodes the text. Packed septets must be unpacked first: see [`unpack_septets`](Self::unpack_septets).
+    /// Decodes the text. Packed septets must be unpacked first: see [`unpacked_octets`](Self::unpacked_octets).
     pub fn decode_text(&self, default: DefaultAlphabet) -> String {
         self.data_coding.text_coding(default).decode(self.octets)
     }
@@ -33,7 +33,7 @@ impl MessageContent<'_> {
 impl<'a> MessageContent<'a> {
     /// Returns the octets. If they are in the default alphabet, and its septets are packed, unpacks them to one septet
     /// in each octet.
-    pub fn unpack_septets(&self, default: DefaultAlphabet) -> Cow<'a, [u8]> {
+    pub fn unpacked_octets(&self, default: DefaultAlphabet) -> Cow<'a, [u8]> {
         if default == DefaultAlphabet::Gsm0338Packed && self.data_coding == DataCoding::DEFAULT {
             gsm::unpack(self.octets, self.fill_bits).into()
         } else {
@@ -68,7 +68,7 @@ fn read_content<'a>(
     let mut content = if esm_class.has_udh() {
         match udh::split_header(payload) {
             Ok((header, octets)) => {
-                let whole = MessageContent { octets, fill_bits: fill_bits(payload.len() - octets.len()), ..whole };
+                let whole = MessageContent { octets, fill_bits: fill_bit_count(payload.len() - octets.len()), ..whole };
                 match header.segment() {
                     Ok(segment) => MessageContent { segment, ..whole },
                     Err(error) => MessageContent { udh_error: Some(error), ..whole },
@@ -85,7 +85,7 @@ fn read_content<'a>(
 
 /// Returns the number of padding bits after a UDH. Packed septets begin at the next multiple of seven bits (3GPP TS
 /// 23.040, 9.2.3.24).
-fn fill_bits(header_octets: usize) -> u8 {
+fn fill_bit_count(header_octets: usize) -> u8 {
     u8::try_from((7 - header_octets * 8 % 7) % 7).unwrap_or_default()
 }
 

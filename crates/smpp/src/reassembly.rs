@@ -162,7 +162,7 @@ impl<I: Copy + Ord + Add<Duration, Output = I>> Reassembly<I> {
         let mut message = existing.unwrap_or_else(|| IncompleteMessage::new(destination, segment, now));
         let outcome = self.store_part(source, &mut message, part);
         if outcome.is_ok() && message.missing() == 0 {
-            return Ok(PartOutcome::Complete(message.concatenate()));
+            return Ok(PartOutcome::Complete(message.into_concatenated()));
         }
         if !message.parts.is_empty() {
             self.insert_message(source, message);
@@ -197,7 +197,7 @@ impl<I: Copy + Ord + Add<Duration, Output = I>> Reassembly<I> {
     }
 
     /// Returns the number of incomplete messages.
-    pub fn incomplete_messages(&self) -> usize {
+    pub fn incomplete_message_count(&self) -> usize {
         self.messages
     }
 
@@ -279,7 +279,7 @@ impl<I> IncompleteMessage<I> {
         self.parts.iter().map(StoredPart::memory_size).sum()
     }
 
-    fn concatenate(self) -> ConcatenatedMessage<I> {
+    fn into_concatenated(self) -> ConcatenatedMessage<I> {
         let parts = self.parts.into_iter().map(|part| (part.data_coding, part.octets)).collect();
         ConcatenatedMessage { first_seen: self.first_seen, parts }
     }

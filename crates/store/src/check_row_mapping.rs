@@ -294,7 +294,7 @@ pub(crate) fn progress_from_row(row: Row) -> Result<ListedProgress, StoreError> 
 
 fn parse_progress_column(row: &mut RowReader) -> Result<Progress, StoreError> {
     let json: ProgressJson = row.json("progress")?;
-    json.parse().map_err(|problem| row.corrupt("progress", problem))
+    json.into_progress().map_err(|problem| row.corrupt("progress", problem))
 }
 
 /// The JSON in `verifications.progress`. It is part of the schema, and may change only in compatible ways.
@@ -342,12 +342,12 @@ pub(crate) fn progress_to_json(progress: &Progress) -> Result<String, StoreError
 }
 
 impl ProgressJson {
-    fn parse(self) -> Result<Progress, &'static str> {
+    fn into_progress(self) -> Result<Progress, &'static str> {
         let methods = self.methods.iter().map(|name| name.parse::<Method>().map_err(|_| "not a method"));
         let period = self.sim_swap_period.map(|minutes| SimSwapPeriod::try_from(i64::from(minutes)));
         Ok(Progress {
             methods: methods.collect::<Result<_, _>>()?,
-            steps: self.steps.into_iter().map(StepJson::parse).collect::<Result<_, _>>()?,
+            steps: self.steps.into_iter().map(StepJson::into_step).collect::<Result<_, _>>()?,
             fall_back_on_mismatch: self.fall_back_on_mismatch,
             sim_swap_period: period.transpose().map_err(|_| "not a period")?,
         })
@@ -355,7 +355,7 @@ impl ProgressJson {
 }
 
 impl StepJson {
-    fn parse(self) -> Result<Step, &'static str> {
+    fn into_step(self) -> Result<Step, &'static str> {
         let status: CheckStatus = self.status.parse().map_err(|_| "not a status")?;
         let error_code = self.error_code.map(|code| code.parse()).transpose().map_err(|_| "not an error code")?;
         let state = match (status, self.matched, error_code) {

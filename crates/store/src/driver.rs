@@ -171,10 +171,10 @@ pub(crate) trait Database:
 
     /// Returns an additional SQL condition for joins by check id: equal buckets, so that Citus joins rows within one
     /// shard. Empty if the database has no buckets.
-    fn same_bucket(left: &str, right: &str) -> String;
+    fn same_bucket_condition(left: &str, right: &str) -> String;
 
     /// Returns a condition that a column is none of these ids, and adds its parameters to `values`.
-    fn is_none_of(column: &str, ids: &[Uuid], values: &mut Vec<Value>) -> String {
+    fn none_of_condition(column: &str, ids: &[Uuid], values: &mut Vec<Value>) -> String {
         let placeholders: Vec<_> = (values.len() + 1..).take(ids.len()).map(|number| format!("${number}")).collect();
         values.extend(ids.iter().map(|id| Value::Uuid(*id)));
         format!("{column} not in ({})", placeholders.join(", "))
@@ -206,7 +206,7 @@ pub(crate) trait Database:
     ) -> impl Future<Output = Result<Option<Row>, StoreError>> + Send;
 
     /// As [`transact`](Database::transact), on the server of a cluster that has the rows of `bucket`.
-    fn transact_at<T: Send + 'static>(
+    fn transact_at_bucket<T: Send + 'static>(
         &self,
         _bucket: Bucket,
         work: impl Work<TransactionEnd<T>>,
@@ -215,7 +215,7 @@ pub(crate) trait Database:
     }
 
     /// As [`read`](Database::read), on the server of a cluster that has the rows of `bucket`.
-    fn read_at<T: Send + 'static>(
+    fn read_at_bucket<T: Send + 'static>(
         &self,
         _bucket: Bucket,
         work: impl Work<T>,

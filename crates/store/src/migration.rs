@@ -79,10 +79,10 @@ impl AppliedSchema {
     fn supports_older_release(&self, known: &[Migration]) -> bool {
         let newest = newest_version(known);
         self.oldest_version.is_some_and(|oldest| oldest <= newest)
-            && self.unknown(known).iter().all(|migration| migration.version > newest)
+            && self.unknown_migrations(known).iter().all(|migration| migration.version > newest)
     }
 
-    fn unknown(&self, known: &[Migration]) -> Vec<&AppliedMigration> {
+    fn unknown_migrations(&self, known: &[Migration]) -> Vec<&AppliedMigration> {
         self.migrations.iter().filter(|row| row.find_in(known).is_none()).collect()
     }
 }
@@ -129,7 +129,7 @@ impl SchemaState {
         }
         let names = |rows: Vec<&AppliedMigration>| rows.into_iter().map(|row| row.name.clone()).collect::<Vec<_>>();
 
-        let unknown = names(applied.unknown(known));
+        let unknown = names(applied.unknown_migrations(known));
         if !unknown.is_empty() && !applied.supports_older_release(known) {
             return SchemaState::Unknown { names: unknown };
         }
@@ -138,7 +138,7 @@ impl SchemaState {
         if !altered.is_empty() {
             return SchemaState::Altered { names: names(altered) };
         }
-        let missing: Vec<_> = pending(known, applied).map(|migration| migration.name.to_owned()).collect();
+        let missing: Vec<_> = pending_migrations(known, applied).map(|migration| migration.name.to_owned()).collect();
         if !missing.is_empty() {
             return SchemaState::Behind { missing };
         }
@@ -147,7 +147,10 @@ impl SchemaState {
 }
 
 /// Returns the migrations that were not applied yet, in order.
-pub(crate) fn pending<'k>(known: &'k [Migration], applied: &AppliedSchema) -> impl Iterator<Item = &'k Migration> {
+pub(crate) fn pending_migrations<'k>(
+    known: &'k [Migration],
+    applied: &AppliedSchema,
+) -> impl Iterator<Item = &'k Migration> {
     known.iter().filter(|one| applied.migrations.iter().all(|row| row.version != one.version))
 }
 

@@ -86,7 +86,7 @@ async fn start(
     limit_link_lookup(&app, context.client_ip)?;
     let next = query_value(query.as_deref(), "next").filter(|next| next.len() <= MAX_NEXT_BYTES);
     let state = app.engine.accounts.generate_token();
-    let started = provider.begin_authorization(&state).await;
+    let started = provider.build_authorization_redirect(&state).await;
     let started = started.map_err(|error| flow_error(FlowError::Provider(error)))?;
     let flow = Flow { state, secrets: BASE64_URL_SAFE_NO_PAD.encode(&started.flow), next: local_path(next.as_deref()) };
     let flow = serde_json::to_vec(&flow).map_err(|_| flow_error(FlowError::UnknownFlow))?;

@@ -321,7 +321,7 @@ impl Activity {
             ActivityScope::All | ActivityScope::Checks(_) => total.completed,
         };
         if scanned < i64::from(MAX_EXACT_CHECKS)
-            && let Some(times) = self.store.completion_times(project, filter, MAX_EXACT_CHECKS).await?
+            && let Some(times) = self.store.completion_durations(project, filter, MAX_EXACT_CHECKS).await?
             && expected <= times.iter().map(|time| time.count).sum::<i64>()
         {
             return Ok(CompletionPercentiles::exact(&times));

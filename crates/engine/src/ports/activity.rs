@@ -128,7 +128,7 @@ pub trait ActivityStore: Send + Sync {
     /// Returns the completion times of the stored checks that match the filter, shortest first. For verifications, these
     /// are the times until the number was verified. `None`: the project has `scan_limit` or more checks of these
     /// products in the time range, on any network, which is too many to read.
-    async fn completion_times(
+    async fn completion_durations(
         &self,
         project: ProjectId,
         filter: ActivityFilter,

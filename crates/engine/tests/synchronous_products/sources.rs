@@ -19,7 +19,7 @@ use ringtrue_engine::ports::{
     },
     sim_swap::{SimSwapConnector, SimSwapRequest},
 };
-use ringtrue_sandbox::operator_access::NumberScript;
+use ringtrue_sandbox::operator_access::NumberBehaviour;
 use tokio::sync::Notify;
 
 #[derive(Clone, Copy, Debug)]
@@ -76,12 +76,12 @@ impl SimSwapConnector for ScriptedOperator {
 
 fn history_by_suffix(request: SimSwapRequest<'_>) -> Result<SimHistory, ErrorCode> {
     let hours_ago = |hours| Ok(SimHistory::ChangedAt(request.now - SignedDuration::from_hours(hours)));
-    match NumberScript::of(request.number.tail()) {
-        NumberScript::OperatorFault => Err(ErrorCode::MnoServerError),
-        NumberScript::OperatorTimeout => Err(ErrorCode::MnoTimeout),
-        NumberScript::Silence => Ok(SimHistory::NoChangeFor(request.period.duration())),
-        NumberScript::NoSecureSna | NumberScript::Even => hours_ago(24 * 730),
-        NumberScript::Odd => hours_ago(20),
+    match NumberBehaviour::of(request.number.tail()) {
+        NumberBehaviour::OperatorFault => Err(ErrorCode::MnoServerError),
+        NumberBehaviour::OperatorTimeout => Err(ErrorCode::MnoTimeout),
+        NumberBehaviour::Silence => Ok(SimHistory::NoChangeFor(request.period.duration())),
+        NumberBehaviour::NoSecureSna | NumberBehaviour::Even => hours_ago(24 * 730),
+        NumberBehaviour::Odd => hours_ago(20),
         script => panic!("unexpected script {script:?}"),
     }
 }

@@ -9,7 +9,7 @@ use url::Url;
 
 use super::{
     Camara,
-    config::{LoginHint, Provider, RequestObject, ScopeStyle},
+    config::{LoginHintFormat, Provider, RequestObjectMode, ScopeStyle},
     error::CamaraConnectorError,
 };
 use crate::oauth::{
@@ -57,7 +57,7 @@ impl AuthorizationServer {
 /// Query parameters that are sent in addition to the signed request object, although the object contains them too.
 /// `state` need not be repeated, but with it an operator that cannot read the object can still return the device to its
 /// check.
-const REPEATED_PARAMETERS: [&str; 5] = ["response_type", "client_id", "redirect_uri", "scope", "state"];
+const PARAMETERS_REPEATED_IN_QUERY: [&str; 5] = ["response_type", "client_id", "redirect_uri", "scope", "state"];
 impl Camara {
     /// Builds the URL to which the device is redirected. `None`: signing failed, or there is no authorization endpoint.
     pub(super) fn authorization_url(
@@ -83,13 +83,13 @@ impl Camara {
             parameters.push(("code_challenge_method", "S256".to_owned()));
         }
         parameters.extend(self.login_hint(request).map(|hint| ("login_hint", hint)));
-        if let RequestObject::Signed { key, audience } = &self.config.request_object {
+        if let RequestObjectMode::Signed { key, audience } = &self.config.request_object {
             let audience = match audience {
                 Audience::Endpoint => endpoint.as_str(),
                 Audience::Issuer => &endpoints.issuer,
             };
             let claims = self.request_object_claims(&parameters, audience);
-            parameters.retain(|(name, _)| REPEATED_PARAMETERS.contains(name));
+            parameters.retain(|(name, _)| PARAMETERS_REPEATED_IN_QUERY.contains(name));
             parameters.push(("request", key.sign("oauth-authz-req+jwt", &claims)?));
         }
         Some(append_query(endpoint, &parameters))
@@ -121,11 +121,11 @@ impl Camara {
         };
         let number = request.simulated_sim.or(claimed);
         match self.config.login_hint {
-            LoginHint::None => None,
-            LoginHint::Tel => number.map(|number| format!("tel:{}", number.as_str())),
-            LoginHint::E164 => number.map(|number| number.as_str().to_owned()),
-            LoginHint::IpPort if request.device_ip.is_ipv6() => Some(format!("ipport:[{}]", request.device_ip)),
-            LoginHint::IpPort => Some(format!("ipport:{}", request.device_ip)),
+            LoginHintFormat::None => None,
+            LoginHintFormat::Tel => number.map(|number| format!("tel:{}", number.as_str())),
+            LoginHintFormat::E164 => number.map(|number| number.as_str().to_owned()),
+            LoginHintFormat::IpPort if request.device_ip.is_ipv6() => Some(format!("ipport:[{}]", request.device_ip)),
+            LoginHintFormat::IpPort => Some(format!("ipport:{}", request.device_ip)),
         }
     }
 

@@ -31,9 +31,9 @@ pub struct CamaraConfig {
     pub number_verification_path: String,
     pub client_id: String,
     pub client_authentication: ClientAuthentication,
-    pub request_object: RequestObject,
+    pub request_object: RequestObjectMode,
     pub scopes: Scopes,
-    pub login_hint: LoginHint,
+    pub login_hint: LoginHintFormat,
     /// Whether requests contain the SHA-256 digest of the number instead of the number.
     pub sends_hashed_number: bool,
     pub pkce: bool,
@@ -65,9 +65,9 @@ impl CamaraConfig {
             number_verification_path: "/number-verification/v2".to_owned(),
             client_id: client_id.into(),
             client_authentication,
-            request_object: RequestObject::Off,
+            request_object: RequestObjectMode::Off,
             scopes: Scopes::default(),
-            login_hint: LoginHint::default(),
+            login_hint: LoginHintFormat::default(),
             sends_hashed_number: false,
             pkce: true,
             redirect_uri,
@@ -190,7 +190,7 @@ pub enum Provider {
 
 /// Whether authorization requests are sent as signed request objects (JWTs).
 #[derive(Clone, Debug, Default)]
-pub enum RequestObject {
+pub enum RequestObjectMode {
     #[default]
     Off,
     Signed {
@@ -235,7 +235,7 @@ pub enum ScopeStyle {
 
 /// Format of `login_hint` in authorization requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LoginHint {
+pub enum LoginHintFormat {
     #[default]
     None,
     /// `tel:+447700900123`

@@ -249,13 +249,13 @@ impl CamaraConnectorError {
 
     /// Prevents the circuit breaker from counting the error, for example because it was already counted for another
     /// caller that shared the request.
-    pub fn already_counted(self) -> Self {
+    pub fn without_counting(self) -> Self {
         CamaraConnectorError { is_counted: true, ..self }
     }
 
     /// Prevents the breaker from counting the error if a device can cause it. A device can forge the authorization
     /// code, and it can change an authorization request that is not signed.
-    pub fn excluding_device_errors(self, request_was_signed: bool) -> Self {
+    pub fn without_counting_device_errors(self, request_was_signed: bool) -> Self {
         let concerns_code = matches!(self.row.cause, OAuth("invalid_grant" | "invalid_request"));
         let concerns_request = matches!(
             self.row.cause,
@@ -263,7 +263,7 @@ impl CamaraConnectorError {
                 | Camara("PERMISSION_DENIED")
                 | ErrorCause::InvalidResponse(InvalidResponse::IdToken)
         );
-        if concerns_code || (concerns_request && !request_was_signed) { self.already_counted() } else { self }
+        if concerns_code || (concerns_request && !request_was_signed) { self.without_counting() } else { self }
     }
 
     pub fn code(&self) -> ErrorCode {
@@ -303,7 +303,7 @@ impl From<OAuthError> for CamaraConnectorError {
             OAuthCause::InvalidResponse(reason) => CamaraConnectorError::invalid_response(stage, reason.into()),
             OAuthCause::Internal => CamaraConnectorError::new(stage, Internal),
         };
-        if is_shared { error.already_counted() } else { error }
+        if is_shared { error.without_counting() } else { error }
     }
 }
 

@@ -57,16 +57,16 @@ pub use crate::{
 };
 use authorization::AuthorizationServer;
 pub use config::{
-    CamaraConfig, CamaraConfigError, LoginHint, OperatorTokenConfig, OperatorTokenFlow, Provider, RequestObject,
-    ScopeStyle, Scopes, SimSwapConfig, SimSwapFlow, SimSwapOperation,
+    CamaraConfig, CamaraConfigError, LoginHintFormat, OperatorTokenConfig, OperatorTokenFlow, Provider,
+    RequestObjectMode, ScopeStyle, Scopes, SimSwapConfig, SimSwapFlow, SimSwapOperation,
 };
 use error::CamaraConnectorError;
 pub use error::{ERROR_TABLE, ErrorCause, ErrorMapping, InvalidResponse};
 use sim_swap::SimSwapTokenCache;
 
 /// Values of the metrics label `of`, which tells the breakers of a connector apart.
-const NUMBER_VERIFICATION_LABEL: &str = "devices";
-const SIM_SWAP_LABEL: &str = "SIM cards";
+const NUMBER_VERIFICATION_BREAKER_LABEL: &str = "devices";
+const SIM_SWAP_BREAKER_LABEL: &str = "SIM cards";
 
 const X_CORRELATOR: HeaderName = HeaderName::from_static("x-correlator");
 
@@ -211,8 +211,9 @@ impl MonitoredConnector for Camara {
         let now = self.client.clock.now();
         let number_verification = self
             .supports_number_verification()
-            .then(|| breaker_status(NUMBER_VERIFICATION_LABEL, &self.number_verification_breaker, now));
-        let sim_swap = self.supports_sim_swap().then(|| breaker_status(SIM_SWAP_LABEL, &self.sim_swap_breaker, now));
+            .then(|| breaker_status(NUMBER_VERIFICATION_BREAKER_LABEL, &self.number_verification_breaker, now));
+        let sim_swap =
+            self.supports_sim_swap().then(|| breaker_status(SIM_SWAP_BREAKER_LABEL, &self.sim_swap_breaker, now));
         let breakers: Vec<BreakerStatus> = number_verification.into_iter().chain(sim_swap).collect();
         let health = self.health.snapshot();
         let count = |predicate: fn(&BreakerPosition) -> bool| {

@@ -18,13 +18,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Camara, api_headers,
-    config::RequestObject,
+    config::RequestObjectMode,
     correlator_header,
     error::{CamaraConnectorError, ErrorCause, InvalidResponse},
 };
 use crate::{
     breaker::{BreakerState, CallOutcome},
-    oauth::{PkceState, Stage, TokenResponse, authorization_code},
+    oauth::{PkceState, Stage, TokenResponse, parse_authorization_response},
 };
 
 #[derive(Serialize)]
@@ -72,7 +72,7 @@ impl Camara {
         let pkce = PkceState::from_octets(response.connector_data)
             .ok_or(CamaraConnectorError::new(Stage::Redirect, ErrorCause::Internal))?;
         let endpoints = self.authorization_server.endpoints(&self.client).await?;
-        let code = authorization_code(response.query, &endpoints)?;
+        let code = parse_authorization_response(response.query, &endpoints)?;
         let tokens = self.redeem_code(code, &pkce, &endpoints).await?;
         match &tokens.id_token {
             Some(token) => self.verify_id_token(token, &pkce, &endpoints).await?,
@@ -82,7 +82,7 @@ impl Camara {
             }
             None => {}
         }
-        self.query_number(response.operation, response.check, tokens).await
+        self.perform_operation(response.operation, response.check, tokens).await
     }
 
     pub(super) fn record_success(&self) {
@@ -93,7 +93,7 @@ impl Camara {
 
     /// Calls the Number Verification API with an access token, which is valid for one call, or keeps the token for a
     /// later call.
-    async fn query_number(
+    async fn perform_operation(
         &self,
         operation: SilentOperation<'_>,
         check: CheckId,
@@ -109,7 +109,7 @@ impl Camara {
                 let question = NumberQuestion::Plain(number.clone());
                 self.verify(&question, headers).await.map(SilentResult::Match)
             }
-            _ => self.device_phone_number(headers).await,
+            _ => self.fetch_device_phone_number(headers).await,
         }
     }
 
@@ -135,7 +135,7 @@ impl Camara {
     }
 
     /// Asks the operator for the device's number. Not retried: the token is valid for one call.
-    async fn device_phone_number(&self, headers: HeaderMap) -> Result<SilentResult, CamaraConnectorError> {
+    async fn fetch_device_phone_number(&self, headers: HeaderMap) -> Result<SilentResult, CamaraConnectorError> {
         let url = &self.api_urls.device_phone_number;
         let response = self.client.send_once(Stage::Api, Method::GET, url, headers, Vec::new()).await?;
         let shared: DevicePhoneNumberResponse = parse(&response.body)?;
@@ -173,9 +173,9 @@ impl SilentConnector for Camara {
     }
 
     async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
-        let is_signed = matches!(self.config.request_object, RequestObject::Signed { .. });
+        let is_signed = matches!(self.config.request_object, RequestObjectMode::Signed { .. });
         let record = |error: CamaraConnectorError| {
-            self.record_error(&error.excluding_device_errors(is_signed), &self.number_verification_breaker)
+            self.record_error(&error.without_counting_device_errors(is_signed), &self.number_verification_breaker)
         };
         let result = self.fetch_result(&response).await.map_err(record)?;
         self.record_success();

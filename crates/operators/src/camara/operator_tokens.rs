@@ -40,7 +40,7 @@ impl Camara {
         self.config.operator_tokens.as_ref().ok_or(ErrorCode::MnoNotSupported)
     }
 
-    async fn query_with_operator_token(
+    async fn verify_with_operator_token(
         &self,
         check: CheckId,
         number: &Msisdn,
@@ -62,10 +62,10 @@ impl Camara {
         match &config.flow {
             OperatorTokenFlow::Ciba => {
                 let deadline = Instant::now() + CIBA_TIMEOUT;
-                self.token_by_ciba(&scope, &subscriber, deadline, &endpoints).await
+                self.request_token_by_ciba(&scope, &subscriber, deadline, &endpoints).await
             }
             OperatorTokenFlow::JwtBearer { key, audience } => {
-                self.token_by_assertion(&scope, &subscriber, key, *audience, &endpoints).await
+                self.request_token_by_assertion(&scope, &subscriber, key, *audience, &endpoints).await
             }
         }
     }
@@ -106,10 +106,10 @@ impl OperatorTokens for Camara {
     ) -> Result<bool, ErrorCode> {
         let breaker = &self.number_verification_breaker;
         breaker.allow_call(self.client.clock.now())?;
-        let matched = self.query_with_operator_token(check, number, temporary_token).await;
+        let matched = self.verify_with_operator_token(check, number, temporary_token).await;
         // A forged credential can contain any token, but not change our signed or authenticated requests.
         let matched =
-            matched.map_err(|error| match self.record_error(&error.excluding_device_errors(true), breaker) {
+            matched.map_err(|error| match self.record_error(&error.without_counting_device_errors(true), breaker) {
                 // The operator does not recognise the token. The device's address plays no part.
                 ErrorCode::NotMobileIp => ErrorCode::MnoUserNotFound,
                 code => code,

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::{
     Camara, api_headers,
-    config::{LoginHint, SimSwapConfig, SimSwapFlow, SimSwapOperation},
+    config::{LoginHintFormat, SimSwapConfig, SimSwapFlow, SimSwapOperation},
     correlator_header,
     error::{CamaraConnectorError, ErrorCause, InvalidResponse},
 };
@@ -49,9 +49,9 @@ impl Camara {
                 Err(error) => error,
                 history => return history,
             };
-            match Limitation::from_error(&error) {
-                Some(Limitation::InsufficientHistory) => has_insufficient_history = true,
-                Some(Limitation::NotPermitted) => {
+            match FallbackReason::from_error(&error) {
+                Some(FallbackReason::InsufficientHistory) => has_insufficient_history = true,
+                Some(FallbackReason::NotPermitted) => {
                     if operations.len() > 0 {
                         let (connector, stage, cause) = (&*self.config.name, error.stage.into_str(), error.cause());
                         tracing::warn!(
@@ -81,11 +81,11 @@ impl Camara {
     ) -> Result<SimHistory, CamaraConnectorError> {
         let mut may_retry = true;
         loop {
-            let access = self.sim_swap_access(config, operation, request).await?;
-            match self.query_history(operation, config, request, &access).await {
+            let token = self.obtain_sim_swap_token(config, operation, request).await?;
+            match self.query_history(operation, config, request, &token).await {
                 // The cached token may have been revoked; retry once with a new one.
-                Err(CamaraConnectorError { status: Some(401), .. }) if access.is_cached && may_retry => {
-                    self.sim_swap_tokens.for_operation(operation, config).invalidate(&access.bearer);
+                Err(CamaraConnectorError { status: Some(401), .. }) if token.is_cached && may_retry => {
+                    self.sim_swap_tokens.for_operation(operation, config).invalidate(&token.bearer);
                     may_retry = false;
                 }
                 outcome => return outcome,
@@ -98,11 +98,11 @@ impl Camara {
         operation: SimSwapOperation,
         config: &SimSwapConfig,
         request: SimSwapRequest<'_>,
-        access: &SimSwapAccess,
+        token: &SimSwapToken,
     ) -> Result<SimHistory, CamaraConnectorError> {
         let hours = full_hours(request.period);
         let max_age = (operation == SimSwapOperation::Check).then_some(hours);
-        let response = self.send_query(operation, max_age, request, access).await?;
+        let response = self.send_query(operation, max_age, request, token).await?;
         let history = match operation {
             SimSwapOperation::RetrieveDate => parse_retrieve_date(&response, config.assumed_window, request.now),
             SimSwapOperation::Check => parse_check(&response, hours),
@@ -115,13 +115,13 @@ impl Camara {
         operation: SimSwapOperation,
         max_age: Option<u32>,
         request: SimSwapRequest<'_>,
-        access: &SimSwapAccess,
+        token: &SimSwapToken,
     ) -> Result<Bytes, CamaraConnectorError> {
         let internal_error = || CamaraConnectorError::new(Stage::Api, ErrorCause::Internal);
         let url = self.api_urls.sim_swap(operation).ok_or_else(internal_error)?;
-        let phone_number = (!access.identifies_number).then(|| request.number.as_str());
+        let phone_number = (!token.identifies_number).then(|| request.number.as_str());
         let body = serde_json::to_vec(&SimSwapBody { phone_number, max_age }).map_err(|_| internal_error())?;
-        let mut headers = api_headers(correlator_header(request.check)?, access.bearer.clone());
+        let mut headers = api_headers(correlator_header(request.check)?, token.bearer.clone());
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let response = self.client.send_idempotent(Stage::Api, Method::POST, url, headers, body.into()).await?;
         Ok(response.body)
@@ -140,21 +140,21 @@ struct SimSwapBody<'a> {
 }
 
 /// Guard of a pending query. If the engine drops the query's future at the deadline, the guard records a timeout.
-struct PendingQuery<'a> {
+struct QueryTimeoutGuard<'a> {
     camara: &'a Camara,
     until: Instant,
     is_finished: bool,
 }
 
-impl PendingQuery<'_> {
+impl QueryTimeoutGuard<'_> {
     fn finish(mut self) {
         self.is_finished = true;
     }
 }
 
-impl Drop for PendingQuery<'_> {
+impl Drop for QueryTimeoutGuard<'_> {
     fn drop(&mut self) {
-        let PendingQuery { camara, until, is_finished } = *self;
+        let QueryTimeoutGuard { camara, until, is_finished } = *self;
         if is_finished {
             return;
         }
@@ -168,19 +168,19 @@ impl Drop for PendingQuery<'_> {
     }
 }
 
-/// Reason why one SIM Swap operation failed, although the other operation may succeed.
-enum Limitation {
+/// Reason to try the next SIM Swap operation after one has failed.
+enum FallbackReason {
     /// The operator's history does not cover the period, or the operator does not say how long it monitors SIM changes.
     InsufficientHistory,
     NotPermitted,
 }
 
-impl Limitation {
+impl FallbackReason {
     fn from_error(error: &CamaraConnectorError) -> Option<Self> {
         match error.cause() {
-            ErrorCause::NoHistory | ErrorCause::Camara("OUT_OF_RANGE") => Some(Limitation::InsufficientHistory),
+            ErrorCause::NoHistory | ErrorCause::Camara("OUT_OF_RANGE") => Some(FallbackReason::InsufficientHistory),
             ErrorCause::Camara("PERMISSION_DENIED") | ErrorCause::OAuth("invalid_scope" | "insufficient_scope") => {
-                Some(Limitation::NotPermitted)
+                Some(FallbackReason::NotPermitted)
             }
             _ => None,
         }
@@ -205,7 +205,7 @@ impl SimSwapConnector for Camara {
     async fn sim_history(&self, request: SimSwapRequest<'_>) -> Result<SimHistory, ErrorCode> {
         let config = self.config.sim_swap.as_ref().ok_or(ErrorCode::MnoNotSupported)?;
         self.sim_swap_breaker.allow_call(request.now)?;
-        let pending = PendingQuery { camara: self, until: request.deadline, is_finished: false };
+        let pending = QueryTimeoutGuard { camara: self, until: request.deadline, is_finished: false };
         let result = self.fetch_history(config, request).await;
         pending.finish();
         let history = result.map_err(|error| match self.record_error(&error, &self.sim_swap_breaker) {
@@ -270,7 +270,7 @@ fn parse_check(body: &[u8], hours: u32) -> Result<SimHistory, ErrorCause<'static
 }
 
 /// Access token of a SIM Swap request, obtained with client credentials, CIBA or a signed assertion.
-struct SimSwapAccess {
+struct SimSwapToken {
     /// Value of the `Authorization` header: `Bearer …`.
     bearer: HeaderValue,
     /// Whether the token identifies the number. The request must then omit the number.
@@ -279,9 +279,9 @@ struct SimSwapAccess {
     is_cached: bool,
 }
 
-impl SimSwapAccess {
+impl SimSwapToken {
     fn for_number(tokens: TokenResponse) -> Self {
-        SimSwapAccess { bearer: tokens.bearer, identifies_number: true, is_cached: false }
+        SimSwapToken { bearer: tokens.bearer, identifies_number: true, is_cached: false }
     }
 }
 
@@ -305,12 +305,12 @@ impl SimSwapTokenCache {
 }
 
 impl Camara {
-    async fn sim_swap_access(
+    async fn obtain_sim_swap_token(
         &self,
         config: &SimSwapConfig,
         operation: SimSwapOperation,
         request: SimSwapRequest<'_>,
-    ) -> Result<SimSwapAccess, CamaraConnectorError> {
+    ) -> Result<SimSwapToken, CamaraConnectorError> {
         let scope = config.scope(operation);
         match &config.flow {
             SimSwapFlow::ClientCredentials => {
@@ -319,25 +319,26 @@ impl Camara {
                     Some(bearer) => bearer,
                     None => Box::pin(self.renew_token(tokens, scope)).await?,
                 };
-                Ok(SimSwapAccess { bearer, identifies_number: false, is_cached: true })
+                Ok(SimSwapToken { bearer, identifies_number: false, is_cached: true })
             }
             // The token requests of this and the next flow are boxed to keep the future of this function small.
             SimSwapFlow::Ciba => {
                 let endpoints = self.authorization_server.endpoints(&self.client).await?;
                 let scope = self.user_scope(&[scope]);
                 let hint = match self.config.login_hint {
-                    LoginHint::E164 => request.number.as_str().to_owned(),
-                    LoginHint::None | LoginHint::Tel | LoginHint::IpPort => tel_uri(request.number),
+                    LoginHintFormat::E164 => request.number.as_str().to_owned(),
+                    LoginHintFormat::None | LoginHintFormat::Tel | LoginHintFormat::IpPort => tel_uri(request.number),
                 };
-                let tokens = Box::pin(self.token_by_ciba(&scope, &hint, request.deadline, &endpoints)).await;
-                tokens.map(SimSwapAccess::for_number)
+                let tokens = Box::pin(self.request_token_by_ciba(&scope, &hint, request.deadline, &endpoints)).await;
+                tokens.map(SimSwapToken::for_number)
             }
             SimSwapFlow::JwtBearer { key, audience } => {
                 let endpoints = self.authorization_server.endpoints(&self.client).await?;
                 let scope = self.user_scope(&[scope]);
                 let subject = tel_uri(request.number);
-                let tokens = Box::pin(self.token_by_assertion(&scope, &subject, key, *audience, &endpoints)).await;
-                tokens.map(SimSwapAccess::for_number)
+                let tokens =
+                    Box::pin(self.request_token_by_assertion(&scope, &subject, key, *audience, &endpoints)).await;
+                tokens.map(SimSwapToken::for_number)
             }
         }
     }
@@ -350,7 +351,7 @@ impl Camara {
         let token = tokens.get_or_fetch(&*self.client.clock, self.fetch_client_token(scope)).await;
         token.map_err(|error| match error {
             TokenError::FetchFailed(error) => error,
-            TokenError::SharedFetchFailed(error) => error.already_counted(),
+            TokenError::SharedFetchFailed(error) => error.without_counting(),
         })
     }
 

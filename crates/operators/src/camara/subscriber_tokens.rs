@@ -24,7 +24,7 @@ const FORM_CONTENT_TYPE: &str = "application/x-www-form-urlencoded";
 impl Camara {
     /// Requests a token with a JWT bearer assertion (RFC 7523), which also authenticates the client. `subject` names the
     /// subscriber, such as `tel:+447700900123`.
-    pub(super) async fn token_by_assertion(
+    pub(super) async fn request_token_by_assertion(
         &self,
         scope: &str,
         subject: &str,
@@ -74,7 +74,7 @@ struct BackchannelResponse {
 impl Camara {
     /// Requests a token by CIBA, and polls until the operator has decided, or until the deadline. `login_hint` names the
     /// subscriber.
-    pub(super) async fn token_by_ciba(
+    pub(super) async fn request_token_by_ciba(
         &self,
         scope: &str,
         login_hint: &str,

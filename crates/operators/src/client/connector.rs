@@ -99,7 +99,7 @@ impl ConnectorSettings {
         let is_https = origin.scheme_str() == Some("https");
         let port = origin.port_u16().unwrap_or(if is_https { 443 } else { 80 });
         let host = Host::parse(origin.host().unwrap_or_default()).map_err(|_| TransportError::Unresolved)?;
-        let addresses = self.permitted_addresses(&host, port).await?;
+        let addresses = self.resolve_permitted_addresses(&host, port).await?;
         let tcp = connect_any(&addresses, port, deadline).await?;
         if !is_https {
             return Ok(Either::Left(tcp));
@@ -117,7 +117,7 @@ impl ConnectorSettings {
     }
 
     /// Resolves a host to the addresses that the guard permits. Fails if there are none.
-    async fn permitted_addresses(&self, host: &Host, port: u16) -> Result<Vec<IpAddr>, TransportError> {
+    async fn resolve_permitted_addresses(&self, host: &Host, port: u16) -> Result<Vec<IpAddr>, TransportError> {
         if let (Some(guard), Host::Domain(name)) = (&self.guard, host) {
             guard.check_name(name)?;
         }

@@ -40,7 +40,7 @@ impl CipherKey {
         }
     }
 
-    fn with_length(self, length: usize) -> Result<Self, CipherKeyError> {
+    fn require_length(self, length: usize) -> Result<Self, CipherKeyError> {
         if self.0.len() == length { Ok(self) } else { Err(CipherKeyError::Length(length)) }
     }
 }
@@ -70,13 +70,13 @@ pub struct GcmKey(CipherKey);
 #[derive(Clone, Debug)]
 pub struct CbcParameters {
     key: CipherKey,
-    iv: Iv,
+    iv: IvSource,
     integrity: Integrity,
 }
 
-/// Initialisation vector for CBC.
+/// Where the initialisation vector for CBC comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Iv {
+pub enum IvSource {
     /// The gateway sends a vector as part of each value.
     Sent,
     /// One vector for all values, agreed with the operator. Equal numbers then have equal ciphertexts.
@@ -94,23 +94,23 @@ pub enum Integrity {
 
 impl Cipher {
     pub fn aes256_gcm(key: CipherKey) -> Result<Self, CipherKeyError> {
-        Ok(Cipher::Aes256Gcm(GcmKey(key.with_length(32)?)))
+        Ok(Cipher::Aes256Gcm(GcmKey(key.require_length(32)?)))
     }
 
     /// Creates the cipher that the gateways of the Magma mobile core use.
     pub fn aes256_cbc_hmac_md5(key: CipherKey, signing: CipherKey) -> Result<Self, CipherKeyError> {
-        Cipher::cbc(key.with_length(32)?, Iv::Sent, Integrity::HmacMd5(signing))
+        Cipher::cbc(key.require_length(32)?, IvSource::Sent, Integrity::HmacMd5(signing))
     }
 
     pub fn aes256_cbc_hmac_sha256(key: CipherKey, signing: CipherKey) -> Result<Self, CipherKeyError> {
-        Cipher::cbc(key.with_length(32)?, Iv::Sent, Integrity::HmacSha256(signing))
+        Cipher::cbc(key.require_length(32)?, IvSource::Sent, Integrity::HmacSha256(signing))
     }
 
-    pub fn aes128_cbc(key: CipherKey, iv: Iv, integrity: Integrity) -> Result<Self, CipherKeyError> {
-        Cipher::cbc(key.with_length(16)?, iv, integrity)
+    pub fn aes128_cbc(key: CipherKey, iv: IvSource, integrity: Integrity) -> Result<Self, CipherKeyError> {
+        Cipher::cbc(key.require_length(16)?, iv, integrity)
     }
 
-    fn cbc(key: CipherKey, iv: Iv, integrity: Integrity) -> Result<Self, CipherKeyError> {
+    fn cbc(key: CipherKey, iv: IvSource, integrity: Integrity) -> Result<Self, CipherKeyError> {
         match &integrity {
             Integrity::HmacMd5(signing) | Integrity::HmacSha256(signing) if signing.0.len() < 8 => {
                 Err(CipherKeyError::SigningKeyTooShort)
@@ -150,8 +150,8 @@ impl CbcParameters {
     fn decrypt(&self, value: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let (tag, signed) = value.split_at_checked(self.integrity.tag_length())?;
         let (iv, ciphertext) = match self.iv {
-            Iv::Sent => signed.split_first_chunk::<BLOCK_BYTES>().map(|(iv, ciphertext)| (*iv, ciphertext))?,
-            Iv::Fixed(iv) => (iv, signed),
+            IvSource::Sent => signed.split_first_chunk::<BLOCK_BYTES>().map(|(iv, ciphertext)| (*iv, ciphertext))?,
+            IvSource::Fixed(iv) => (iv, signed),
         };
         let is_block_aligned = !ciphertext.is_empty() && ciphertext.len().is_multiple_of(BLOCK_BYTES);
         if !is_block_aligned || !self.integrity.verify_tag(&iv, ciphertext, tag) {

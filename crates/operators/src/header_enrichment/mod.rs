@@ -42,7 +42,7 @@ use url::Url;
 
 use self::value::is_repeated_digit;
 pub use self::{
-    cipher::{Cipher, CipherKey, CipherKeyError, Integrity, Iv},
+    cipher::{Cipher, CipherKey, CipherKeyError, Integrity, IvSource},
     value::{Encoding, InvalidNumberPattern, MsisdnLocation, NumberPattern, ValueFormat},
 };
 use crate::breaker::HealthRecorder;

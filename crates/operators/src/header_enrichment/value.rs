@@ -123,11 +123,11 @@ pub struct MsisdnLocation {
 }
 
 impl MsisdnLocation {
-    pub fn header(name: &str) -> Self {
+    pub fn in_header(name: &str) -> Self {
         MsisdnLocation { header: Some(name.to_owned()), cookie: None }
     }
 
-    pub fn cookie(name: &str) -> Self {
+    pub fn in_cookie(name: &str) -> Self {
         MsisdnLocation { header: None, cookie: Some(name.to_owned()) }
     }
 
@@ -163,8 +163,8 @@ mod tests {
 
     #[test]
     fn exactly_one_value_is_required() {
-        let header = MsisdnLocation::header("X-MSISDN");
-        let cookie = MsisdnLocation::cookie("Forward-msisdn");
+        let header = MsisdnLocation::in_header("X-MSISDN");
+        let cookie = MsisdnLocation::in_cookie("Forward-msisdn");
         let either = MsisdnLocation { header: header.header.clone(), cookie: cookie.cookie.clone() };
         let absent = Err(EnrichmentError::Missing);
         let repeated = Err(EnrichmentError::Repeated);

@@ -1,7 +1,7 @@
 //! Sources that look up the network of a number. Each queries one provider with that provider's protocol.
 //!
 //! The engine decides the order of sources and the lifetime of results. Sources log their errors, without the number,
-//! and stop querying a failing provider for a while ([`SourceGuard`]). HTTP sources share a [`LookupClient`].
+//! and stop querying a failing provider for a while ([`SourceBreaker`]). HTTP sources share a [`LookupClient`].
 
 pub mod enum_dns;
 pub mod http_hlr;
@@ -103,7 +103,7 @@ impl SourceError {
     }
 
     /// Returns the error for another caller that waited for the same request. The breaker does not count it again.
-    fn already_counted(self) -> Self {
+    fn without_counting(self) -> Self {
         SourceError { outcome: CallOutcome::Inconclusive, retry_after: None, ..self }
     }
 
@@ -119,16 +119,16 @@ impl SourceError {
 
 /// Circuit breaker and error logging around the lookups of a source.
 #[derive(derive_more::Debug)]
-#[debug("SourceGuard({name})")]
-struct SourceGuard {
+#[debug("SourceBreaker({name})")]
+struct SourceBreaker {
     name: Arc<str>,
     breaker: Breaker,
     clock: Arc<dyn Clock>,
 }
 
-impl SourceGuard {
+impl SourceBreaker {
     fn new(name: Arc<str>, settings: BreakerSettings, clock: Arc<dyn Clock>) -> Self {
-        SourceGuard { name, breaker: Breaker::new(settings), clock }
+        SourceBreaker { name, breaker: Breaker::new(settings), clock }
     }
 
     /// Runs the lookup, unless the breaker is open.
@@ -140,7 +140,7 @@ impl SourceGuard {
             ErrorCode::MnoTimeout => LookupError::Timeout,
             _ => LookupError::Refused,
         })?;
-        let mut pending = LookupTimeoutGuard { guard: self, is_finished: false };
+        let mut pending = LookupTimeoutGuard { source: self, is_finished: false };
         let result = lookup.await;
         pending.is_finished = true;
         let (outcome, retry_after) = match &result {
@@ -164,14 +164,14 @@ impl SourceGuard {
 
 /// Guard of a pending lookup. If the engine drops the lookup at its deadline, the breaker counts a timeout.
 struct LookupTimeoutGuard<'a> {
-    guard: &'a SourceGuard,
+    source: &'a SourceBreaker,
     is_finished: bool,
 }
 
 impl Drop for LookupTimeoutGuard<'_> {
     fn drop(&mut self) {
         if !self.is_finished {
-            self.guard.breaker.record_outcome(CallOutcome::Timeout, None, self.guard.clock.now());
+            self.source.breaker.record_outcome(CallOutcome::Timeout, None, self.source.clock.now());
         }
     }
 }

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use url::{Url, form_urlencoded::Serializer};
 
 use super::{
-    KnownNetworks, LookupClient, LookupRequest, LookupResponse, SourceError, SourceGuard, invalid_response,
+    KnownNetworks, LookupClient, LookupRequest, LookupResponse, SourceBreaker, SourceError, invalid_response,
     is_zero_plmn, join_path, scalar_text,
 };
 use crate::{
@@ -122,7 +122,7 @@ pub struct TelcoFinder {
     client: LookupClient,
     entropy: Arc<dyn Entropy>,
     tokens: TokenCache<SourceError>,
-    guard: SourceGuard,
+    breaker: SourceBreaker,
 }
 
 impl TelcoFinder {
@@ -141,8 +141,8 @@ impl TelcoFinder {
         if matches!(&config.operation, TelcoFinderOperation::Search { operators, .. } if operators.is_empty()) {
             return Err(TelcoFinderConfigError::NoOperators);
         }
-        let guard = SourceGuard::new(Arc::clone(&config.name), config.breaker, Arc::clone(&clock));
-        Ok(TelcoFinder { config, client: LookupClient { client, clock }, entropy, tokens: TokenCache::new(), guard })
+        let breaker = SourceBreaker::new(Arc::clone(&config.name), config.breaker, Arc::clone(&clock));
+        Ok(TelcoFinder { config, client: LookupClient { client, clock }, entropy, tokens: TokenCache::new(), breaker })
     }
 
     async fn look_up(&self, number: &Msisdn) -> Result<LookupResult, SourceError> {
@@ -199,7 +199,7 @@ impl TelcoFinder {
         let token = self.tokens.get_or_fetch(&*self.client.clock, self.fetch_token()).await;
         token.map_err(|error| match error {
             TokenError::FetchFailed(error) => error,
-            TokenError::SharedFetchFailed(error) => error.already_counted(),
+            TokenError::SharedFetchFailed(error) => error.without_counting(),
         })
     }
 
@@ -266,6 +266,6 @@ impl LookupSource for TelcoFinder {
     }
 
     async fn resolve(&self, number: &Msisdn) -> Result<LookupResult, LookupError> {
-        self.guard.run(self.look_up(number)).await
+        self.breaker.run(self.look_up(number)).await
     }
 }

@@ -15,7 +15,7 @@ use super::{
 const MAX_CODE_BYTES: usize = 4 * 1_024;
 
 /// Validates the authorization response and returns the code.
-pub(crate) fn authorization_code<'a>(
+pub(crate) fn parse_authorization_response<'a>(
     query: &'a [(String, String)],
     endpoints: &Endpoints,
 ) -> Result<&'a str, OAuthError> {
@@ -56,7 +56,7 @@ pub(crate) fn append_query(endpoint: &Url, parameters: &[(&str, String)]) -> Str
 }
 
 /// First octet of a stored [`PkceState`]; distinguishes future formats.
-const VERSION: u8 = 1;
+const PKCE_STATE_VERSION: u8 = 1;
 const NONCE_BYTES: usize = 16;
 const VERIFIER_BYTES: usize = 32;
 
@@ -84,11 +84,11 @@ impl PkceState {
     }
 
     pub fn to_octets(&self) -> Vec<u8> {
-        [&[VERSION][..], &self.nonce, &*self.code_verifier].concat()
+        [&[PKCE_STATE_VERSION][..], &self.nonce, &*self.code_verifier].concat()
     }
 
     pub fn from_octets(octets: &[u8]) -> Option<Self> {
-        let (&VERSION, rest) = octets.split_first()? else { return None };
+        let (&PKCE_STATE_VERSION, rest) = octets.split_first()? else { return None };
         let (nonce, code_verifier) = rest.split_first_chunk()?;
         Some(PkceState { nonce: *nonce, code_verifier: Zeroizing::new(code_verifier.try_into().ok()?) })
     }

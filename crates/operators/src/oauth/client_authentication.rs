@@ -111,7 +111,7 @@ impl ClientAuthentication {
                 Credentials { header: Some(basic_header(&encoded(id), &encoded(secret.as_str()))?), fields: vec![] }
             }
             ClientAuthentication::BearerJwt { key } => Credentials {
-                header: Some(vonage_application_token(key, id, context.now, entropy)?),
+                header: Some(vonage_application_header(key, id, context.now, entropy)?),
                 fields: vec![client_id_field],
             },
         })
@@ -132,7 +132,7 @@ impl Credentials {
 }
 
 /// Builds the header value `Bearer …` with a signed Vonage application token.
-pub(crate) fn vonage_application_token(
+pub(crate) fn vonage_application_header(
     key: &SigningKey,
     application: &str,
     now: Timestamp,

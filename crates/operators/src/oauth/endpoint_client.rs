@@ -194,7 +194,7 @@ impl<T> CachedDocument<T> {
                 (Ok(Arc::clone(&stale)), Ok(stale), RETRY_PAUSE)
             }
             (Err(error), None) => {
-                let shared = error.shared();
+                let shared = error.to_shared();
                 (Err(error), Err(shared), RETRY_PAUSE)
             }
         };

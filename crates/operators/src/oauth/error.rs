@@ -137,7 +137,7 @@ impl OAuthError {
     }
 
     /// Returns the same error, marked as shared, for another caller.
-    pub(crate) fn shared(&self) -> Self {
+    pub(crate) fn to_shared(&self) -> Self {
         OAuthError { is_shared: true, ..self.clone() }
     }
 }

@@ -8,10 +8,10 @@ mod id_token;
 mod metadata;
 mod tokens;
 
-pub(crate) use authorization_code::{PkceState, append_query, authorization_code};
+pub(crate) use authorization_code::{PkceState, append_query, parse_authorization_response};
 pub(crate) use client_authentication::{
     ASSERTION_LIFETIME_SECS, AuthenticationContext, Credentials, basic_header, random_jti, sensitive_header,
-    vonage_application_token,
+    vonage_application_header,
 };
 pub use client_authentication::{Audience, ClientAuthentication, ClientSecret};
 pub(crate) use endpoint_client::{CachedDocument, EndpointClient, parse_retry_after};

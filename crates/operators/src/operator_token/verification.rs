@@ -78,12 +78,12 @@ struct JwsHeader {
 #[derive(Deserialize)]
 struct IssuerClaims {
     vct: String,
-    cnf: Confirmation,
+    cnf: ConfirmationClaim,
     exp: i64,
 }
 
 #[derive(Deserialize)]
-struct Confirmation {
+struct ConfirmationClaim {
     jwk: EcJwk,
 }
 
@@ -121,14 +121,14 @@ impl CredentialVerifier {
 
     /// Returns the nonce that an answer states, before anything of the answer is verified. `None`: it is malformed.
     pub fn stated_nonce(credential: &DigitalCredential) -> Option<String> {
-        let (_, binding) = split(credential).ok()?;
+        let (_, binding) = split_credential(credential).ok()?;
         let stated: StatedNonce = binding.claims().ok()?;
         Some(stated.nonce)
     }
 
     /// Verifies an answer. The error is the reason, without text from the answer.
     pub fn verify(&self, response: &CredentialResponse<'_>) -> Result<OperatorToken, &'static str> {
-        let (issuer_jwt, binding) = split(response.credential)?;
+        let (issuer_jwt, binding) = split_credential(response.credential)?;
         let issuer_claims = self.verify_issuer(&Jws::parse(issuer_jwt)?, response.now)?;
         let phone = VerifyingKey::from_jwk(&issuer_claims.cnf.jwk).ok_or("the phone's key is not a key on P-256")?;
         binding.check_header("kb+jwt")?;
@@ -177,7 +177,7 @@ impl CredentialVerifier {
 }
 
 /// Splits the one credential of an answer into the issuer's JWT and the binding JWT.
-fn split(credential: &DigitalCredential) -> Result<(&str, Jws<'_>), &'static str> {
+fn split_credential(credential: &DigitalCredential) -> Result<(&str, Jws<'_>), &'static str> {
     if credential.protocol != PROTOCOL {
         return Err("the protocol is not the requested one");
     }

@@ -119,18 +119,18 @@ fn log_failure(name: &str, number: usize, failure: &LinkFailure, delay: Duration
 async fn connect_and_run(shared: &SharedState, number: usize, lease: Option<&LeaseUser<'_>>) -> Option<LinkFailure> {
     let bound = tokio::select! {
         biased;
-        () = lease_lost(lease) => return Some(LinkFailure::LeaseLost),
+        () = wait_until_lease_lost(lease) => return Some(LinkFailure::LeaseLost),
         bound = shared.context.stop.run_until_cancelled(connect(shared)) => bound?,
     };
     match bound {
-        Ok(Connection::Plain(session, link)) => run_session(shared, number, session, link, lease).await,
-        Ok(Connection::Tls(session, link)) => run_session(shared, number, *session, link, lease).await,
+        Ok(BoundSession::Plain(session, link)) => run_session(shared, number, session, link, lease).await,
+        Ok(BoundSession::Tls(session, link)) => run_session(shared, number, *session, link, lease).await,
         Err(failure) => Some(failure),
     }
 }
 
 /// Waits until the lease is lost. Without a lease, it waits for ever.
-async fn lease_lost(lease: Option<&LeaseUser<'_>>) {
+async fn wait_until_lease_lost(lease: Option<&LeaseUser<'_>>) {
     match lease {
         Some(lease) => lease.wait_until_lost().await,
         None => pending().await,
@@ -138,24 +138,24 @@ async fn lease_lost(lease: Option<&LeaseUser<'_>>) {
 }
 
 /// A bound session over plain TCP or TLS.
-enum Connection {
+enum BoundSession {
     Plain(Session<TcpStream>, Link),
     Tls(Box<Session<TlsStream<TcpStream>>>, Link),
 }
 
-async fn connect(shared: &SharedState) -> Result<Connection, LinkFailure> {
+async fn connect(shared: &SharedState) -> Result<BoundSession, LinkFailure> {
     let SmppConfig { host, port, tls, response_timeout, .. } = &*shared.context.config;
     let stream = timeout(*response_timeout, open_tcp(host, *port)).await;
     let stream = stream.map_err(|_| LinkFailure::ConnectTimedOut)?.map_err(LinkFailure::Connect)?;
     let Some(SmppTls { config, server_name }) = tls else {
         let (session, link) = bind(shared, stream).await?;
-        return Ok(Connection::Plain(session, link));
+        return Ok(BoundSession::Plain(session, link));
     };
     let handshake = TlsConnector::from(config.clone()).connect(server_name.clone(), stream);
     let stream = timeout(*response_timeout, handshake).await;
     let stream = stream.map_err(|_| LinkFailure::ConnectTimedOut)?.map_err(LinkFailure::Tls)?;
     let (session, link) = bind(shared, stream).await?;
-    Ok(Connection::Tls(Box::new(session), link))
+    Ok(BoundSession::Tls(Box::new(session), link))
 }
 
 async fn bind<S: AsyncRead + AsyncWrite + Unpin>(
@@ -195,7 +195,7 @@ async fn run_session<S: AsyncRead + AsyncWrite + Unpin>(
         let _ = timeout(unbind_timeout, link.unbind()).await;
     };
     let unbind_on_lease_loss = async {
-        lease_lost(lease).await;
+        wait_until_lease_lost(lease).await;
         // The timeout is short, because another node may bind soon.
         let _ = timeout(UNBIND_TIMEOUT, link.unbind()).await;
     };

@@ -99,7 +99,7 @@ impl BindHandler<'_> {
             to,
         };
         let content = request.content();
-        let octets = content.unpack_septets(config.default_alphabet);
+        let octets = content.unpacked_octets(config.default_alphabet);
         let content = MessageContent { octets: &octets, ..content };
         if let Some(segment) = content.segment.filter(|segment| is_part(*segment, &octets)) {
             return self.process_part(request, &content, segment, envelope).await;
@@ -175,7 +175,7 @@ impl InboundContext {
             Ok(outcome) => {
                 self.counters.increment(outcome.into());
                 if outcome == SmsOutcome::Concluded {
-                    self.health.record_conclusion(received_at, self.clock.now());
+                    self.health.record_conclusion_lag(received_at, self.clock.now());
                 }
                 CommandStatus::OK
             }

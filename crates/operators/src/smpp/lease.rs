@@ -141,7 +141,7 @@ impl BindLease {
         let requested_at = Instant::now();
         let links_up = u32::try_from(binds.status().binds_up).unwrap_or(u32::MAX);
         let request = LeaseRequest { name: self.name.clone(), node: self.node, duration: LEASE_DURATION, links_up };
-        let acquired = with_timeout(self.store.acquire_lease(request, self.clock.machine_now())).await;
+        let acquired = with_lease_timeout(self.store.acquire_lease(request, self.clock.machine_now())).await;
         match &acquired {
             Ok(lease) if lease.holder == self.node => {
                 let until = requested_at + LEASE_DURATION - RELEASE_MARGIN;
@@ -162,7 +162,7 @@ impl BindLease {
     }
 
     async fn find(&self) -> Result<Option<Lease>, StoreError> {
-        with_timeout(self.store.find_lease(&self.name, self.clock.machine_now())).await
+        with_lease_timeout(self.store.find_lease(&self.name, self.clock.machine_now())).await
     }
 
     fn lose(&self, reason: &str) {
@@ -176,7 +176,7 @@ impl BindLease {
         if self.state.send_replace(LeaseState::NotHeld) == LeaseState::NotHeld {
             return;
         }
-        match with_timeout(self.store.release_lease(&self.name, self.node)).await {
+        match with_lease_timeout(self.store.release_lease(&self.name, self.node)).await {
             Ok(()) => tracing::info!(lease.name = self.name, "lease released"),
             // A lease that is not released expires by itself.
             Err(error) => tracing::debug!(lease.name = self.name, %error, "failed to release the lease"),
@@ -185,7 +185,7 @@ impl BindLease {
 }
 
 /// Limits a request to the duration of the lease. A later result is useless, because the lease has expired.
-async fn with_timeout<T>(request: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+async fn with_lease_timeout<T>(request: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     let late = |_| StoreError::Unavailable("no response before the lease expires".to_owned());
     timeout(LEASE_DURATION, request).await.map_err(late)?
 }

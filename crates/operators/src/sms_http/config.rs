@@ -37,7 +37,7 @@ pub struct WebhookConfig {
 }
 
 impl WebhookConfig {
-    pub const MAX_SKEW: Duration = Duration::from_mins(5);
+    pub const DEFAULT_MAX_SKEW: Duration = Duration::from_mins(5);
 }
 
 /// The vendor and its secrets. A driver without a secret or key does not verify signatures. The name of a variant, in

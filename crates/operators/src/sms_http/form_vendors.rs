@@ -19,7 +19,7 @@ use url::Url;
 use super::{
     config::Secret,
     vendor::{
-        Fields, InvalidSignature, MalformedRequest, MessagePart, MessageText, VendorMessage, VendorWebhook,
+        Fields, InvalidSignature, MalformedRequest, MessagePart, MessageText, VendorMessage, VendorRequest,
         VerifiedSignature, WebhookResponse, WebhookVendor, constant_time_eq, decode_base64, decode_hex,
         deserialize_sender, digest_parts, sha256,
     },
@@ -44,7 +44,7 @@ impl WebhookVendor for Twilio {
         &[Method::POST, Method::GET]
     }
 
-    fn verify_signature(&self, request: &VendorWebhook<'_>) -> Result<VerifiedSignature, InvalidSignature> {
+    fn verify_signature(&self, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
         let Some(token) = &self.auth_token else { return Ok(VerifiedSignature::default()) };
         let tag = request.header("x-twilio-signature").and_then(decode_base64).ok_or(InvalidSignature)?;
         let fields = signed_fields(request)?;
@@ -56,7 +56,7 @@ impl WebhookVendor for Twilio {
         if is_signed { Ok(VerifiedSignature::default()) } else { Err(InvalidSignature) }
     }
 
-    fn parse_messages(&self, request: &VendorWebhook<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
+    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
         let fields = request.fields()?;
         // Twilio posts status reports of outbound messages in the same format. They contain no inbound SMS.
         if fields.text("SmsStatus").or(fields.text("MessageStatus")).is_some_and(|status| status != "received") {
@@ -77,7 +77,7 @@ impl WebhookVendor for Twilio {
 }
 
 /// Returns the signed text that follows the URL: the sorted names and values of the form, without duplicates.
-fn signed_fields(request: &VendorWebhook<'_>) -> Result<Vec<u8>, InvalidSignature> {
+fn signed_fields(request: &VendorRequest<'_>) -> Result<Vec<u8>, InvalidSignature> {
     if request.method == Method::GET {
         return Ok(vec![]);
     }
@@ -91,7 +91,7 @@ fn signed_fields(request: &VendorWebhook<'_>) -> Result<Vec<u8>, InvalidSignatur
     if constant_time_eq(&body_hash, &sha256(request.body)) { Ok(vec![]) } else { Err(InvalidSignature) }
 }
 
-fn signed_url_variants(request: &VendorWebhook<'_>) -> [String; 2] {
+fn signed_url_variants(request: &VendorRequest<'_>) -> [String; 2] {
     let url: &Url = request.url;
     let query = request.query.map(|query| format!("?{query}")).unwrap_or_default();
     let port = url.port_or_known_default().map(|port| format!(":{port}")).unwrap_or_default();
@@ -129,7 +129,7 @@ impl WebhookVendor for Plivo {
         &[Method::POST, Method::GET]
     }
 
-    fn verify_signature(&self, request: &VendorWebhook<'_>) -> Result<VerifiedSignature, InvalidSignature> {
+    fn verify_signature(&self, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
         let Some(signature) = &self.signature else { return Ok(VerifiedSignature::default()) };
         let (token, names) = match signature {
             PlivoSignature::V2(token) => (token, ["x-plivo-signature-v2", "x-plivo-signature-ma-v2"]),
@@ -147,7 +147,7 @@ impl WebhookVendor for Plivo {
         if is_signed { Ok(VerifiedSignature::default().with_nonce(nonce)) } else { Err(InvalidSignature) }
     }
 
-    fn parse_messages(&self, request: &VendorWebhook<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
+    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
         let fields = request.fields()?;
         // Status reports of outbound messages have no text.
         if fields.text("Text").is_none() && fields.text("Status").is_some() {
@@ -168,7 +168,7 @@ impl WebhookVendor for Plivo {
 }
 
 /// Returns the signed text: URL, sorted query as `name=value`, a full stop, and the sorted form fields.
-fn v3_signed_data(request: &VendorWebhook<'_>) -> Result<Vec<u8>, InvalidSignature> {
+fn v3_signed_data(request: &VendorRequest<'_>) -> Result<Vec<u8>, InvalidSignature> {
     let query = request.query_fields().map_err(|_| InvalidSignature)?;
     let form = match *request.method {
         Method::GET => Fields::parse_form(b""),
@@ -223,12 +223,12 @@ impl WebhookVendor for Vonage {
         &[Method::GET, Method::POST]
     }
 
-    fn verify_signature(&self, request: &VendorWebhook<'_>) -> Result<VerifiedSignature, InvalidSignature> {
+    fn verify_signature(&self, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
         let Some(signature) = &self.signature else { return Ok(VerifiedSignature::default()) };
         signature.verify(request)
     }
 
-    fn parse_messages(&self, request: &VendorWebhook<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
+    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
         if request.method == Method::POST && request.is_json() {
             let json = request.json()?;
             if json.get("message_uuid").is_some() {
@@ -333,7 +333,7 @@ struct VonageClaims {
 }
 
 impl VonageCredential {
-    fn verify(&self, request: &VendorWebhook<'_>) -> Result<VerifiedSignature, InvalidSignature> {
+    fn verify(&self, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
         match self {
             VonageCredential::Sig { method, secret } => {
                 verify_sig(*method, secret, &request.fields().map_err(|_| InvalidSignature)?)
@@ -361,7 +361,7 @@ fn verify_sig(method: SigMethod, secret: &Secret, fields: &Fields<'_>) -> Result
         return Err(InvalidSignature);
     }
     let timestamp = fields.text("timestamp").ok_or(InvalidSignature)?;
-    Ok(VerifiedSignature::signed_at_second(timestamp)?.with_nonce(fields.text("nonce").unwrap_or(sig)))
+    Ok(VerifiedSignature::parse_signed_at(timestamp)?.with_nonce(fields.text("nonce").unwrap_or(sig)))
 }
 
 fn signed_data(fields: &Fields<'_>) -> Vec<u8> {
@@ -379,7 +379,7 @@ fn signed_data(fields: &Fields<'_>) -> Vec<u8> {
 
 /// Verifies an HS256 token whose `payload_hash` covers the body. It does not cover the query, so only JSON POSTs are
 /// accepted.
-fn verify_bearer(secret: &Secret, request: &VendorWebhook<'_>) -> Result<VerifiedSignature, InvalidSignature> {
+fn verify_bearer(secret: &Secret, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
     if request.method != Method::POST || !request.is_json() {
         return Err(InvalidSignature);
     }
@@ -390,5 +390,5 @@ fn verify_bearer(secret: &Secret, request: &VendorWebhook<'_>) -> Result<Verifie
     if !scheme.eq_ignore_ascii_case("bearer") || !body_is_covered {
         return Err(InvalidSignature);
     }
-    Ok(VerifiedSignature::signed_at_second(&iat.to_string())?.with_nonce(&jti))
+    Ok(VerifiedSignature::parse_signed_at(&iat.to_string())?.with_nonce(&jti))
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{
     config::Secret,
     vendor::{
-        Fields, InvalidSignature, MalformedRequest, MessageText, VendorMessage, VendorWebhook, VerifiedSignature,
+        Fields, InvalidSignature, MalformedRequest, MessageText, VendorMessage, VendorRequest, VerifiedSignature,
         WebhookResponse, WebhookVendor, decode_base64, decode_hex, decode_percent,
     },
 };
@@ -35,7 +35,7 @@ impl WebhookVendor for Kannel {
         &[Method::GET, Method::POST]
     }
 
-    fn parse_messages(&self, request: &VendorWebhook<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
+    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
         if request.method == Method::GET { parse_get(request) } else { parse_post(request) }
     }
 
@@ -48,7 +48,7 @@ impl WebhookVendor for Kannel {
     }
 }
 
-fn parse_get(request: &VendorWebhook<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
+fn parse_get(request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
     let fields = request.query_fields()?;
     let data_coding = data_coding(fields.text("coding"), fields.text("charset"));
     let octets = fields.octets("text").ok_or(MalformedRequest)?.to_vec();
@@ -61,7 +61,7 @@ fn parse_get(request: &VendorWebhook<'_>) -> Result<Vec<VendorMessage>, Malforme
     }])
 }
 
-fn parse_post(request: &VendorWebhook<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
+fn parse_post(request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
     let fields = request.query_fields()?;
     let header = |name: &str| request.header(name).ok_or(MalformedRequest);
     let charset = request.header(CONTENT_TYPE).and_then(parse_charset);
@@ -108,7 +108,7 @@ impl WebhookVendor for Jasmin {
         &[Method::GET, Method::POST]
     }
 
-    fn parse_messages(&self, request: &VendorWebhook<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
+    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
         let fields = request.fields()?;
         Ok(vec![VendorMessage {
             id: Some(fields.required("id")?.to_owned()),
@@ -183,12 +183,12 @@ pub enum TagEncoding {
 }
 
 impl WebhookVendor for Generic {
-    fn verify_signature(&self, request: &VendorWebhook<'_>) -> Result<VerifiedSignature, InvalidSignature> {
+    fn verify_signature(&self, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
         let Some(signature) = &self.signature else { return Ok(VerifiedSignature::default()) };
         signature.verify(request)
     }
 
-    fn parse_messages(&self, request: &VendorWebhook<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
+    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
         let body_fields = if request.is_json() {
             BodyFields::Json(request.json()?)
         } else if request.is_form() {
@@ -208,7 +208,7 @@ impl WebhookVendor for Generic {
 }
 
 impl GenericSignature {
-    fn verify(&self, request: &VendorWebhook<'_>) -> Result<VerifiedSignature, InvalidSignature> {
+    fn verify(&self, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
         let written =
             request.header(&self.header).and_then(|value| value.strip_prefix(&*self.prefix)).ok_or(InvalidSignature)?;
         let tag = match self.encoding {
@@ -226,7 +226,7 @@ impl GenericSignature {
         if !self.secret.verify_hmac(HMAC_SHA256, &signed_data, &tag.ok_or(InvalidSignature)?) {
             return Err(InvalidSignature);
         }
-        timestamp.map_or(Ok(VerifiedSignature::default()), VerifiedSignature::signed_at_second)
+        timestamp.map_or(Ok(VerifiedSignature::default()), VerifiedSignature::parse_signed_at)
     }
 }
 

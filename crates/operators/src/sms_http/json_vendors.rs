@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::{
     config::{Secret, SecretError},
     vendor::{
-        Fields, InvalidSignature, MalformedRequest, MessageText, VendorMessage, VendorWebhook, VerifiedSignature,
+        Fields, InvalidSignature, MalformedRequest, MessageText, VendorMessage, VendorRequest, VerifiedSignature,
         WebhookVendor, constant_time_eq, decode_base64, decode_hex, deserialize_sender, sha256,
     },
 };
@@ -50,7 +50,7 @@ struct InfobipMessage {
 }
 
 impl WebhookVendor for Infobip {
-    fn parse_messages(&self, request: &VendorWebhook<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
+    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
         let InfobipBatch { results } = serde_json::from_value(request.json()?).map_err(|_| MalformedRequest)?;
         if results.len() > MAX_BATCH_MESSAGES {
             return Err(MalformedRequest);
@@ -92,7 +92,7 @@ struct SinchMessage {
 }
 
 impl WebhookVendor for Sinch {
-    fn verify_signature(&self, request: &VendorWebhook<'_>) -> Result<VerifiedSignature, InvalidSignature> {
+    fn verify_signature(&self, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
         let Some(secret) = &self.secret else { return Ok(VerifiedSignature::default()) };
         let tag = request.header("x-sinch-webhook-signature").and_then(decode_base64).ok_or(InvalidSignature)?;
         let nonce = request.header("x-sinch-webhook-signature-nonce").ok_or(InvalidSignature)?;
@@ -105,10 +105,10 @@ impl WebhookVendor for Sinch {
         if !secret.verify_hmac(HMAC_SHA256, &signed_data, &tag) {
             return Err(InvalidSignature);
         }
-        Ok(VerifiedSignature::signed_at_second(timestamp)?.with_nonce(nonce))
+        Ok(VerifiedSignature::parse_signed_at(timestamp)?.with_nonce(nonce))
     }
 
-    fn parse_messages(&self, request: &VendorWebhook<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
+    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
         let json = request.json()?;
         let is_binary = match json.get("type").and_then(|kind| kind.as_str()) {
             Some("mo_text") => false,
@@ -189,16 +189,16 @@ struct Party {
 }
 
 impl WebhookVendor for Telnyx {
-    fn verify_signature(&self, request: &VendorWebhook<'_>) -> Result<VerifiedSignature, InvalidSignature> {
+    fn verify_signature(&self, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
         let Some(TelnyxKey(key)) = &self.public_key else { return Ok(VerifiedSignature::default()) };
         let signature = request.header("telnyx-signature-ed25519").and_then(decode_base64).ok_or(InvalidSignature)?;
         let timestamp = request.header("telnyx-timestamp").ok_or(InvalidSignature)?;
         let signed_data = [timestamp.as_bytes(), b"|", request.body].concat();
         UnparsedPublicKey::new(&ED25519, key).verify(&signed_data, &signature).map_err(|_| InvalidSignature)?;
-        VerifiedSignature::signed_at_second(timestamp)
+        VerifiedSignature::parse_signed_at(timestamp)
     }
 
-    fn parse_messages(&self, request: &VendorWebhook<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
+    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
         let TelnyxEvent { data } = serde_json::from_value(request.json()?).map_err(|_| MalformedRequest)?;
         if data.event_type != "message.received" {
             return Ok(vec![]);
@@ -251,7 +251,7 @@ impl WebhookVendor for MessageBird {
         &[Method::POST, Method::GET]
     }
 
-    fn verify_signature(&self, request: &VendorWebhook<'_>) -> Result<VerifiedSignature, InvalidSignature> {
+    fn verify_signature(&self, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
         let Some(secret) = &self.secret else { return Ok(VerifiedSignature::default()) };
         let token = request.header("messagebird-signature-jwt").ok_or(InvalidSignature)?;
         let algorithms = [Algorithm::HS256, Algorithm::HS384, Algorithm::HS512];
@@ -268,11 +268,11 @@ impl WebhookVendor for MessageBird {
         let expires_at = Timestamp::from_second(exp).map_err(|_| InvalidSignature)?;
         Ok(VerifiedSignature {
             expires_at: Some(expires_at),
-            ..VerifiedSignature::signed_at_second(&nbf.to_string())?.with_nonce(&jti)
+            ..VerifiedSignature::parse_signed_at(&nbf.to_string())?.with_nonce(&jti)
         })
     }
 
-    fn parse_messages(&self, request: &VendorWebhook<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
+    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
         if request.method == Method::POST && request.is_json() {
             let json = request.json()?;
             return build_message(|name| match json.get(name)? {
@@ -316,20 +316,20 @@ pub struct Bird {
 }
 
 impl WebhookVendor for Bird {
-    fn verify_signature(&self, request: &VendorWebhook<'_>) -> Result<VerifiedSignature, InvalidSignature> {
+    fn verify_signature(&self, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
         let Some(secret) = &self.secret else { return Ok(VerifiedSignature::default()) };
         let tag = request.header("messagebird-signature").and_then(decode_base64).ok_or(InvalidSignature)?;
         let timestamp = request.header("messagebird-request-timestamp").ok_or(InvalidSignature)?;
         let url = request.signed_url();
         let signed_data = [timestamp.as_bytes(), b"\n", url.as_bytes(), b"\n", &sha256(request.body)].concat();
         if secret.verify_hmac(HMAC_SHA256, &signed_data, &tag) {
-            VerifiedSignature::signed_at_second(timestamp)
+            VerifiedSignature::parse_signed_at(timestamp)
         } else {
             Err(InvalidSignature)
         }
     }
 
-    fn parse_messages(&self, request: &VendorWebhook<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
+    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
         let json = request.json()?;
         if json.get("event").and_then(Value::as_str).ok_or(MalformedRequest)? != "sms.inbound" {
             return Ok(vec![]);

@@ -66,7 +66,7 @@ pub use self::{
 };
 use self::{
     replay_cache::ReplayCache,
-    vendor::{Digest, MAX_BODY_BYTES, MessagePart, MessageText, VendorMessage, VendorWebhook, digest_parts},
+    vendor::{Digest, MAX_BODY_BYTES, MessagePart, MessageText, VendorMessage, VendorRequest, digest_parts},
 };
 use crate::{
     breaker::HealthRecorder,
@@ -188,7 +188,7 @@ impl Webhook {
         if !vendor.methods().contains(method) || body.len().max(path_and_query.len()) > MAX_BODY_BYTES {
             return Err(WebhookOutcome::Malformed);
         }
-        let request = VendorWebhook { method, url: &self.url, query, headers, body };
+        let request = VendorRequest { method, url: &self.url, query, headers, body };
         let signature = vendor.verify_signature(&request).map_err(|_| WebhookOutcome::InvalidSignature)?;
         if signature.signed_at.is_some_and(|signed_at| now.duration_since(signed_at).unsigned_abs() > *max_skew) {
             return Err(WebhookOutcome::Stale);
@@ -236,7 +236,7 @@ impl Webhook {
         let sms = InboundSms { environment, connector, from, to, text, received_at: now };
         match self.inbox.receive(sms).await {
             Err(_) => return WebhookOutcome::StoreUnavailable,
-            Ok(SmsOutcome::Concluded) => self.health.record_conclusion(now, self.clock.now()),
+            Ok(SmsOutcome::Concluded) => self.health.record_conclusion_lag(now, self.clock.now()),
             Ok(_) => {}
         }
         WebhookOutcome::Accepted

@@ -24,12 +24,12 @@ pub(super) trait WebhookVendor {
 
     /// Verifies the signature of a request. This default is for vendors that do not sign, and accepts every request.
     /// The configuration then requires a path secret or known addresses.
-    fn verify_signature(&self, _request: &VendorWebhook<'_>) -> Result<VerifiedSignature, InvalidSignature> {
+    fn verify_signature(&self, _request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
         Ok(VerifiedSignature::default())
     }
 
     /// Parses the messages of a verified request. Empty for status reports and other requests without a message.
-    fn parse_messages(&self, request: &VendorWebhook<'_>) -> Result<Vec<VendorMessage>, MalformedRequest>;
+    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest>;
 
     /// Returns the response that stops the vendor from resending.
     fn acknowledgement(&self) -> WebhookResponse {
@@ -53,7 +53,7 @@ pub(super) struct VerifiedSignature {
 
 impl VerifiedSignature {
     /// Parses the timestamp of a request (Unix seconds).
-    pub fn signed_at_second(seconds: &str) -> Result<Self, InvalidSignature> {
+    pub fn parse_signed_at(seconds: &str) -> Result<Self, InvalidSignature> {
         let seconds = seconds.parse().map_err(|_| InvalidSignature)?;
         let signed_at = Timestamp::from_second(seconds).map_err(|_| InvalidSignature)?;
         Ok(VerifiedSignature { signed_at: Some(signed_at), ..VerifiedSignature::default() })
@@ -173,7 +173,7 @@ impl WebhookResponse {
 
 /// The request that a driver verifies and parses. Its address and path secret have been checked.
 #[derive(Clone, Copy)]
-pub(super) struct VendorWebhook<'a> {
+pub(super) struct VendorRequest<'a> {
     pub method: &'a Method,
     /// The URL registered with the vendor: it includes the path secret, but no query.
     pub url: &'a Url,
@@ -182,7 +182,7 @@ pub(super) struct VendorWebhook<'a> {
     pub body: &'a [u8],
 }
 
-impl<'a> VendorWebhook<'a> {
+impl<'a> VendorRequest<'a> {
     /// Returns the value of a header. `None`: the header is missing, repeated or not text.
     pub fn header(&self, name: impl http::header::AsHeaderName) -> Option<&'a str> {
         let mut values = self.headers.get_all(name).iter();

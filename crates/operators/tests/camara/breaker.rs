@@ -3,7 +3,7 @@ use ringtrue_engine::ports::{
     connectors::{BreakerPosition, ConnectorState, MonitoredConnector as _},
     silent::{SilentOperation, SilentResult},
 };
-use ringtrue_operators::camara::{Algorithm, Audience, BreakerSettings, BreakerState, RequestObject};
+use ringtrue_operators::camara::{Algorithm, Audience, BreakerSettings, BreakerState, RequestObjectMode};
 use serde_json::json;
 
 use super::{
@@ -118,7 +118,7 @@ async fn device_errors_do_not_open_the_breaker() {
                 config.breaker = BreakerSettings { failures: 1, ..BreakerSettings::default() };
                 if is_signed {
                     let key = Key::new(Algorithm::ES256, "of-requests").signing();
-                    config.request_object = RequestObject::Signed { key, audience: Audience::Endpoint };
+                    config.request_object = RequestObjectMode::Signed { key, audience: Audience::Endpoint };
                 }
             });
             let fixture = fixture.await;

@@ -18,8 +18,8 @@ use ringtrue_engine::ports::{
     silent::SilentConnector,
 };
 use ringtrue_operators::camara::{
-    Algorithm, Audience, BreakerState, CamaraConfig, ConsentData, CredentialVerifier, LoginHint, OperatorTokenConfig,
-    OperatorTokenFlow, WalletRequestSigner, WalletRequestSignerError,
+    Algorithm, Audience, BreakerState, CamaraConfig, ConsentData, CredentialVerifier, LoginHintFormat,
+    OperatorTokenConfig, OperatorTokenFlow, WalletRequestSigner, WalletRequestSignerError,
 };
 use serde_json::{Value, json};
 use url::Url;
@@ -549,7 +549,7 @@ async fn token_is_exchanged_by_an_assertion() {
 async fn token_is_exchanged_by_ciba() {
     let fixture = Fixture::with(|camara, operator| {
         use_tokens(OperatorTokenFlow::Ciba)(camara, operator);
-        camara.login_hint = LoginHint::E164;
+        camara.login_hint = LoginHintFormat::E164;
         camara.sends_hashed_number = true;
     })
     .await;

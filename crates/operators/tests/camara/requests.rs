@@ -7,8 +7,8 @@ use ringtrue_engine::ports::{
     silent::{AuthorizationRequest, SilentConnector, SilentOperation, SilentResult},
 };
 use ringtrue_operators::camara::{
-    Algorithm, Audience, CamaraConfig, ClientAuthentication, LoginHint, RequestObject, SIGNING_ALGORITHMS, ScopeStyle,
-    Scopes,
+    Algorithm, Audience, CamaraConfig, ClientAuthentication, LoginHintFormat, RequestObjectMode, SIGNING_ALGORITHMS,
+    ScopeStyle, Scopes,
 };
 use serde_json::json;
 
@@ -135,14 +135,14 @@ async fn login_hint_is_configurable() {
     let (v4, v6) = (IpAddr::from([192, 0, 2, 1]), "2001:db8::1".parse().unwrap());
     let (live, sandbox) = (Mode::Live, Mode::Sandbox);
     for (style, mode, operation, simulated_sim, device_ip, expected) in [
-        (LoginHint::None, sandbox, verify, Some(&sim), v4, None),
-        (LoginHint::Tel, live, verify, None, v4, Some("tel:+447700900123")),
-        (LoginHint::E164, live, verify, None, v4, Some("+447700900123")),
-        (LoginHint::Tel, sandbox, verify, Some(&sim), v4, Some("tel:+990123456")),
-        (LoginHint::Tel, live, SilentOperation::DiscoverNumber, None, v4, None),
-        (LoginHint::Tel, sandbox, SilentOperation::DiscoverNumber, Some(&sim), v4, Some("tel:+990123456")),
-        (LoginHint::IpPort, live, verify, None, v4, Some("ipport:192.0.2.1")),
-        (LoginHint::IpPort, live, SilentOperation::DiscoverNumber, None, v6, Some("ipport:[2001:db8::1]")),
+        (LoginHintFormat::None, sandbox, verify, Some(&sim), v4, None),
+        (LoginHintFormat::Tel, live, verify, None, v4, Some("tel:+447700900123")),
+        (LoginHintFormat::E164, live, verify, None, v4, Some("+447700900123")),
+        (LoginHintFormat::Tel, sandbox, verify, Some(&sim), v4, Some("tel:+990123456")),
+        (LoginHintFormat::Tel, live, SilentOperation::DiscoverNumber, None, v4, None),
+        (LoginHintFormat::Tel, sandbox, SilentOperation::DiscoverNumber, Some(&sim), v4, Some("tel:+990123456")),
+        (LoginHintFormat::IpPort, live, verify, None, v4, Some("ipport:192.0.2.1")),
+        (LoginHintFormat::IpPort, live, SilentOperation::DiscoverNumber, None, v6, Some("ipport:[2001:db8::1]")),
     ] {
         let fixture = Fixture::with(|config, _| (config.login_hint, config.mode) = (style, mode)).await;
         let request = AuthorizationRequest {
@@ -164,8 +164,8 @@ async fn request_object_contains_all_parameters() {
         for audience in [Audience::Endpoint, Audience::Issuer] {
             let key = Key::new(algorithm, "of-requests");
             let fixture = Fixture::with(|config, _| {
-                config.request_object = RequestObject::Signed { key: key.signing(), audience };
-                config.login_hint = LoginHint::Tel;
+                config.request_object = RequestObjectMode::Signed { key: key.signing(), audience };
+                config.login_hint = LoginHintFormat::Tel;
             });
             let fixture = fixture.await;
             let redirect = fixture.begin(SilentOperation::VerifyNumber(&number())).await.unwrap();

@@ -9,8 +9,8 @@ use ringtrue_engine::ports::{
 };
 use ringtrue_operators::{
     camara::{
-        Algorithm, Audience, BreakerState, Camara, CamaraConfig, ClientAuthentication, LoginHint, Provider,
-        RequestObject, SIGNING_ALGORITHMS, ScopeStyle,
+        Algorithm, Audience, BreakerState, Camara, CamaraConfig, ClientAuthentication, LoginHintFormat, Provider,
+        RequestObjectMode, SIGNING_ALGORITHMS, ScopeStyle,
     },
     client::Client,
 };
@@ -46,7 +46,7 @@ impl Sandbox {
         let callback = Url::parse(REDIRECT_URI).unwrap();
         CamaraConfig {
             mode: Mode::Sandbox,
-            login_hint: LoginHint::Tel,
+            login_hint: LoginHintFormat::Tel,
             ..CamaraConfig::new("sandbox", provider, root, "us", authentication, callback)
         }
     }
@@ -137,7 +137,7 @@ async fn simulated_result_follows_the_last_digits() {
 async fn every_client_configuration_works() {
     for algorithm in SIGNING_ALGORITHMS {
         let sandbox = Sandbox::start(algorithm).await;
-        let signed = |audience| RequestObject::Signed { key: sandbox.key.signing(), audience };
+        let signed = |audience| RequestObjectMode::Signed { key: sandbox.key.signing(), audience };
         let issuer = ClientAuthentication::PrivateKeyJwt { key: sandbox.key.signing(), audience: Audience::Issuer };
         let mut hash = sandbox.config();
         hash.scopes.style = ScopeStyle::Hash;
@@ -150,7 +150,7 @@ async fn every_client_configuration_works() {
             ("signed for the issuer", CamaraConfig { request_object: signed(Audience::Issuer), ..sandbox.config() }),
             ("assertion for the issuer", CamaraConfig { client_authentication: issuer, ..sandbox.config() }),
             ("digest", CamaraConfig { sends_hashed_number: true, ..sandbox.config() }),
-            ("number without a scheme", CamaraConfig { login_hint: LoginHint::E164, ..sandbox.config() }),
+            ("number without a scheme", CamaraConfig { login_hint: LoginHintFormat::E164, ..sandbox.config() }),
             ("hash", hash),
         ] {
             let (route, sim) = (sandbox.route(config), sim("00"));

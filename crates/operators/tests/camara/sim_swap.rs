@@ -11,7 +11,7 @@ use ringtrue_engine::ports::{
     sim_swap::{SimSwapConnector, SimSwapRequest},
 };
 use ringtrue_operators::camara::{
-    Algorithm, Audience, BreakerSettings, BreakerState, CamaraConfig, LoginHint, ScopeStyle, SimSwapConfig,
+    Algorithm, Audience, BreakerSettings, BreakerState, CamaraConfig, LoginHintFormat, ScopeStyle, SimSwapConfig,
     SimSwapFlow, SimSwapOperation,
 };
 use serde_json::{Value, json};
@@ -277,7 +277,7 @@ async fn token_requests_follow_the_profile() {
     assert_eq!(form["scope"], "dpv:FraudPreventionAndDetection sim-swap:retrieve-date");
     assert_eq!((&*form["client_id"], &*form["client_secret"]), ("client id:1", "secret of ours"));
 
-    for (hint, expected) in [(LoginHint::None, "tel:+447700900123"), (LoginHint::E164, "+447700900123")] {
+    for (hint, expected) in [(LoginHintFormat::None, "tel:+447700900123"), (LoginHintFormat::E164, "+447700900123")] {
         let fixture = Fixture::with(|config, operator| {
             only_sim_swap(ciba.clone())(config, operator);
             config.login_hint = hint;

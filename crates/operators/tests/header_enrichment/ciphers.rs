@@ -1,7 +1,7 @@
 //! Values that OpenSSL encrypted and signed (3.0, on the command line; GCM by Python's `cryptography`), with keys of
 //! the bytes 0, 1, 2 … and 32, 33, 34 …, and an initialisation vector of the bytes 160, 161, 162 …
 
-use ringtrue_operators::header_enrichment::{CipherKey, CipherKeyError, Integrity, Iv};
+use ringtrue_operators::header_enrichment::{CipherKey, CipherKeyError, Integrity, IvSource};
 
 use super::*;
 
@@ -29,16 +29,16 @@ fn gcm() -> HeaderEnrichmentConfig {
     encrypted(Encoding::Base64, Cipher::aes256_gcm(key(0, 32)).unwrap())
 }
 
-fn aes128(iv: Iv, integrity: Integrity, encoding: Encoding) -> HeaderEnrichmentConfig {
+fn aes128(iv: IvSource, integrity: Integrity, encoding: Encoding) -> HeaderEnrichmentConfig {
     encrypted(encoding, Cipher::aes128_cbc(key(0, 16), iv, integrity).unwrap())
 }
 
-fn fixed() -> Iv {
+fn fixed() -> IvSource {
     let mut iv = [0; 16];
     for (octet, value) in iv.iter_mut().zip(160..) {
         *octet = value;
     }
-    Iv::Fixed(iv)
+    IvSource::Fixed(iv)
 }
 
 const MAGMA: &str = "34dd2d661c5b86775c7c5da67f6dbce9a0a1a2a3a4a5a6a7a8a9aaabacadaeaf585a0a53bfb6305a38adf4a82bb8e780";
@@ -62,9 +62,9 @@ fn openssl_ciphertexts_are_decrypted() {
         (sha256(), SHA256_PKCS7.to_owned()),
         (gcm(), GCM.to_owned()),
         (aes128(fixed(), Integrity::Unprotected, Encoding::Base64), AES128.to_owned()),
-        (aes128(Iv::Sent, Integrity::Unprotected, Encoding::Base64), AES128_SENT.to_owned()),
+        (aes128(IvSource::Sent, Integrity::Unprotected, Encoding::Base64), AES128_SENT.to_owned()),
         (aes128(fixed(), signed(), Encoding::Hex), AES128_SHA256.to_owned()),
-        (aes128(Iv::Sent, signed(), Encoding::Hex), AES128_SHA256.replace("ea57", &format!("{IV}ea57"))),
+        (aes128(IvSource::Sent, signed(), Encoding::Hex), AES128_SHA256.replace("ea57", &format!("{IV}ea57"))),
     ] {
         assert_eq!(RoundTrip::with_value(&value).found_number(config).as_deref(), Ok(NUMBER), "{value}");
     }
@@ -140,7 +140,7 @@ fn key_length_is_checked() {
     assert_eq!(Cipher::aes256_cbc_hmac_md5(key(0, 31), key(0, 32)).unwrap_err(), CipherKeyError::Length(32));
     assert_eq!(Cipher::aes256_cbc_hmac_sha256(key(0, 32), key(0, 7)).unwrap_err(), CipherKeyError::SigningKeyTooShort);
     assert_eq!(
-        Cipher::aes128_cbc(key(0, 32), Iv::Sent, Integrity::Unprotected).unwrap_err(),
+        Cipher::aes128_cbc(key(0, 32), IvSource::Sent, Integrity::Unprotected).unwrap_err(),
         CipherKeyError::Length(16)
     );
 }

@@ -166,12 +166,15 @@ fn insecure_configurations_are_rejected() {
             |config| config.msisdn_location = MsisdnLocation { header: None, cookie: None },
             HeaderEnrichmentConfigError::MsisdnLocation,
         ),
-        (|config| config.msisdn_location = MsisdnLocation::header(""), HeaderEnrichmentConfigError::MsisdnLocation),
+        (|config| config.msisdn_location = MsisdnLocation::in_header(""), HeaderEnrichmentConfigError::MsisdnLocation),
         (
-            |config| config.msisdn_location = MsisdnLocation::header("x msisdn"),
+            |config| config.msisdn_location = MsisdnLocation::in_header("x msisdn"),
             HeaderEnrichmentConfigError::MsisdnLocation,
         ),
-        (|config| config.msisdn_location = MsisdnLocation::cookie("a=b"), HeaderEnrichmentConfigError::MsisdnLocation),
+        (
+            |config| config.msisdn_location = MsisdnLocation::in_cookie("a=b"),
+            HeaderEnrichmentConfigError::MsisdnLocation,
+        ),
         (
             |config| config.cipher = Cipher::aes256_gcm(vec![0; 32].into()).unwrap(),
             HeaderEnrichmentConfigError::Encoding,

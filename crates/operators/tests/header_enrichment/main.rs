@@ -33,7 +33,7 @@ fn config() -> HeaderEnrichmentConfig {
         base_url: "http://he.example.com".parse().unwrap(),
         egress: vec!["192.0.2.0/24".parse().unwrap(), "2001:db8::/32".parse().unwrap()],
         trusted_proxies: vec![],
-        msisdn_location: MsisdnLocation::header("X-MSISDN"),
+        msisdn_location: MsisdnLocation::in_header("X-MSISDN"),
         encoding: Encoding::Plain,
         cipher: Cipher::None,
         format: ValueFormat::E164Digits,

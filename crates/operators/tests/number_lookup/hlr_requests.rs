@@ -9,7 +9,7 @@ use ringtrue_operators::{
     number_lookup::{
         HlrConfig, HttpHlr,
         http_hlr::{
-            GenericJson, HlrConfigError, HlrDriver, HlrLookupKind, HlrLookups, Infobip, InfobipCredentials,
+            GenericJson, HlrConfigError, HlrDriver, HlrLookupKind, HlrLookupsCom, Infobip, InfobipCredentials,
             NetworkPointers, Twilio, VonageInsights,
         },
     },
@@ -151,7 +151,7 @@ async fn invalid_settings_are_rejected() {
     assert_eq!(refused(infobip), Some(HlrConfigError::Credentials));
     let twilio = HlrDriver::Twilio(Twilio { base_url: base, key: "a:b".to_owned(), secret: SECRET.into() });
     assert_eq!(refused(twilio), Some(HlrConfigError::Credentials));
-    for usual in [HlrLookups::BASE_URL, Twilio::BASE_URL, VonageInsights::BASE_URL] {
+    for usual in [HlrLookupsCom::BASE_URL, Twilio::BASE_URL, VonageInsights::BASE_URL] {
         assert_eq!(Url::parse(usual).unwrap().scheme(), "https");
     }
 }

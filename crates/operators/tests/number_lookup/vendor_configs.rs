@@ -10,7 +10,7 @@ use ringtrue_operators::{
     number_lookup::{
         Algorithm, HlrConfig, HttpHlr, SigningKey,
         http_hlr::{
-            GenericJson, HlrDriver, HlrLookupKind, HlrLookups, Infobip, InfobipCredentials, NetworkPointers, Twilio,
+            GenericJson, HlrDriver, HlrLookupKind, HlrLookupsCom, Infobip, InfobipCredentials, NetworkPointers, Twilio,
             VonageInsights,
         },
     },
@@ -30,7 +30,7 @@ pub fn infobip(base_url: Url) -> HlrDriver {
 }
 
 pub fn hlr_lookups(base_url: Url, lookup: HlrLookupKind) -> HlrDriver {
-    HlrDriver::HlrLookups(HlrLookups { base_url, key: "key-1".to_owned(), secret: SECRET.into(), lookup })
+    HlrDriver::HlrLookups(HlrLookupsCom { base_url, key: "key-1".to_owned(), secret: SECRET.into(), lookup })
 }
 
 pub fn twilio(base_url: Url) -> HlrDriver {

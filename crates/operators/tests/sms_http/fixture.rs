@@ -200,7 +200,7 @@ pub fn unrestricted(driver: WebhookDriver) -> WebhookConfig {
         public_url: URL.parse().unwrap(),
         path_secret: None,
         allowed_addresses: vec![],
-        max_skew: WebhookConfig::MAX_SKEW,
+        max_skew: WebhookConfig::DEFAULT_MAX_SKEW,
         country: None,
         receivers: vec![number(RECEIVER)],
     }

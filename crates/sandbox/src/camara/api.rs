@@ -34,7 +34,7 @@ pub(super) struct DevicePhoneNumberResponse {
 
 /// `POST /number-verification/v2/verify`
 pub(super) fn verify_number(state: &OperatorState, request: &Request) -> Result<VerifyResponse, SimulatedApiError> {
-    let grant = authorize(state, request, &[Scope::VerifyNumber])?;
+    let grant = validate_access_token(state, request, &[Scope::VerifyNumber])?;
     let claim = ClaimedNumber::parse(request)?;
     let number = recognised_number(&grant)?;
     let is_match = match claim {
@@ -50,7 +50,7 @@ pub(super) fn device_phone_number(
     state: &OperatorState,
     request: &Request,
 ) -> Result<DevicePhoneNumberResponse, SimulatedApiError> {
-    let grant = authorize(state, request, &[Scope::ReadDeviceNumber])?;
+    let grant = validate_access_token(state, request, &[Scope::ReadDeviceNumber])?;
     let number = recognised_number(&grant)?;
     match number.recognition() {
         Recognition::OtherDevice => Err(SimulatedApiError::IdentifierNotFound),
@@ -131,7 +131,7 @@ pub(super) fn check_sim_swap(
     state: &OperatorState,
     request: &Request,
 ) -> Result<CheckSimSwapResponse, SimulatedApiError> {
-    let grant = authorize(state, request, &[Scope::CheckSimSwap, Scope::SimSwap])?;
+    let grant = validate_access_token(state, request, &[Scope::CheckSimSwap, Scope::SimSwap])?;
     let body: SimSwapRequest = parse_object(request)?;
     let hours = parse_max_age(state, body.max_age.as_ref())?;
     let number = resolve_number(&grant, body.phone_number.as_ref())?;
@@ -147,7 +147,7 @@ pub(super) fn retrieve_sim_swap_date(
     state: &OperatorState,
     request: &Request,
 ) -> Result<RetrieveSimSwapDateResponse, SimulatedApiError> {
-    let grant = authorize(state, request, &[Scope::RetrieveSimSwapDate, Scope::SimSwap])?;
+    let grant = validate_access_token(state, request, &[Scope::RetrieveSimSwapDate, Scope::SimSwap])?;
     let body: SimSwapRequest = parse_object(request)?;
     let number = resolve_number(&grant, body.phone_number.as_ref())?;
     match latest_change(state, &number)? {
@@ -211,7 +211,7 @@ fn latest_change(state: &OperatorState, number: &PhoneNumber) -> Result<LatestCh
 pub(super) const X_CORRELATOR: HeaderName = HeaderName::from_static("x-correlator");
 
 /// Runs an operation and echoes the request's `x-correlator`, which must be valid.
-pub(super) fn respond<T: Serialize>(
+pub(super) fn respond_with_correlator<T: Serialize>(
     request: &Request,
     operation: impl FnOnce() -> Result<T, SimulatedApiError>,
 ) -> HttpResponse {
@@ -255,7 +255,11 @@ impl<'a> Correlator<'a> {
 }
 
 /// Returns the grant of the request's access token. Consumes a single-use token.
-fn authorize(state: &OperatorState, request: &Request, any_of: &[Scope]) -> Result<Grant, SimulatedApiError> {
+fn validate_access_token(
+    state: &OperatorState,
+    request: &Request,
+    any_of: &[Scope],
+) -> Result<Grant, SimulatedApiError> {
     let token = request.credentials("Bearer").ok_or(SimulatedApiError::Unauthenticated)?;
     let AccessToken { grant, until } =
         state.sealer.open(SealedKind::AccessToken, token).ok_or(SimulatedApiError::Unauthenticated)?;

@@ -100,7 +100,7 @@ pub(super) struct Scopes {
 impl Scopes {
     /// Parses `openid dpv:Purpose scope scope`, and the variant `dpv:Purpose#scope` that some operators use.
     pub(super) fn parse(written: Option<&str>, allowed: &[Scope]) -> Result<Self, OAuthError> {
-        let written = written.ok_or(invalid("scope is missing"))?;
+        let written = written.ok_or(invalid_scope("scope is missing"))?;
         let mut openid = false;
         let mut apis = vec![];
         let mut purpose = None;
@@ -109,7 +109,7 @@ impl Scopes {
             if let Some(rest) = word.strip_prefix("dpv:") {
                 let (value, scope) = rest.split_once('#').map_or((rest, None), |(value, scope)| (value, Some(scope)));
                 if value.is_empty() || purpose.is_some_and(|known| known != value) {
-                    return Err(invalid("exactly one purpose (dpv:) is required"));
+                    return Err(invalid_scope("exactly one purpose (dpv:) is required"));
                 }
                 purpose = Some(value);
                 name = scope;
@@ -120,12 +120,12 @@ impl Scopes {
                 Some(name) => match allowed.iter().find(|scope| scope.into_str() == name) {
                     Some(scope) if apis.contains(scope) => {}
                     Some(scope) => apis.push(*scope),
-                    None => return Err(invalid("unknown scope, or not allowed for this client")),
+                    None => return Err(invalid_scope("unknown scope, or not allowed for this client")),
                 },
             }
         }
         if purpose.is_none() {
-            return Err(invalid("exactly one purpose (dpv:) is required"));
+            return Err(invalid_scope("exactly one purpose (dpv:) is required"));
         }
         Ok(Self { written: written.to_owned(), openid, apis })
     }
@@ -151,7 +151,7 @@ impl Scopes {
     }
 }
 
-fn invalid(description: &'static str) -> OAuthError {
+fn invalid_scope(description: &'static str) -> OAuthError {
     OAuthErrorCode::InvalidScope.with_description(description)
 }
 

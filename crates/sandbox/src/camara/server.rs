@@ -137,10 +137,14 @@ fn dispatch(state: &OperatorState, endpoint: Endpoint, request: &Request, fault:
         Endpoint::Authorize => openid::authorization_endpoint(state, request, fault),
         Endpoint::Token => openid::token_endpoint(state, request, fault),
         Endpoint::BackchannelAuthorize => openid::backchannel_endpoint(state, request),
-        Endpoint::VerifyNumber => api::respond(request, || api::verify_number(state, request)),
-        Endpoint::DevicePhoneNumber => api::respond(request, || api::device_phone_number(state, request)),
-        Endpoint::CheckSimSwap => api::respond(request, || api::check_sim_swap(state, request)),
-        Endpoint::RetrieveSimSwapDate => api::respond(request, || api::retrieve_sim_swap_date(state, request)),
+        Endpoint::VerifyNumber => api::respond_with_correlator(request, || api::verify_number(state, request)),
+        Endpoint::DevicePhoneNumber => {
+            api::respond_with_correlator(request, || api::device_phone_number(state, request))
+        }
+        Endpoint::CheckSimSwap => api::respond_with_correlator(request, || api::check_sim_swap(state, request)),
+        Endpoint::RetrieveSimSwapDate => {
+            api::respond_with_correlator(request, || api::retrieve_sim_swap_date(state, request))
+        }
     }
 }
 

@@ -47,7 +47,7 @@ enum Transport {
 }
 
 /// Binds UDP and TCP sockets to the same port.
-pub(super) async fn bind(listen: SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
+pub(super) async fn bind_udp_and_tcp(listen: SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
     let mut attempts = BIND_ATTEMPTS;
     loop {
         let listener = TcpListener::bind(listen).await?;

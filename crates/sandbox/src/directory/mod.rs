@@ -93,7 +93,7 @@ struct DirectoryState {
 impl Directory {
     pub async fn start(config: DirectoryConfig) -> io::Result<Self> {
         let dns = match config.enum_listen {
-            Some(listen) => Some(dns::bind(listen).await?),
+            Some(listen) => Some(dns::bind_udp_and_tcp(listen).await?),
             None => None,
         };
         let hlr = match config.hlr_listen {

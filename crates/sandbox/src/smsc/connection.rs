@@ -31,13 +31,13 @@ pub(super) async fn listen(listener: TcpListener, state: Arc<SmscState>, tasks: 
         let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
             // The connection is closed immediately, so that the peer notices the limit instead of waiting in the
             // backlog.
-            state.observer.count(|counts| counts.connections_rejected += 1);
+            state.observer.update_counts(|counts| counts.connections_rejected += 1);
             continue;
         };
         connections += 1;
         let (state, number) = (Arc::clone(&state), connections);
         tasks.spawn(async move {
-            Connection { number, peer, disconnect: state.connection_token(), state: &state }.run(stream).await;
+            Connection { number, peer, disconnect: state.disconnect_token(), state: &state }.run(stream).await;
             drop(permit);
         });
     }
@@ -56,7 +56,7 @@ impl Connection<'_> {
         let _ = stream.set_nodelay(true);
         let (mut session, link) = Session::new(stream, self.state.config.session);
         let bound = tokio::select! {
-            bound = self.bind(&mut session) => bound,
+            bound = self.handle_bind(&mut session) => bound,
             () = self.disconnect.cancelled() => return,
             () = self.state.stop.cancelled() => return,
         };
@@ -68,7 +68,10 @@ impl Connection<'_> {
 
     /// Waits for a bind request, and accepts or rejects it. The bind counts against the limit until the permit is
     /// dropped.
-    async fn bind(&self, session: &mut Session<TcpStream>) -> Result<(BindMode, OwnedSemaphorePermit), BindError> {
+    async fn handle_bind(
+        &self,
+        session: &mut Session<TcpStream>,
+    ) -> Result<(BindMode, OwnedSemaphorePermit), BindError> {
         let pending = session.wait_for_bind().await?;
         let mode = pending.mode;
         let permit = self.check_bind(&pending).and_then(|()| {
@@ -78,7 +81,7 @@ impl Connection<'_> {
         let permit = match permit {
             Ok(permit) => permit,
             Err(status) => {
-                self.state.observer.count(|counts| counts.binds_rejected += 1);
+                self.state.observer.update_counts(|counts| counts.binds_rejected += 1);
                 session.reject_bind(pending, status).await?;
                 return Err(BindError::Rejected(status));
             }
@@ -106,7 +109,7 @@ impl Connection<'_> {
         let receiver =
             ReceiverBind { link: link.clone(), disconnect: self.disconnect.clone(), connection: self.number };
         let registration = (mode != BindMode::Transmitter).then(|| self.state.binds.register(receiver));
-        self.state.observer.count(|counts| counts.binds += 1);
+        self.state.observer.update_counts(|counts| counts.binds += 1);
         tracing::info!(peer.address = %self.peer, bind.mode = ?mode, "sandbox SMSC bind accepted");
 
         let graceful_unbind = async {
@@ -123,7 +126,7 @@ impl Connection<'_> {
             () = graceful_unbind => tracing::info!(peer.address = %self.peer, "sandbox SMSC unbind timed out"),
         }
         drop((registration, permit));
-        self.state.observer.count(|counts| counts.binds -= 1);
+        self.state.observer.update_counts(|counts| counts.binds -= 1);
     }
 }
 

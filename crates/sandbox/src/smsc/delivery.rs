@@ -115,7 +115,7 @@ impl DeliveryTask<'_> {
             // The timer starts before the failure is counted, because tests advance the paused clock as soon as they
             // see the count.
             let pause = sleep(self.retry_policy.delay);
-            self.observer.count(|counts| counts.failed_attempts += 1);
+            self.observer.update_counts(|counts| counts.failed_attempts += 1);
             tracing::debug!(
                 sms.id = self.id, sms.attempts = attempts, sms.failure = ?failure,
                 "sandbox SMS delivery attempt failed"

@@ -65,7 +65,8 @@ pub(super) fn encode_sms(
             *octet ^= random.u8(1..);
         }
     }
-    let mut parts = number_parts(split_text(alphabet, characters, faults), concatenation_reference(reference, faults))?;
+    let mut parts =
+        assign_part_numbers(split_text(alphabet, characters, faults), concatenation_reference(reference, faults))?;
     match faults.part_order {
         PartOrder::Original => {}
         PartOrder::Reversed => parts.reverse(),
@@ -121,7 +122,7 @@ fn concatenation_reference(reference: u16, faults: &FaultScript) -> Concatenatio
     }
 }
 
-fn number_parts(parts: TextParts, reference: ConcatenationReference) -> Result<Vec<TextPart>, SendError> {
+fn assign_part_numbers(parts: TextParts, reference: ConcatenationReference) -> Result<Vec<TextPart>, SendError> {
     let parts = match parts {
         TextParts::Single(octets) => return Ok(vec![TextPart { segment: None, octets }]),
         TextParts::Multiple(parts) => parts,

@@ -170,7 +170,7 @@ impl Smsc {
             let delivery = async {
                 delay.await;
                 let _permit = slot.delivery_permit().await;
-                state.delivery(id, &sms.faults).run(&messages).await
+                state.delivery_task(id, &sms.faults).run(&messages).await
             };
             let outcome = state.stop.run_until_cancelled(delivery).await.unwrap_or(DeliveryOutcome::Stopped);
             drop(slot);
@@ -220,11 +220,11 @@ impl SmscState {
     }
 
     /// Returns the token that drops a new connection when it is cancelled.
-    fn connection_token(&self) -> CancellationToken {
+    fn disconnect_token(&self) -> CancellationToken {
         self.connections.lock().child_token()
     }
 
-    fn delivery<'a>(&'a self, id: u64, faults: &'a FaultScript) -> DeliveryTask<'a> {
+    fn delivery_task<'a>(&'a self, id: u64, faults: &'a FaultScript) -> DeliveryTask<'a> {
         DeliveryTask {
             id,
             binds: &self.binds,
@@ -300,7 +300,7 @@ impl SmscObserver {
         self.records.lock().iter().cloned().collect()
     }
 
-    fn count(&self, change: impl FnOnce(&mut SmscCounts)) {
+    fn update_counts(&self, change: impl FnOnce(&mut SmscCounts)) {
         self.counts.send_modify(change);
     }
 
@@ -318,17 +318,17 @@ impl SmscObserver {
             outcome: None,
         });
         drop(records);
-        self.count(|counts| counts.queued += 1);
+        self.update_counts(|counts| counts.queued += 1);
     }
 
     fn record_attempt(&self, id: u64) {
         self.update_record(id, |record| record.attempts += 1);
-        self.count(|counts| counts.attempts += 1);
+        self.update_counts(|counts| counts.attempts += 1);
     }
 
     fn record_outcome(&self, id: u64, outcome: DeliveryOutcome) {
         self.update_record(id, |record| record.outcome = Some(outcome));
-        self.count(|counts| {
+        self.update_counts(|counts| {
             counts.queued -= 1;
             match outcome {
                 DeliveryOutcome::Acknowledged => counts.delivered += 1,

@@ -40,10 +40,10 @@ impl From<Address> for SmsAddress {
 }
 
 impl SmsAddress {
-    /// Creates a sender that cannot be attributed to a subscriber. An empty text is a withheld sender, three to eight
+    /// Parses a sender that cannot be attributed to a subscriber. An empty text is a withheld sender, three to eight
     /// digits are a short code, and up to eleven letters, digits, spaces and `-._&` with a letter are an alphanumeric
     /// sender. `None`: any other text.
-    pub fn of_no_subscriber(text: &str) -> Option<Self> {
+    pub fn parse_unattributed(text: &str) -> Option<Self> {
         let is_alphanumeric = |character: char| character.is_ascii_alphanumeric() || " -._&".contains(character);
         let ton = match text.len() {
             0 => Ton::UNKNOWN,

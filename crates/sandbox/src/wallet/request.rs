@@ -17,8 +17,8 @@ const FORMAT: &str = "dc-authorization+sd-jwt";
 const AUTHORIZATION_TYPE: &str = "oauth-authz-req+jwt";
 /// Credential types: the verification of a number, and its retrieval.
 const CREDENTIAL_TYPES: [&str; 2] = ["number-verification/verify/ts43", "number-verification/device-phone-number/ts43"];
-const CREDENTIALS: &str = "/data/dcql_query/credentials";
-const AUTHORIZATION: &str = "/data/dcql_query/credentials/0/meta/credential_authorization_jwt";
+const CREDENTIALS_POINTER: &str = "/data/dcql_query/credentials";
+const AUTHORIZATION_POINTER: &str = "/data/dcql_query/credentials/0/meta/credential_authorization_jwt";
 
 /// Why a wallet rejects a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -66,7 +66,7 @@ impl CredentialRequest {
         let nonce = nonce.ok_or(invalid("/data/nonce", "must be a non-empty string"))?;
         let credentials = data["dcql_query"]["credentials"].as_array().map(Vec::as_slice);
         let Some([credential]) = credentials else {
-            return Err(invalid(CREDENTIALS, "must be an array with one credential"));
+            return Err(invalid(CREDENTIALS_POINTER, "must be an array with one credential"));
         };
         let id = credential["id"].as_str().filter(|id| !id.is_empty());
         let id = id.ok_or(invalid("/data/dcql_query/credentials/0/id", "must be a non-empty string"))?;
@@ -82,9 +82,10 @@ impl CredentialRequest {
             "must contain `number-verification/verify/ts43` or `number-verification/device-phone-number/ts43`",
         ))?;
         let authorization = credential["meta"]["credential_authorization_jwt"].as_str();
-        let authorization = authorization.ok_or(invalid(AUTHORIZATION, "must be a string"))?;
-        let claims = verify_authorization(authorization, now).map_err(|problem| invalid(AUTHORIZATION, problem))?;
-        let authorized = Authorized::read(&claims, nonce).map_err(|problem| invalid(AUTHORIZATION, problem))?;
+        let authorization = authorization.ok_or(invalid(AUTHORIZATION_POINTER, "must be a string"))?;
+        let claims =
+            verify_authorization(authorization, now).map_err(|problem| invalid(AUTHORIZATION_POINTER, problem))?;
+        let authorized = Authorized::read(&claims, nonce).map_err(|problem| invalid(AUTHORIZATION_POINTER, problem))?;
         Ok(CredentialRequest {
             id: id.to_owned(),
             credential_type: credential_type.to_owned(),

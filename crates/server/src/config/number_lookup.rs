@@ -11,7 +11,7 @@ use ringtrue_operators::{
         EnumConfig, HlrConfig, KnownNetworks, TelcoFinderConfig,
         enum_dns::{CodeTable, NameServer},
         http_hlr::{
-            GenericJson, HlrDriver, HlrLookupKind, HlrLookups, Infobip, InfobipCredentials, NetworkPointers, Twilio,
+            GenericJson, HlrDriver, HlrLookupKind, HlrLookupsCom, Infobip, InfobipCredentials, NetworkPointers, Twilio,
             VonageInsights,
         },
         telco_finder::{SearchDepth, TelcoFinderOperation},
@@ -179,8 +179,8 @@ fn read_hlr_driver(section: &Section<'_>) -> Result<HlrDriver, ConfigError> {
         }
         Driver::HlrLookups => {
             reject_unknown(&["base_url", "key", "lookup"], &SECRET_MEMBERS)?;
-            HlrDriver::HlrLookups(HlrLookups {
-                base_url: read_base_url(section, HlrLookups::BASE_URL)?,
+            HlrDriver::HlrLookups(HlrLookupsCom {
+                base_url: read_base_url(section, HlrLookupsCom::BASE_URL)?,
                 key: section.get("key", token())?,
                 lookup: section.get_or("lookup", keyword(LOOKUPS), HlrLookupKind::Hlr)?,
                 secret: read_client_secret(section)?,

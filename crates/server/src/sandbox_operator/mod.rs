@@ -21,8 +21,8 @@ use ringtrue_engine::{
 };
 use ringtrue_operators::{
     camara::{
-        BreakerSettings, Camara, CamaraConfig, ClientAuthentication, Endpoints, LoginHint, Provider, SimSwapConfig,
-        SimSwapFlow,
+        BreakerSettings, Camara, CamaraConfig, ClientAuthentication, Endpoints, LoginHintFormat, Provider,
+        SimSwapConfig, SimSwapFlow,
     },
     client::{Client, ClientSettings},
     smpp::{ProjectScope, SmppConfig, SmppConnector, SmppCounters, SmppDependencies, TlvTag},
@@ -158,7 +158,7 @@ async fn start_camara(engine: &Engine, client: &Arc<Client>) -> anyhow::Result<(
         mode: Mode::Sandbox,
         networks: vec![NETWORK_ID.parse()?],
         // The simulated operator identifies devices by the login hint.
-        login_hint: LoginHint::Tel,
+        login_hint: LoginHintFormat::Tel,
         sim_swap: Some(SimSwapConfig::new(SimSwapFlow::ClientCredentials)),
         operator_tokens: Some(keys.config(engine.base_url())?),
         // Never opens the circuit breaker: failures that one project simulates must not affect other projects.

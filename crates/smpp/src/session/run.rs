@@ -22,7 +22,7 @@ use crate::pdu::{
 };
 
 /// How far ahead the timer is set while there is no deadline.
-const IDLE_TIMER: Duration = Duration::from_hours(24);
+const TIMER_WITHOUT_DEADLINE: Duration = Duration::from_hours(24);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
     /// Runs until either side unbinds or the connection fails. Handler calls in progress are then completed, and their
@@ -31,7 +31,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         let Self { transport: Transport { mut reader, writer }, mut commands, config, sequence } = self;
         let mut state = SessionState::new(&config, handler, writer, sequence);
         let mut handlers = FuturesUnordered::new();
-        let mut timer = pin!(sleep_until(Instant::now() + IDLE_TIMER));
+        let mut timer = pin!(sleep_until(Instant::now() + TIMER_WITHOUT_DEADLINE));
 
         let end = loop {
             let buffered_end = loop {
@@ -76,7 +76,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
                     if let Some(end) = state.on_deadline() {
                         break end;
                     }
-                    timer.as_mut().reset(state.next_deadline().unwrap_or_else(|| Instant::now() + IDLE_TIMER));
+                    let next_deadline = state.next_deadline();
+                    timer.as_mut().reset(next_deadline.unwrap_or_else(|| Instant::now() + TIMER_WITHOUT_DEADLINE));
                 }
             }
         };

@@ -75,9 +75,9 @@ fn parts_may_be_reordered_and_repeated() {
     // A different sender, reference or total is a different message.
     assert_eq!(reassembly.add("2", (7, 3, 2), "x", 3), Ok(PartOutcome::Stored { first: true, missing: 2 }));
     assert_eq!(reassembly.add("1", (8, 3, 2), "x", 3), Ok(PartOutcome::Stored { first: true, missing: 2 }));
-    assert_eq!(reassembly.parts.incomplete_messages(), 3);
+    assert_eq!(reassembly.parts.incomplete_message_count(), 3);
     assert_eq!(text(reassembly.add("1", (7, 3, 2), "b", 4)), ("abc".into(), 1));
-    assert_eq!(reassembly.parts.incomplete_messages(), 2);
+    assert_eq!(reassembly.parts.incomplete_message_count(), 2);
     assert_eq!(text(reassembly.add("1", (9, 1, 1), "alone", 4)), ("alone".into(), 4));
 }
 
@@ -90,7 +90,7 @@ fn invalid_part_numbers_are_rejected() {
             Err(ReassemblyError::InvalidPartNumber { sequence, total })
         );
     }
-    assert_eq!(reassembly.parts.incomplete_messages(), 0);
+    assert_eq!(reassembly.parts.incomplete_message_count(), 0);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn expired_message_is_not_completed() {
     assert!(reassembly.parts.expire(Duration::from_secs(29)).is_empty());
     let expired = reassembly.parts.expire(Duration::from_secs(30));
     assert_eq!(expired.iter().map(|message| (message.total, message.missing)).collect::<Vec<_>>(), [(2, 1)]);
-    assert_eq!((reassembly.parts.incomplete_messages(), reassembly.parts.next_deadline()), (0, None));
+    assert_eq!((reassembly.parts.incomplete_message_count(), reassembly.parts.next_deadline()), (0, None));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn limits_reject_new_parts_and_keep_stored_ones() {
     assert_eq!(text(reassembly.add("2", (1, 2, 2), "b", 0)).0, "ab");
     assert_eq!(text(reassembly.add("1", (2, 2, 2), "b", 0)).0, "ab");
     assert_eq!(text(reassembly.add("1", (1, 2, 2), "b", 0)).0, "ab");
-    assert_eq!(reassembly.parts.incomplete_messages(), 0);
+    assert_eq!(reassembly.parts.incomplete_message_count(), 0);
 }
 
 #[test]

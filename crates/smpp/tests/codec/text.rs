@@ -190,7 +190,7 @@ proptest! {
             }
         }
         prop_assert_eq!(reassembled.as_deref(), Some(text.as_str()));
-        prop_assert_eq!(reassembly.incomplete_messages(), 0);
+        prop_assert_eq!(reassembly.incomplete_message_count(), 0);
     }
 }
 

@@ -54,13 +54,15 @@ impl BatchedOperation for FindCheck {
         silent_ids.sort_unstable();
         let bucket = |id: &CheckId| id.bucket();
         let selects = [
-            tx.each_shard(ids, bucket, |ids| BatchStatement::new(SELECT_BY_ID).keys_and_range(ids)),
-            tx.each_shard(codes, |code| code.bucket(), select_by_code),
-            tx.each_shard(silent_ids, bucket, |ids| BatchStatement::new(SELECT_WITH_SESSION).keys_and_range(ids)),
+            tx.statements_by_shard(ids, bucket, |ids| BatchStatement::new(SELECT_BY_ID).keys_and_range(ids)),
+            tx.statements_by_shard(codes, |code| code.bucket(), select_by_code),
+            tx.statements_by_shard(silent_ids, bucket, |ids| {
+                BatchStatement::new(SELECT_WITH_SESSION).keys_and_range(ids)
+            }),
         ];
         let numbers = selects.each_ref().map(Vec::len);
         let selects: Vec<_> = selects.into_iter().flatten().collect();
-        let mut rows = tx.run_single(&selects).await?.into_iter();
+        let mut rows = tx.run_autocommitted(&selects).await?.into_iter();
         let [by_id, by_code, with_session] =
             numbers.map(|number| rows.by_ref().take(number).flatten().collect::<Vec<_>>());
         let (checks, sessions) = (rows_by_id(&by_id)?, rows_by_id(&with_session)?);
@@ -126,8 +128,11 @@ impl BatchedOperation for ConcludeCheck {
 
     async fn run(batch: &[&Self], tx: &mut PipelinedTransaction<'_>) -> Result<Vec<ConcludeOutcome>, BatchError> {
         let mut outcomes = vec![ConcludeOutcome::AlreadyConcluded; batch.len()];
-        let updates =
-            tx.each_shard(batch.iter().copied(), |operation| operation.conclusion.check.bucket(), update_checks);
+        let updates = tx.statements_by_shard(
+            batch.iter().copied(),
+            |operation| operation.conclusion.check.bucket(),
+            update_checks,
+        );
         let rows = tx.run(&updates).await?.concat();
         let rows = rows_by_id(&rows)?;
         let (mut concluded, mut counts) = (Vec::with_capacity(rows.len()), Vec::with_capacity(2 * rows.len()));
@@ -144,17 +149,17 @@ impl BatchedOperation for ConcludeCheck {
                 concluded.iter().filter_map(|(operation, _)| Some((*operation, operation.callback.as_ref()?)));
             let silent = concluded.iter().filter(|(operation, _)| operation.conclusion.product.facts().is_silent);
             let silent = silent.map(|(operation, _)| operation.conclusion.check);
-            statements.extend(tx.each_shard(
+            statements.extend(tx.statements_by_shard(
                 callbacks,
                 |(operation, _)| operation.conclusion.check.bucket(),
                 insert_callbacks,
             ));
-            statements.extend(tx.each_shard(
+            statements.extend(tx.statements_by_shard(
                 &concluded,
                 |(operation, _)| operation.conclusion.check.bucket(),
                 delete_deadlines,
             ));
-            statements.extend(tx.each_shard(silent, |check| check.bucket(), delete_redirect_sessions));
+            statements.extend(tx.statements_by_shard(silent, |check| check.bucket(), delete_redirect_sessions));
             statements.extend(update_counters(&counts, tx.counters())?);
         }
         tx.commit(&statements).await?;

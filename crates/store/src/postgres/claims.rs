@@ -34,9 +34,9 @@ impl BatchedOperation for IdempotencyClaim {
         }
         let tried: Vec<&IdempotencyClaim> = first.into_values().collect();
         let bucket = |claim: &&IdempotencyClaim| digest_bucket(&claim.key_digest);
-        let mut statements = tx.each_shard(tried.iter().copied(), bucket, insert_claims);
+        let mut statements = tx.statements_by_shard(tried.iter().copied(), bucket, insert_claims);
         let inserts = statements.len();
-        statements.extend(tx.each_shard(tried, bucket, select_keys));
+        statements.extend(tx.statements_by_shard(tried, bucket, select_keys));
         let rows = tx.commit(&statements).await?;
         let mut keys = HashMap::<(Uuid, [u8; 32]), IdempotencyKey>::new();
         for row in to_rows(rows.iter().skip(inserts).flatten())? {

@@ -43,7 +43,7 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(5);
 const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(200);
 /// How long the coordinator is not asked for the rows of all servers after it has failed to return them. Callers that
 /// make do with some of the rows ask several times a second.
-const SHARD_DETOUR_INTERVAL: Duration = Duration::from_secs(5);
+const SHARD_DETOUR_PAUSE: Duration = Duration::from_secs(5);
 
 /// How batches reach a server.
 #[derive(derive_more::Debug)]
@@ -67,7 +67,7 @@ impl ServerLink {
             key: ServerKey::Configured,
             connector: PostgresConnector::for_batches(address).unwrap(),
             detour: None,
-            placement: Arc::new(CurrentPlacement::new(Placement::whole())),
+            placement: Arc::new(CurrentPlacement::new(Placement::unsharded())),
             reachability: Arc::default(),
             workers: Arc::default(),
             idle_detours: Mutex::default(),
@@ -85,7 +85,7 @@ impl ServerLink {
         if self.has_detour() && self.reachability.is_avoided() {
             return Ok(None);
         }
-        let is_for_shards = !self.placement.get().is_whole();
+        let is_for_shards = !self.placement.get().is_unsharded();
         let client = match self.connector.connect_client().await {
             Ok(client) => client,
             Err(failure) if !self.has_detour() => return Err(BatchError::Server(failure.into_store_error())),
@@ -100,7 +100,7 @@ impl ServerLink {
     }
 
     /// Returns a session with the coordinator.
-    pub(super) async fn take_detour(&self, slot: i16) -> Result<BatchSession, BatchError> {
+    pub(super) async fn take_detour_session(&self, slot: i16) -> Result<BatchSession, BatchError> {
         {
             let mut idle = self.idle_detours.lock();
             idle.retain(|session| !session.client.is_closed());
@@ -284,7 +284,7 @@ impl Cluster {
         metadata: &Pool,
         options: &StoreOptions,
     ) -> Result<Self, StoreError> {
-        let placement = Arc::new(CurrentPlacement::new(Placement::whole()));
+        let placement = Arc::new(CurrentPlacement::new(Placement::unsharded()));
         let connections = options.connections.max(1);
         let link = ServerLink {
             key: ServerKey::Configured,
@@ -344,7 +344,7 @@ impl Cluster {
     /// the operation would hold up those that do not need that server.
     pub(super) fn is_on_one_server(&self, operation: &impl BatchedOperation) -> Result<bool, StoreError> {
         let placement = self.placement.get();
-        let Some(bucket) = operation.bucket().filter(|_| !placement.is_whole()) else { return Ok(true) };
+        let Some(bucket) = operation.bucket().filter(|_| !placement.is_unsharded()) else { return Ok(true) };
         let others = placement.other_servers(placement.server(bucket), operation.other_buckets());
         for key in &others {
             if self.server(key)?.is_some_and(|server| server.link.reachability.is_isolated()) {
@@ -399,7 +399,7 @@ impl Cluster {
             let counter_bucket = placement.counter_bucket(&shard.server);
             return Ok(ClusterConnection { client, counter_bucket, _detour: None });
         }
-        let detour = self.take_detour(POOL_WAIT_TIMEOUT).await?;
+        let detour = self.acquire_detour_permit(POOL_WAIT_TIMEOUT).await?;
         let client = self.configured.pool.get().await.map_err(|error| pool_error(&error))?;
         Ok(ClusterConnection { client, counter_bucket: None, _detour: Some(detour) })
     }
@@ -417,7 +417,7 @@ impl Cluster {
         }
     }
 
-    async fn take_detour(&self, wait: Duration) -> Result<SemaphorePermit<'_>, StoreError> {
+    async fn acquire_detour_permit(&self, wait: Duration) -> Result<SemaphorePermit<'_>, StoreError> {
         match timeout(wait, self.detours.acquire()).await {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(StoreError::Unavailable("too many statements wait for an unreachable worker".to_owned())),
@@ -490,10 +490,10 @@ impl Cluster {
         {
             return Err(StoreError::Unavailable("the coordinator did not reach all workers recently".to_owned()));
         }
-        let _detour = self.take_detour(wait).await?;
+        let _detour = self.acquire_detour_permit(wait).await?;
         let statement = (with_tables(sql, None).into_owned(), 0);
         let rows = read(&self.configured.pool, &[statement], values, limit).await;
-        *self.shard_detour_after.lock() = rows.is_err().then(|| Instant::now() + SHARD_DETOUR_INTERVAL);
+        *self.shard_detour_after.lock() = rows.is_err().then(|| Instant::now() + SHARD_DETOUR_PAUSE);
         rows
     }
 }
@@ -561,7 +561,7 @@ impl Refresher {
             loop {
                 tokio::select! {
                     () = sleep(REFRESH_INTERVAL) => {}
-                    () = self.placement.reported_stale() => {}
+                    () = self.placement.wait_for_stale_report() => {}
                 }
                 self.refresh().await;
                 sleep(MIN_REFRESH_INTERVAL).await;

@@ -62,7 +62,7 @@ impl BatchedOperation for InsertCheck {
         let numbers = LimitedNumbers::of_batch(batch);
         let responses = sorted_responses(batch.iter().copied());
         if responses.is_empty() && numbers.are_distinct {
-            let mut statements = numbers.count(tx);
+            let mut statements = numbers.count_statements(tx);
             statements.extend(insert_statements(batch, tx)?);
             match tx.commit(&statements).await {
                 Ok(_) => return Ok(vec![CreateCheckOutcome::Created; batch.len()]),
@@ -76,8 +76,8 @@ impl BatchedOperation for InsertCheck {
             if *outcome == CreateCheckOutcome::Created { admitted.push(new) } else { refused.push(new) }
         }
         let mut statements = Vec::new();
-        statements.extend(tx.each_shard(&counted, |((number, ..), _)| digest_bucket(number), store_times));
-        statements.extend(tx.each_shard(
+        statements.extend(tx.statements_by_shard(&counted, |((number, ..), _)| digest_bucket(number), store_times));
+        statements.extend(tx.statements_by_shard(
             sorted_responses(refused),
             |response| response_bucket(response),
             clear_responses,
@@ -141,8 +141,8 @@ fn limit_of(new: &InsertCheck) -> Option<(LimitKey, NumberLimit)> {
     Some(((claimed.hash.0, new.check.project.0, new.check.product.into_str()), limit))
 }
 
-/// A limit that applies to a batch: with its number of checks, and the creation time of the first check.
-type Limited<'l> = (&'l LimitKey, &'l (NumberLimit, i64));
+/// A limit that applies to a batch: its key, the limit, and the creation time of the first check.
+type LimitEntry<'l> = (&'l LimitKey, &'l (NumberLimit, i64));
 
 /// The phone numbers of a batch for which checks are limited. Each has the limit and the creation time of the first
 /// check with this number.
@@ -164,11 +164,11 @@ impl LimitedNumbers {
         LimitedNumbers { limits, are_distinct }
     }
 
-    /// Counts one check for each number. Writes the rows in the order of their keys, so that batches cannot deadlock.
-    /// If a number is over its limit, the statement sets `max_checks` to null, which violates its `not null` constraint
-    /// and is reported as [`BatchError::NumberLimitReached`].
-    fn count(&self, tx: &PipelinedTransaction<'_>) -> Vec<BatchStatement<'static>> {
-        self.each_shard(
+    /// Returns statements that count one check for each number. They write the rows in the order of their keys, so that
+    /// batches cannot deadlock. If a number is over its limit, they set `max_checks` to null, which violates its
+    /// `not null` constraint and is reported as [`BatchError::NumberLimitReached`].
+    fn count_statements(&self, tx: &PipelinedTransaction<'_>) -> Vec<BatchStatement<'static>> {
+        self.statements_by_shard(
             tx,
             "insert into {number_limits} as held
                     (number_hash, project_id, product, max_checks, last_at, expires_at, bucket, recent)
@@ -186,9 +186,9 @@ impl LimitedNumbers {
         )
     }
 
-    /// Locks the row of each number, in the order of the keys, and returns the creation times.
-    fn lock(&self, tx: &PipelinedTransaction<'_>) -> Vec<BatchStatement<'static>> {
-        self.each_shard(
+    /// Returns statements that lock the row of each number, in the order of the keys, and return the creation times.
+    fn lock_statements(&self, tx: &PipelinedTransaction<'_>) -> Vec<BatchStatement<'static>> {
+        self.statements_by_shard(
             tx,
             "insert into {number_limits} as held
                     (number_hash, project_id, product, max_checks, last_at, expires_at, bucket, recent)
@@ -202,9 +202,9 @@ impl LimitedNumbers {
 
     /// Returns statements whose parameters are arrays of number hashes, projects, products, limits, creation times, ends
     /// of windows and buckets.
-    fn each_shard(&self, tx: &PipelinedTransaction<'_>, sql: &'static str) -> Vec<BatchStatement<'static>> {
+    fn statements_by_shard(&self, tx: &PipelinedTransaction<'_>, sql: &'static str) -> Vec<BatchStatement<'static>> {
         let max_checks = |limit: NumberLimit| i32::try_from(limit.max_checks).unwrap_or(i32::MAX / 8);
-        let statement = |limits: &[Limited<'_>]| {
+        let statement = |limits: &[LimitEntry<'_>]| {
             BatchStatement::new(sql)
                 .column(limits, |((number, ..), _)| number.to_vec())
                 .column(limits, |((_, project, _), _)| *project)
@@ -214,7 +214,7 @@ impl LimitedNumbers {
                 .column(limits, |(_, (limit, at))| at + number_limit::window_millis(*limit))
                 .column(limits, |((number, ..), _)| digest_bucket(number).number())
         };
-        tx.each_shard(&self.limits, |((number, ..), _)| digest_bucket(number), statement)
+        tx.statements_by_shard(&self.limits, |((number, ..), _)| digest_bucket(number), statement)
     }
 }
 
@@ -229,9 +229,13 @@ async fn apply_limits(
     responses: &[&IdempotentResponse],
     tx: &mut PipelinedTransaction<'_>,
 ) -> Result<(Vec<CreateCheckOutcome>, Times), BatchError> {
-    let mut statements = numbers.lock(tx);
+    let mut statements = numbers.lock_statements(tx);
     let locks = statements.len();
-    statements.extend(tx.each_shard(responses.iter().copied(), |response| response_bucket(response), store_responses));
+    statements.extend(tx.statements_by_shard(
+        responses.iter().copied(),
+        |response| response_bucket(response),
+        store_responses,
+    ));
     let rows = tx.run(&statements).await?;
     let (locked, stored) = rows.split_at(locks);
     // Fewer rows than responses: a request has lost its claim, because it took longer than its lease. The error splits
@@ -263,7 +267,7 @@ async fn apply_limits(
     Ok((outcomes, changed))
 }
 
-/// Stores the creation times of numbers that [`LimitedNumbers::lock`] has locked.
+/// Stores the creation times of numbers, whose rows [`LimitedNumbers::lock_statements`] have locked.
 fn store_times(times: &[(&LimitKey, &Vec<i64>)]) -> BatchStatement<'static> {
     let to_bytes = |times: &Vec<i64>| times.iter().flat_map(|time| time.to_be_bytes()).collect::<Vec<u8>>();
     BatchStatement::new(
@@ -288,11 +292,11 @@ fn insert_statements<'a>(
 ) -> Result<Vec<BatchStatement<'a>>, BatchError> {
     let mut rows: Vec<CheckRow<'_>> = new.iter().flat_map(|new| new.rows()).collect();
     rows.sort_unstable_by_key(|row| row.check.id);
-    let mut statements = tx.each_shard(rows.iter().copied(), |row| row.check.id.bucket(), insert_checks);
+    let mut statements = tx.statements_by_shard(rows.iter().copied(), |row| row.check.id.bucket(), insert_checks);
     let deadlines = rows.iter().filter_map(|row| Some((row.deadline?, row.check.id)));
-    statements.extend(tx.each_shard(deadlines, |(_, check)| check.bucket(), insert_deadlines));
+    statements.extend(tx.statements_by_shard(deadlines, |(_, check)| check.bucket(), insert_deadlines));
     let silent = rows.iter().filter_map(|row| Some((row.check.id, row.silent_input()?)));
-    statements.extend(tx.each_shard(silent, |(check, _)| check.bucket(), insert_redirect_sessions));
+    statements.extend(tx.statements_by_shard(silent, |(check, _)| check.bucket(), insert_redirect_sessions));
     statements.extend(insert_verifications(new, tx)?);
     let counts: Vec<_> = rows.iter().map(CheckRow::usage).collect();
     statements.extend(update_counters(&counts, tx.counters())?);
@@ -341,7 +345,7 @@ fn insert_verifications<'a>(
             .column(begun, |(verification, ..)| &verification.input.0[..])
             .column(begun, |(verification, ..)| verification.locale.as_ref().map(Locale::as_str))
     };
-    Ok(tx.each_shard(begun, |(_, step, _)| step.bucket(), statement))
+    Ok(tx.statements_by_shard(begun, |(_, step, _)| step.bucket(), statement))
 }
 
 fn insert_checks<'a>(new: &[CheckRow<'a>]) -> BatchStatement<'a> {

@@ -94,9 +94,9 @@ pub struct ShardDistribution {
 /// servers, or the problem with one.
 pub(crate) async fn test_servers(address: &PostgresAddress) -> Result<Result<usize, String>, StoreError> {
     let (client, _) = PostgresConnector::new(address)?.connect().await?;
-    let placement = placement::Placement::read(&client, &placement::Placement::whole()).await;
+    let placement = placement::Placement::read(&client, &placement::Placement::unsharded()).await;
     let placement = placement.map_err(|error| store_error(&error))?;
-    if placement.is_whole() {
+    if placement.is_unsharded() {
         return Ok(Err("a server lacks the metadata, or not all tables are placed alike".to_owned()));
     }
     let servers = placement.servers();

@@ -338,7 +338,7 @@ impl Database for Postgres {
         with_connection(client, async move |client| read(client, None, work).await).await
     }
 
-    async fn transact_at<T: Send + 'static>(
+    async fn transact_at_bucket<T: Send + 'static>(
         &self,
         bucket: Bucket,
         work: impl Work<TransactionEnd<T>>,
@@ -351,7 +351,7 @@ impl Database for Postgres {
         transaction
     }
 
-    async fn read_at<T: Send + 'static>(&self, bucket: Bucket, work: impl Work<T>) -> Result<T, StoreError> {
+    async fn read_at_bucket<T: Send + 'static>(&self, bucket: Bucket, work: impl Work<T>) -> Result<T, StoreError> {
         let connection = self.cluster.connect_to(bucket).await?;
         let read = with_connection(connection.client, async move |client| read(client, None, work).await).await;
         if let Err(StoreError::Unavailable(_) | StoreError::Refused(_)) = &read {
@@ -396,7 +396,7 @@ impl Database for Postgres {
 
     const HAS_BUCKETS: bool = true;
 
-    fn same_bucket(left: &str, right: &str) -> String {
+    fn same_bucket_condition(left: &str, right: &str) -> String {
         format!(" and {left}.bucket = {right}.bucket")
     }
 
@@ -407,7 +407,7 @@ impl Database for Postgres {
 
     /// An array, so that there is one statement, whatever the number of ids. Each connection keeps the statements on
     /// shards.
-    fn is_none_of(column: &str, ids: &[Uuid], values: &mut Vec<Value>) -> String {
+    fn none_of_condition(column: &str, ids: &[Uuid], values: &mut Vec<Value>) -> String {
         values.push(Value::Uuids(ids.to_vec()));
         format!("{column} <> all(${})", values.len())
     }
@@ -434,7 +434,7 @@ mod tests {
     fn excluded_ids_are_one_parameter() {
         let condition = |ids: &[Uuid]| {
             let mut values = values![1].to_vec();
-            let condition = Postgres::is_none_of("project_id", ids, &mut values);
+            let condition = Postgres::none_of_condition("project_id", ids, &mut values);
             (condition, values.len())
         };
         for ids in [&[][..], &[Uuid::nil()], &[Uuid::nil(), Uuid::max()]] {

@@ -6,7 +6,7 @@
 //! a generic plan, and its transaction commits in one phase, without the coordinator.
 //!
 //! One `PostgreSQL` server is the smallest placement: it has all buckets, and the tables have their own names. So has a
-//! cluster whose nodes use the coordinator only: [`Placement::whole`].
+//! cluster whose nodes use the coordinator only: [`Placement::unsharded`].
 //!
 //! A shard may move to another server at any time. A transaction that writes to a shard's table therefore takes the lock
 //! that Citus takes for the same purpose, and then tests that the shard is still there: see
@@ -25,8 +25,7 @@ use ringtrue_domain::lifecycle::Bucket;
 use tokio::sync::Notify;
 use tokio_postgres::{Client, Error, Row};
 
-/// Number of buckets.
-const BUCKETS: usize = 4_096;
+const BUCKET_COUNT: usize = 4_096;
 
 /// The tables whose rows are placed by their bucket.
 pub(super) const BUCKETED_TABLES: [&str; 10] = [
@@ -105,7 +104,7 @@ pub(super) struct Placement {
 
 impl Placement {
     /// All buckets are on the configured server, in tables with their own names.
-    pub(super) fn whole() -> Self {
+    pub(super) fn unsharded() -> Self {
         Placement { shards: Vec::new(), shard_of_bucket: Vec::new(), counter_buckets: BTreeMap::new() }
     }
 
@@ -120,7 +119,7 @@ impl Placement {
         Placement { shards, shard_of_bucket, counter_buckets }
     }
 
-    pub(super) fn is_whole(&self) -> bool {
+    pub(super) fn is_unsharded(&self) -> bool {
         self.shards.is_empty()
     }
 
@@ -170,15 +169,15 @@ impl Placement {
         self.counter_buckets.get(server).copied()
     }
 
-    /// Reads the placement from the metadata of Citus. [`whole`](Self::whole): Citus is not installed, or has not
-    /// distributed all tables yet. `known` saves a slow query if the shards have the same buckets as before.
+    /// Reads the placement from the metadata of Citus. [`unsharded`](Self::unsharded): Citus is not installed, or has
+    /// not distributed all tables yet. `known` saves a slow query if the shards have the same buckets as before.
     pub(super) async fn read(client: &Client, known: &Placement) -> Result<Self, Error> {
         let has_citus = "select to_regclass('pg_catalog.pg_dist_placement') is not null";
         if !client.query_one(has_citus, &[]).await?.try_get::<_, bool>(0)? {
-            return Ok(Placement::whole());
+            return Ok(Placement::unsharded());
         }
         let rows = client.query(READ_SHARDS, &[&BUCKETED_TABLES.as_slice()]).await?;
-        let Some(shards) = shards_from_rows(&rows)? else { return Ok(Placement::whole()) };
+        let Some(shards) = shards_from_rows(&rows)? else { return Ok(Placement::unsharded()) };
         let ids = |shards: &[Shard]| shards.iter().map(|shard| shard.id).collect::<Vec<_>>();
         let shard_of_bucket = if ids(&shards) == ids(&known.shards) {
             known.shard_of_bucket.clone()
@@ -189,7 +188,11 @@ impl Placement {
             // A shard that was split between the two queries has other ids; the next refresh reads both.
             found.iter().filter_map(|id| by_id.get(id).copied()).collect()
         };
-        Ok(if shard_of_bucket.len() == BUCKETS { Self::new(shards, shard_of_bucket) } else { Placement::whole() })
+        Ok(if shard_of_bucket.len() == BUCKET_COUNT {
+            Self::new(shards, shard_of_bucket)
+        } else {
+            Placement::unsharded()
+        })
     }
 }
 
@@ -294,8 +297,8 @@ impl CurrentPlacement {
         self.stale.notify_one();
     }
 
-    /// Returns when a stale placement was reported.
-    pub(super) async fn reported_stale(&self) {
+    /// Waits until a stale placement is reported.
+    pub(super) async fn wait_for_stale_report(&self) {
         self.stale.notified().await;
     }
 }
@@ -329,7 +332,7 @@ pub(super) mod tests {
             assert_eq!(placement.server(bucket(number)), &worker(port), "{number}");
         }
         assert_eq!(placement.servers().into_values().collect::<Vec<_>>(), [[0, 2], [1, 3]]);
-        assert_eq!(Placement::whole().server(bucket(7)), &ServerKey::Configured);
+        assert_eq!(Placement::unsharded().server(bucket(7)), &ServerKey::Configured);
     }
 
     #[test]
@@ -340,7 +343,7 @@ pub(super) mod tests {
             assert_eq!(placement.server(own), &worker(port));
         }
         assert_eq!(placement.counter_bucket(&worker(3)), None);
-        assert_eq!(Placement::whole().counter_bucket(&ServerKey::Configured), None);
+        assert_eq!(Placement::unsharded().counter_bucket(&ServerKey::Configured), None);
     }
 
     #[test]

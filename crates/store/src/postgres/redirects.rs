@@ -35,12 +35,12 @@ impl BatchedOperation for RedirectOperation {
     }
 
     async fn run(batch: &[&Self], tx: &mut PipelinedTransaction<'_>) -> Result<Vec<Option<Row>>, BatchError> {
-        let begin_redirects: Vec<&BeginRedirect> = batch.iter().copied().filter_map(begin_redirect).collect();
+        let begin_redirects: Vec<&BeginRedirect> = batch.iter().copied().filter_map(as_begin_redirect).collect();
         let bucket_of_redirect = |redirect: &&BeginRedirect| redirect.check.bucket();
         let bucket = |operation: &&RedirectOperation| RedirectOperation::check(operation).bucket();
-        let lock = tx.each_shard(begin_redirects.iter().copied(), bucket_of_redirect, lock_checks);
-        let select = tx.each_shard(batch.iter().copied(), bucket, select_sessions);
-        let update = tx.each_shard(batch.iter().copied(), bucket, update_sessions);
+        let lock = tx.statements_by_shard(begin_redirects.iter().copied(), bucket_of_redirect, lock_checks);
+        let select = tx.statements_by_shard(batch.iter().copied(), bucket, select_sessions);
+        let update = tx.statements_by_shard(batch.iter().copied(), bucket, update_sessions);
         let (locks, selects) = (lock.len(), select.len());
         let statements: Vec<_> = lock.into_iter().chain(select).chain(update).collect();
         let rows = if begin_redirects.is_empty() { tx.commit(&statements).await? } else { tx.run(&statements).await? };
@@ -61,7 +61,7 @@ impl BatchedOperation for RedirectOperation {
                 RedirectOperation::Begin(_) | RedirectOperation::StoreVerdict { .. } => updated,
             };
             outcomes.push(row.map(|row| to_row(row)).transpose()?);
-            if let (Some(redirect), Some(_), Some(before)) = (begin_redirect(operation), updated, locked.get(&check))
+            if let (Some(redirect), Some(_), Some(before)) = (as_begin_redirect(operation), updated, locked.get(&check))
                 && let Some(changes) = redirect_usage_changes(to_row(before)?, redirect).map_err(BatchError::Rows)?
             {
                 changed.push(redirect);
@@ -73,7 +73,7 @@ impl BatchedOperation for RedirectOperation {
         }
         let mut statements = Vec::new();
         if !changed.is_empty() {
-            statements.extend(tx.each_shard(changed, bucket_of_redirect, mark_pending));
+            statements.extend(tx.statements_by_shard(changed, bucket_of_redirect, mark_pending));
             statements.extend(update_counters(&counts, tx.counters())?);
         }
         tx.commit(&statements).await?;
@@ -81,7 +81,7 @@ impl BatchedOperation for RedirectOperation {
     }
 }
 
-fn begin_redirect(operation: &RedirectOperation) -> Option<&BeginRedirect> {
+fn as_begin_redirect(operation: &RedirectOperation) -> Option<&BeginRedirect> {
     match operation {
         RedirectOperation::Begin(redirect) => Some(redirect),
         _ => None,
@@ -158,8 +158,8 @@ fn update_sessions<'a>(operations: &[&'a RedirectOperation]) -> BatchStatement<'
         RedirectOperation::ConsumeState { state_hash, .. } => Some(&state_hash.0[..]),
         _ => None,
     })
-    .column(operations, |operation| begin_redirect(operation).map(|redirect| &redirect.state_hash.0[..]))
-    .column(operations, |operation| begin_redirect(operation).map(|redirect| &redirect.pending_redirect.0[..]))
+    .column(operations, |operation| as_begin_redirect(operation).map(|redirect| &redirect.state_hash.0[..]))
+    .column(operations, |operation| as_begin_redirect(operation).map(|redirect| &redirect.pending_redirect.0[..]))
     .column(operations, |operation| match operation {
         RedirectOperation::StoreVerdict { verdict, .. } => Some(&verdict.code_hash.0[..]),
         _ => None,
@@ -169,9 +169,9 @@ fn update_sessions<'a>(operations: &[&'a RedirectOperation]) -> BatchStatement<'
         _ => None,
     })
     .column(operations, |operation| operation.check().bucket().number())
-    .column(operations, |operation| begin_redirect(operation).map(|redirect| redirect.at.as_millisecond()))
+    .column(operations, |operation| as_begin_redirect(operation).map(|redirect| redirect.at.as_millisecond()))
     .column(operations, |operation| {
-        begin_redirect(operation).and_then(|redirect| redirect.browser.as_ref()).map(|hash| &hash.0[..])
+        as_begin_redirect(operation).and_then(|redirect| redirect.browser.as_ref()).map(|hash| &hash.0[..])
     })
     .column(operations, |operation| matches!(operation, RedirectOperation::TakeVerdict(_)))
 }

@@ -27,7 +27,7 @@ pub(crate) async fn migrate(address: &PostgresAddress, now: Timestamp) -> Result
     let before = select_applied(&client).await.map_err(database)?;
     migration::ensure_compatible(POSTGRES, &before)?;
     let mut names = Vec::new();
-    for migration in migration::pending(POSTGRES, &before) {
+    for migration in migration::pending_migrations(POSTGRES, &before) {
         apply(&mut client, migration, now)
             .await
             .map_err(|error| MigrateError::Failed { name: migration.name, cause: store_error(&error) })?;

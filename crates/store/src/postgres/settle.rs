@@ -28,7 +28,7 @@ impl BatchedOperation for AttemptSettlement {
 
     async fn run(batch: &[&Self], tx: &mut PipelinedTransaction<'_>) -> Result<Vec<bool>, BatchError> {
         let bucket = |settlement: &&AttemptSettlement| settlement.check.bucket();
-        let rows = tx.run(&tx.each_shard(batch.iter().copied(), bucket, update_callbacks)).await?.concat();
+        let rows = tx.run(&tx.statements_by_shard(batch.iter().copied(), bucket, update_callbacks)).await?.concat();
         let settled = rows_by_id(&rows)?;
         let outcomes: Vec<bool> = batch.iter().map(|settlement| settled.contains_key(&settlement.check.0)).collect();
         let mut logged: Vec<&AttemptSettlement> = batch
@@ -36,9 +36,9 @@ impl BatchedOperation for AttemptSettlement {
             .zip(&outcomes)
             .filter_map(|(settlement, is_settled)| is_settled.then_some(*settlement))
             .collect();
-        let mut statements = tx.each_shard(logged.iter().copied(), bucket, insert_attempts);
+        let mut statements = tx.statements_by_shard(logged.iter().copied(), bucket, insert_attempts);
         logged.retain(|settlement| settlement.attempt > MAX_LOGGED_ATTEMPTS);
-        statements.extend(tx.each_shard(logged, bucket, delete_oldest_attempts));
+        statements.extend(tx.statements_by_shard(logged, bucket, delete_oldest_attempts));
         tx.commit(&statements).await?;
         Ok(outcomes)
     }

@@ -37,7 +37,7 @@ impl BatchedOperation for SignInOperation {
         let mut tried: Vec<&SignInOperation> =
             batch.iter().zip(&is_tried).filter_map(|(operation, is_tried)| is_tried.then_some(*operation)).collect();
         tried.sort_by_key(|operation| row_key(operation));
-        let ends: Vec<&EndedSignIn> = tried.iter().copied().filter_map(end_of).collect();
+        let ends: Vec<&EndedSignIn> = tried.iter().copied().filter_map(as_ended_sign_in).collect();
 
         let statements = [insert_sign_ins(&tried), update_sign_ins(&tried), insert_assertions(&tried)];
         let rows = if ends.is_empty() { tx.commit(&statements).await? } else { tx.run(&statements).await? };
@@ -71,7 +71,7 @@ fn row_key(operation: &SignInOperation) -> &[u8] {
     }
 }
 
-fn end_of(operation: &SignInOperation) -> Option<&EndedSignIn> {
+fn as_ended_sign_in(operation: &SignInOperation) -> Option<&EndedSignIn> {
     match operation {
         SignInOperation::End(ended) => Some(ended),
         _ => None,
@@ -112,7 +112,8 @@ fn update_sign_ins<'a>(operations: &[&'a SignInOperation]) -> BatchStatement<'a>
         !matches!(operation, SignInOperation::Create(_) | SignInOperation::UseAssertion { .. })
     };
     let changes: Vec<&SignInOperation> = operations.iter().copied().filter(is_change).collect();
-    let end = |operation: &&'a SignInOperation| SignInEndColumns::new(end_of(operation).map(|ended| &ended.end));
+    let end =
+        |operation: &&'a SignInOperation| SignInEndColumns::new(as_ended_sign_in(operation).map(|ended| &ended.end));
     let redeemed = |operation: &&SignInOperation| match operation {
         SignInOperation::Redeem { at, expires_at, .. } => Some((at.as_millisecond(), expires_at.as_millisecond())),
         _ => None,

@@ -62,7 +62,7 @@ impl<'c> PostgresTx<'c> {
     /// Sets the timeout of the next statement to the time that the transaction has left. Does nothing during the first
     /// tenth of the transaction's time limit: the session's timeout, which is the whole limit, is accurate enough then,
     /// and a round trip to the server is saved.
-    async fn limit_statement(&self) -> Result<(), tokio_postgres::Error> {
+    async fn set_statement_timeout(&self) -> Result<(), tokio_postgres::Error> {
         let Some(Deadline { at, limit }) = self.deadline else { return Ok(()) };
         let left = at.saturating_duration_since(Instant::now());
         if left > limit * 9 / 10 {
@@ -73,7 +73,7 @@ impl<'c> PostgresTx<'c> {
     }
 
     async fn run_pipelined(&self, statements: &[(&'static str, Vec<Value>)]) -> Result<(), tokio_postgres::Error> {
-        self.limit_statement().await?;
+        self.set_statement_timeout().await?;
         let mut prepared = Vec::with_capacity(statements.len());
         for (sql, _) in statements {
             prepared.push(self.transaction.prepare_cached(sql).await?);
@@ -100,8 +100,8 @@ impl<'c> PostgresTx<'c> {
         })
     }
 
-    async fn rows(&self, sql: Sql, values: &[Value]) -> Result<Vec<Row>, tokio_postgres::Error> {
-        self.limit_statement().await?;
+    async fn query_rows(&self, sql: Sql, values: &[Value]) -> Result<Vec<Row>, tokio_postgres::Error> {
+        self.set_statement_timeout().await?;
         let statement = match &sql {
             Sql::Cached(sql) => self.transaction.prepare_cached(sql).await?,
             Sql::Composed(sql) => self.transaction.prepare(sql).await?,
@@ -124,7 +124,7 @@ pub(crate) fn to_row(row: &tokio_postgres::Row) -> Result<Row, tokio_postgres::E
 impl Tx for PostgresTx<'_> {
     fn query<'a>(&'a mut self, sql: Sql, values: &'a [Value]) -> BoxFuture<'a, Result<Vec<Row>, StoreError>> {
         Box::pin(async move {
-            let rows = self.rows(sql, values).await;
+            let rows = self.query_rows(sql, values).await;
             self.note_failure(rows)
         })
     }

@@ -34,7 +34,7 @@ use super::{
         account_grants_rights, lock_and_verify_account, lock_signed_account, read_signed_account, sign_account,
         signed_account_columns,
     },
-    sessions::{end_access, insert_session, record_success, use_second_factor},
+    sessions::{delete_sessions_and_links, insert_session, record_login_success, use_second_factor},
 };
 use crate::{
     driver::{Database, TransactionEnd, Tx, work},
@@ -79,7 +79,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
             signed_account_columns!(),
             " from accounts where id = $1"
         );
-        self.verified_account(self.read_first(select, values![id]).await?)
+        self.verified_account(self.query_first(select, values![id]).await?)
     }
 
     async fn find_account_by_email(&self, email: &Email) -> Result<Option<AccountRecord>, StoreError> {
@@ -90,7 +90,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
             signed_account_columns!(),
             " from accounts where email = $1"
         );
-        self.verified_account(self.read_first(select, values![email.as_str()]).await?)
+        self.verified_account(self.query_first(select, values![email.as_str()]).await?)
     }
 
     async fn list_accounts(&self, page: PageRequest) -> Result<Page<AccountSummary>, StoreError> {
@@ -115,7 +115,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
         }
         let select = format!("select id, email from accounts where id in ({})", placeholders(1, accounts.len()));
         let values: Vec<Value> = accounts.iter().map(|account| (*account).into()).collect();
-        let rows = self.read(select, &values).await?;
+        let rows = self.query(select, &values).await?;
         let id_and_email = |row: Row| {
             let mut row = row.reader("accounts");
             Ok((AccountId(row.uuid("id")?), row.parsed("email")?))
@@ -137,7 +137,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
                 return Ok(TransactionEnd::Rollback(false));
             }
             sign_account(tx, &*signer, account).await?;
-            end_access(tx, account).await?;
+            delete_sessions_and_links(tx, account).await?;
             insert_audit_event(tx, &event).await?;
             Ok(TransactionEnd::Commit(true))
         }))
@@ -181,7 +181,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
                 return Ok(TransactionEnd::Rollback(AccountChangeOutcome::LastAdministrator));
             }
             sign_account(tx, &*signer, account).await?;
-            end_access(tx, account).await?;
+            delete_sessions_and_links(tx, account).await?;
             tx.run("delete from invitations where invited_by = $1", values![account]).await?;
             insert_audit_event(tx, &event).await?;
             Ok(TransactionEnd::Commit(AccountChangeOutcome::Changed))
@@ -252,7 +252,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
             if before.as_ref().is_none_or(|before| before.identity.is_none()) {
                 let update = "update accounts set password_hash = null, second_factor_seed = null where id = $1";
                 tx.run(update, values![account]).await?;
-                end_access(tx, account).await?;
+                delete_sessions_and_links(tx, account).await?;
             }
             update_access(tx, &*signer, before.as_ref(), &after).await?;
             tx.run("update accounts set signed_in_at = $1 where id = $2", values![session.created_at, account]).await?;
@@ -277,7 +277,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
                 return Ok(TransactionEnd::Rollback(false));
             }
             update_access(tx, &*signer, Some(&before), &after).await?;
-            end_access(tx, after.account.id).await?;
+            delete_sessions_and_links(tx, after.account.id).await?;
             insert_audit_events(tx, &events).await?;
             Ok(TransactionEnd::Commit(true))
         }))
@@ -305,7 +305,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
             sign_account(tx, &*signer, account).await?;
             let end_others = "delete from sessions where account_id = $1 and token_hash <> $2";
             tx.run(end_others, values![account, session]).await?;
-            record_success(tx, &attempts).await?;
+            record_login_success(tx, &attempts).await?;
             insert_audit_event(tx, &event).await?;
             Ok(TransactionEnd::Commit(true))
         }))
@@ -326,7 +326,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
             }
             tx.run("update accounts set second_factor_seed = null where id = $1", values![used.account]).await?;
             sign_account(tx, &*signer, used.account).await?;
-            record_success(tx, &[attempt]).await?;
+            record_login_success(tx, &[attempt]).await?;
             insert_audit_event(tx, &event).await?;
             Ok(TransactionEnd::Commit(true))
         }))
@@ -357,7 +357,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
         // A sealed (encrypted) value begins with the id of the key that encrypted it.
         let select = "select id, second_factor_seed from accounts
                        where second_factor_seed is not null and substr(second_factor_seed, 1, 16) <> $1 limit $2";
-        let rows = self.read(select, values![active.0.as_bytes().as_slice(), i64::from(limit)]).await?;
+        let rows = self.query(select, values![active.0.as_bytes().as_slice(), i64::from(limit)]).await?;
         let id_and_seed = |row: Row| {
             let mut row = row.reader("accounts");
             let id = AccountId(row.uuid("id")?);
@@ -375,7 +375,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
     ) -> Result<bool, StoreError> {
         let update =
             "update accounts set second_factor_seed = $1 where id = $2 and second_factor_seed = $3 returning id";
-        let rows = self.write(update, values![new.0.as_slice(), account, old.0.as_slice()]).await?;
+        let rows = self.execute(update, values![new.0.as_slice(), account, old.0.as_slice()]).await?;
         Ok(!rows.is_empty())
     }
 
@@ -399,7 +399,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
             tx.run(update, values![false, event.at, account]).await?;
             tx.run("delete from memberships where account_id = $1", values![account]).await?;
             tx.run("delete from invitations where invited_by = $1", values![account]).await?;
-            end_access(tx, account).await?;
+            delete_sessions_and_links(tx, account).await?;
             sign_account(tx, &*signer, account).await?;
             let event = AuditEvent { target: account.to_string(), ..event };
             insert_audit_event(tx, &event).await?;

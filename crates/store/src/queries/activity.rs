@@ -170,13 +170,13 @@ impl<D: Database> ActivityStore for SqlStore<D> {
         rows.into_iter().map(network).collect()
     }
 
-    async fn completion_times(
+    async fn completion_durations(
         &self,
         project: ProjectId,
         filter: ActivityFilter,
         scan_limit: u32,
     ) -> Result<Option<Vec<CompletionTime>>, StoreError> {
-        let (sql, values) = completion_times_sql(project, &filter, scan_limit);
+        let (sql, values) = completion_durations_sql(project, &filter, scan_limit);
         let rows = self.read_for_list(project, work!(|tx| tx.query(sql.into(), &values).await)).await?;
         let time = |row: Row| {
             let mut row = row.reader("checks");
@@ -239,8 +239,8 @@ impl<D: Database> ActivityStore for SqlStore<D> {
                                  where minutes = 60 and start_at < $1
                                  order by start_at, project_id, event limit $2)
                              returning 1";
-        let deleted = self.write(delete, values![before, MAX_ROWS_PER_TRANSACTION]).await?.len();
-        Ok((deleted + self.write(delete_funnel, values![before, MAX_ROWS_PER_TRANSACTION]).await?.len()) as u64)
+        let deleted = self.execute(delete, values![before, MAX_ROWS_PER_TRANSACTION]).await?.len();
+        Ok((deleted + self.execute(delete_funnel, values![before, MAX_ROWS_PER_TRANSACTION]).await?.len()) as u64)
     }
 }
 
@@ -330,7 +330,7 @@ fn activity_sql(project: ProjectId, filter: &ActivityFilter) -> (String, Vec<Val
 
 /// Returns the query that counts the checks of a time span by completion time, and its parameters. The result includes
 /// all scanned checks, so that the caller sees whether `scan_limit` was reached.
-fn completion_times_sql(project: ProjectId, filter: &ActivityFilter, scan_limit: u32) -> (String, Vec<Value>) {
+fn completion_durations_sql(project: ProjectId, filter: &ActivityFilter, scan_limit: u32) -> (String, Vec<Value>) {
     let span = Span::since(filter.from.as_millisecond()).intersect(Span::before(filter.to.as_millisecond()));
     let mut values = values![project, span.first_id(), span.end_id(), i64::from(scan_limit)].to_vec();
     let products = products_of(filter.scope);

@@ -12,12 +12,12 @@ pub(crate) fn digest_bucket(digest: &[u8; 32]) -> Bucket {
 
 /// Returns the condition that restricts a statement to the shard of a bucket, which is added to `values`: as a
 /// parameter, so that the statement is the same for all buckets.
-pub(super) fn in_bucket<D: Database>(bucket: Bucket, values: &mut Vec<Value>) -> String {
-    in_bucket_of::<D>("", bucket, values)
+pub(super) fn bucket_condition<D: Database>(bucket: Bucket, values: &mut Vec<Value>) -> String {
+    table_bucket_condition::<D>("", bucket, values)
 }
 
-/// As [`in_bucket`], for a statement on several tables. `table` ends with a dot, such as `checks.`.
-pub(super) fn in_bucket_of<D: Database>(table: &str, bucket: Bucket, values: &mut Vec<Value>) -> String {
+/// As [`bucket_condition`], for a statement on several tables. `table` ends with a dot, such as `checks.`.
+pub(super) fn table_bucket_condition<D: Database>(table: &str, bucket: Bucket, values: &mut Vec<Value>) -> String {
     if !D::HAS_BUCKETS {
         return String::new();
     }
@@ -30,7 +30,7 @@ fn bucket_value(bucket: Bucket) -> Value {
 }
 
 /// Returns the condition that restricts a statement to the shards of several checks.
-pub(super) fn in_buckets<D: Database>(table: &str, checks: &[CheckId]) -> String {
+pub(super) fn buckets_condition<D: Database>(table: &str, checks: &[CheckId]) -> String {
     if !D::HAS_BUCKETS {
         return String::new();
     }

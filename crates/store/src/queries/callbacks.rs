@@ -30,7 +30,7 @@ use uuid::Uuid;
 use super::{
     SqlStore,
     audit::insert_audit_event,
-    bucket::{in_bucket, in_buckets},
+    bucket::{bucket_condition, buckets_condition},
     first_id_after, first_id_since, idempotency, placeholders,
 };
 use crate::{
@@ -63,13 +63,13 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         let due = self.due_callbacks(now, limit, &skip).await?;
         let leases = self.by_server(due.iter().copied(), |check| *check).into_iter().map(|(bucket, mut checks)| {
             checks.sort_unstable();
-            let lease = self.database.transact_at(
+            let lease = self.database.transact_at_bucket(
                 bucket,
                 work!(|tx| {
                     let mut leased = Vec::with_capacity(checks.len());
                     for checks in checks.chunks(IDS_PER_STATEMENT) {
-                        let in_buckets = in_buckets::<D>("", checks);
-                        leased.extend(lease_checks(tx, now, lease_until, checks, &in_buckets).await?);
+                        let buckets_condition = buckets_condition::<D>("", checks);
+                        leased.extend(lease_checks(tx, now, lease_until, checks, &buckets_condition).await?);
                     }
                     Ok(TransactionEnd::Commit(leased))
                 }),
@@ -111,22 +111,22 @@ impl<D: Database> CallbackStore for SqlStore<D> {
                  order by due_at, check_id limit $2)
                and state = 'waiting'
              returning 1",
-            D::same_bucket("checks", "callbacks")
+            D::same_bucket_condition("checks", "callbacks")
         );
-        Ok(self.write(update, values![due_before, i64::from(limit)]).await?.len() as u64)
+        Ok(self.execute(update, values![due_before, i64::from(limit)]).await?.len() as u64)
     }
 
     async fn release_leases(&self, leases: Vec<(CheckId, Timestamp)>, due_at: Timestamp) -> Result<(), StoreError> {
         let releases = self.by_server(leases, |(check, _)| *check).into_iter().map(|(bucket, mut leases)| {
             leases.sort_unstable();
-            self.database.transact_at(
+            self.database.transact_at_bucket(
                 bucket,
                 work!(|tx| {
                     for (check, lease_until) in leases {
                         let mut values = values![due_at, check, lease_until].to_vec();
                         let update = format!(
                             "update callbacks set due_at = $1 where check_id = $2 and due_at = $3 {}",
-                            in_bucket::<D>(check.bucket(), &mut values)
+                            bucket_condition::<D>(check.bucket(), &mut values)
                         );
                         tx.query(Sql::cached(update), &values).await?;
                     }
@@ -146,7 +146,8 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         response: Option<IdempotentResponse>,
     ) -> Result<TenantLookup<ResendOutcome>, StoreError> {
         let event = audit.clone();
-        self.transact(work!(|tx| resend::<D>(tx, project, check, due_at, &event, response.as_ref()).await)).await
+        self.transact(work!(|tx| schedule_resend::<D>(tx, project, check, due_at, &event, response.as_ref()).await))
+            .await
     }
 
     async fn find_callback(
@@ -155,13 +156,13 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         check: CheckId,
     ) -> Result<TenantLookup<CallbackRecord>, StoreError> {
         self.database
-            .read_at(
+            .read_at_bucket(
                 check.bucket(),
                 work!(|tx| {
                     let mut values = values![check].to_vec();
                     let select = format!(
                         concat!("select ", callback_columns!(), " from callbacks where check_id = $1 {}"),
-                        in_bucket::<D>(check.bucket(), &mut values)
+                        bucket_condition::<D>(check.bucket(), &mut values)
                     );
                     let row = tx.query(Sql::cached(select), &values).await?.pop();
                     let Some((owner, mut record)) = row.map(check_row_mapping::callback_from_row).transpose()? else {
@@ -171,7 +172,7 @@ impl<D: Database> CallbackStore for SqlStore<D> {
                         return Ok(TenantLookup::OtherTenant);
                     }
                     let mut values = values![check].to_vec();
-                    let in_bucket = in_bucket::<D>(check.bucket(), &mut values);
+                    let bucket_condition = bucket_condition::<D>(check.bucket(), &mut values);
                     values.push(i64::from(MAX_LOGGED_ATTEMPTS).into());
                     let select = format!(
                         concat!(
@@ -179,7 +180,7 @@ impl<D: Database> CallbackStore for SqlStore<D> {
                             attempt_columns!(),
                             " from callback_attempts where check_id = $1 {} order by attempt desc limit ${}"
                         ),
-                        in_bucket,
+                        bucket_condition,
                         values.len()
                     );
                     let attempts = tx.query(Sql::cached(select), &values).await?;
@@ -236,7 +237,7 @@ impl<D: Database> CallbackStore for SqlStore<D> {
                            from callbacks c join callback_attempts a on a.check_id = c.check_id {}
                           where c.project_id = $1 and c.check_id in ({})
                           order by a.check_id desc, a.attempt desc limit $2",
-                        D::same_bucket("a", "c"),
+                        D::same_bucket_condition("a", "c"),
                         placeholders(3, checks.len())
                     );
                     let mut values = values![project, remaining].to_vec();
@@ -264,7 +265,7 @@ impl<D: Database> CallbackStore for SqlStore<D> {
               where c.project_id = $1 and c.resends > 0 and c.check_id >= $2 and c.check_id <= $3
                 and (c.state = 'waiting' or a.ended_at >= $4)
               group by c.state",
-            D::same_bucket("a", "c")
+            D::same_bucket_condition("a", "c")
         );
         let values = values![project, first, last, since].to_vec();
         let rows = self.read_for_list(project, work!(|tx| tx.query(select.into(), &values).await));
@@ -287,7 +288,7 @@ impl<D: Database> SqlStore<D> {
     /// Returns the checks whose callbacks are due, in the order of their due times.
     async fn due_callbacks(&self, now: Timestamp, limit: u32, skip: &[Uuid]) -> Result<Vec<CheckId>, StoreError> {
         let mut values = values![now, i64::from(limit)].to_vec();
-        let is_not_skipped = D::is_none_of("project_id", skip, &mut values);
+        let is_not_skipped = D::none_of_condition("project_id", skip, &mut values);
         let select = format!(
             "select check_id, due_at from {{callbacks}} where state = 'waiting' and due_at <= $1 and {is_not_skipped}
               order by due_at, check_id limit $2"
@@ -296,7 +297,7 @@ impl<D: Database> SqlStore<D> {
         let mut due = self.leasable_callbacks(rows)?;
         // Each shard has its own order and limit.
         due.sort_unstable();
-        let due = self.share_limit(due, usize::try_from(limit).unwrap_or(usize::MAX), |(_, check)| *check);
+        let due = self.limit_evenly_by_server(due, usize::try_from(limit).unwrap_or(usize::MAX), |(_, check)| *check);
         Ok(due.into_iter().map(|(_, check)| check).collect())
     }
 
@@ -383,7 +384,7 @@ fn select_listed<D: Database>() -> String {
            from callbacks c left join callback_attempts a
              on a.check_id = c.check_id {}
             and a.attempt = c.failed_attempts + (case c.state when 'delivered' then 1 else 0 end)",
-        D::same_bucket("a", "c")
+        D::same_bucket_condition("a", "c")
     )
 }
 
@@ -443,7 +444,7 @@ async fn lease_first_due<D: Database>(
     skip: &[Uuid],
 ) -> Result<Vec<LeasedCallback>, StoreError> {
     let mut values = values![now, i64::from(limit)].to_vec();
-    let is_not_skipped = D::is_none_of("project_id", skip, &mut values);
+    let is_not_skipped = D::none_of_condition("project_id", skip, &mut values);
     let select = format!(
         "select check_id from callbacks where state = 'waiting' and due_at <= $1 and {is_not_skipped}
           order by due_at, check_id limit $2 {skip_locked}"
@@ -463,24 +464,25 @@ async fn lease_first_due<D: Database>(
 
 /// Leases the callbacks of these checks that are still due. Tests that, because if the database does not lock the
 /// selected rows, another node may have leased some of these callbacks, or recorded the results of their attempts, in
-/// the meantime. `in_buckets` is a condition on the buckets of the checks.
+/// the meantime. `buckets_condition` restricts the statements to the buckets of the checks.
 async fn lease_checks(
     tx: &mut dyn Tx,
     now: Timestamp,
     lease_until: Timestamp,
     checks: &[CheckId],
-    in_buckets: &str,
+    buckets_condition: &str,
 ) -> Result<Vec<LeasedCallback>, StoreError> {
     let ids = checks.iter().map(|check| Value::from(*check));
     let update = format!(
-        "update callbacks set due_at = $1 where due_at <= $2 and check_id in ({}) {in_buckets} returning {}",
+        "update callbacks set due_at = $1 where due_at <= $2 and check_id in ({}) {buckets_condition} returning {}",
         placeholders(3, checks.len()),
         leased_columns!()
     );
     let mut values = values![lease_until, now].to_vec();
     values.extend(ids.clone());
     let rows = tx.query(update.into(), &values).await?;
-    let select = format!("select id, mode from checks where id in ({}) {in_buckets}", placeholders(1, checks.len()));
+    let select =
+        format!("select id, mode from checks where id in ({}) {buckets_condition}", placeholders(1, checks.len()));
     let mut modes = HashMap::with_capacity(checks.len());
     for row in tx.query(select.into(), &ids.collect::<Vec<_>>()).await? {
         let mut row = row.reader("checks");
@@ -491,7 +493,7 @@ async fn lease_checks(
     rows.into_iter().map(|row| check_row_mapping::leased_callback_from_row(row, mode)).collect()
 }
 
-async fn resend<D: Database>(
+async fn schedule_resend<D: Database>(
     tx: &mut dyn Tx,
     project: ProjectId,
     check: CheckId,

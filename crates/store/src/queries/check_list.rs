@@ -43,7 +43,7 @@ const MAX_SQL_OFFSET: u64 = 200;
 
 /// A span of time with the number of its checks that match the filter.
 #[derive(Clone, Copy, Debug)]
-struct Segment {
+struct CountedSpan {
     span: Span,
     count: u64,
 }
@@ -103,7 +103,7 @@ impl CheckList {
     ) -> Result<Option<Page<AnyCheck>>, StoreError> {
         let page = self.page;
         // The parts are newest first: a partial hour, whole hours, whole days, whole hours, a partial hour.
-        let (mut segments, mut total) = (VecDeque::new(), 0);
+        let (mut counted_spans, mut total) = (VecDeque::new(), 0);
         for part in span.parts() {
             if !part.is_whole_hours && !self.spend_budget(tx, budget, part.span).await? {
                 return Ok(None);
@@ -113,23 +113,23 @@ impl CheckList {
             } else {
                 self.count_rows(tx, part.span).await?
             };
-            total += counted.iter().map(|segment| segment.count).sum::<u64>();
-            segments.extend(counted);
+            total += counted.iter().map(|counted_span| counted_span.count).sum::<u64>();
+            counted_spans.extend(counted);
         }
         let (mut items, mut skip, size) = (Vec::new(), page.offset(), page.size() as usize);
-        while let Some(segment) = segments.pop_front() {
-            if segment.count <= skip {
-                skip -= segment.count;
-            } else if segment.span.millis() > HOUR_MILLIS {
-                for hour in self.count_hours(tx, segment.span).await?.into_iter().rev() {
-                    segments.push_front(hour);
+        while let Some(counted_span) = counted_spans.pop_front() {
+            if counted_span.count <= skip {
+                skip -= counted_span.count;
+            } else if counted_span.span.millis() > HOUR_MILLIS {
+                for hour in self.count_hours(tx, counted_span.span).await?.into_iter().rev() {
+                    counted_spans.push_front(hour);
                 }
             } else {
                 let is_filtered = self.filter.remainder.is_some();
-                if is_filtered && !self.spend_budget(tx, budget, segment.span).await? {
+                if is_filtered && !self.spend_budget(tx, budget, counted_span.span).await? {
                     return Ok(None);
                 }
-                items.extend(self.read_segment(tx, segment, skip, size - items.len()).await?);
+                items.extend(self.read_counted_span(tx, counted_span, skip, size - items.len()).await?);
                 skip = 0;
             }
             if items.len() >= size {
@@ -222,9 +222,9 @@ impl CheckList {
     }
 
     /// Counts the matching checks of a partial hour, which has no counters.
-    async fn count_rows(&self, tx: &mut dyn Tx, span: Span) -> Result<Vec<Segment>, StoreError> {
+    async fn count_rows(&self, tx: &mut dyn Tx, span: Span) -> Result<Vec<CountedSpan>, StoreError> {
         let count = self.count_id_range(tx, span.first_id(), span.end_id()).await?;
-        Ok(if count == 0 { Vec::new() } else { vec![Segment { span, count }] })
+        Ok(if count == 0 { Vec::new() } else { vec![CountedSpan { span, count }] })
     }
 
     async fn count_id_range(&self, tx: &mut dyn Tx, first: Uuid, end: Uuid) -> Result<u64, StoreError> {
@@ -234,7 +234,7 @@ impl CheckList {
     }
 
     /// Counts the matching checks by day or hour, from the counters. Returns non-empty periods only, newest first.
-    async fn count_periods(&self, tx: &mut dyn Tx, span: Span) -> Result<Vec<Segment>, StoreError> {
+    async fn count_periods(&self, tx: &mut dyn Tx, span: Span) -> Result<Vec<CountedSpan>, StoreError> {
         if span.is_whole_days() {
             self.read_counters(tx, span, DAY_MILLIS).await
         } else {
@@ -242,11 +242,11 @@ impl CheckList {
         }
     }
 
-    async fn count_hours(&self, tx: &mut dyn Tx, span: Span) -> Result<Vec<Segment>, StoreError> {
+    async fn count_hours(&self, tx: &mut dyn Tx, span: Span) -> Result<Vec<CountedSpan>, StoreError> {
         self.read_counters(tx, span, HOUR_MILLIS).await
     }
 
-    async fn read_counters(&self, tx: &mut dyn Tx, span: Span, length: i64) -> Result<Vec<Segment>, StoreError> {
+    async fn read_counters(&self, tx: &mut dyn Tx, span: Span, length: i64) -> Result<Vec<CountedSpan>, StoreError> {
         let (table, period) = if length == DAY_MILLIS { ("usage_days", "day") } else { ("usage_counters", "hour") };
         let (from, to) = (span.start_period_name(length), span.end_period_name(length));
         let mut values = values![self.project, self.product.into_str(), from, to].to_vec();
@@ -265,23 +265,23 @@ impl CheckList {
                 let mut row = row.reader("usage_counters");
                 let start = row.text(period)?;
                 let span = Span::parse_period(&start).ok_or_else(|| row.corrupt(period, "not a period"))?;
-                Ok(Segment { span, count: row.int("count")?.unsigned_abs() })
+                Ok(CountedSpan { span, count: row.int("count")?.unsigned_abs() })
             })
             .collect()
     }
 
-    /// Reads up to `limit` checks of a segment, after skipping its newest `skip` checks.
-    async fn read_segment(
+    /// Reads up to `limit` checks of a span, after skipping its newest `skip` checks.
+    async fn read_counted_span(
         &self,
         tx: &mut dyn Tx,
-        segment: Segment,
+        counted_span: CountedSpan,
         skip: u64,
         limit: usize,
     ) -> Result<Vec<AnyCheck>, StoreError> {
-        let (condition, mut values) = self.span_condition(segment.span)?;
+        let (condition, mut values) = self.span_condition(counted_span.span)?;
         let mut offset = skip;
         if skip > MAX_SQL_OFFSET {
-            let Some(first) = self.nth_id(tx, segment, skip).await? else { return Ok(Vec::new()) };
+            let Some(first) = self.nth_id(tx, counted_span, skip).await? else { return Ok(Vec::new()) };
             // The upper bound of the id range is exclusive, and the page includes `first`.
             values[3] = Value::Uuid(Uuid::from_u128(first.as_u128().saturating_add(1)));
             offset = 0;
@@ -297,11 +297,11 @@ impl CheckList {
         rows.into_iter().map(check_row_mapping::check_from_row).collect()
     }
 
-    /// Returns the id of the check that follows the newest `skip` checks of a segment. Counts from the nearer end of
-    /// the segment.
-    async fn nth_id(&self, tx: &mut dyn Tx, segment: Segment, skip: u64) -> Result<Option<Uuid>, StoreError> {
-        let (condition, mut values) = self.span_condition(segment.span)?;
-        let from_oldest = segment.count - 1 - skip;
+    /// Returns the id of the check that follows the newest `skip` checks of a span. Counts from the nearer end of the
+    /// span.
+    async fn nth_id(&self, tx: &mut dyn Tx, counted_span: CountedSpan, skip: u64) -> Result<Option<Uuid>, StoreError> {
+        let (condition, mut values) = self.span_condition(counted_span.span)?;
+        let from_oldest = counted_span.count - 1 - skip;
         let (order, offset) = if skip <= from_oldest { ("desc", skip) } else { ("asc", from_oldest) };
         values.push(Value::Int(i64::try_from(offset).unwrap_or(i64::MAX)));
         let sql =

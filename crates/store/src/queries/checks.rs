@@ -33,7 +33,7 @@ use uuid::Uuid;
 
 use super::{
     SqlStore,
-    bucket::{digest_bucket, in_bucket},
+    bucket::{bucket_condition, digest_bucket},
     check_list::CheckList,
     first_id_after,
     pending::{mark_verification_pending, marked_pending_from_row, pending_usage_changes},
@@ -127,9 +127,9 @@ impl<D: Database> CheckStore for SqlStore<D> {
         let select = format!(
             "select id, pending_at, connector, way, wallet_failure, redirect_error
                from checks where id = $1 and project_id = $2 and product = $3 {}",
-            in_bucket::<D>(id.bucket(), &mut values)
+            bucket_condition::<D>(id.bucket(), &mut values)
         );
-        let row = self.read_at(id.bucket(), Sql::cached(select), values).await?.pop();
+        let row = self.query_at_bucket(id.bucket(), Sql::cached(select), values).await?.pop();
         row.map(|row| {
             let mut row = row.reader("checks");
             row.uuid("id")?;
@@ -281,18 +281,18 @@ impl<D: Database> RedirectSessionStore for SqlStore<D> {
         let mut values = values![code.into_str(), check].to_vec();
         let update = format!(
             "update checks set redirect_error = $1 where id = $2 and status in ('ACCEPTED', 'PENDING') {}",
-            in_bucket::<D>(check.bucket(), &mut values)
+            bucket_condition::<D>(check.bucket(), &mut values)
         );
-        self.write_at(check.bucket(), Sql::cached(update), values).await.map(drop)
+        self.execute_at_bucket(check.bucket(), Sql::cached(update), values).await.map(drop)
     }
 
     async fn count_wrong_code(&self, check: CheckId) -> Result<Option<u32>, StoreError> {
         let mut values = values![check].to_vec();
         let update = format!(
             "update redirect_sessions set wrong_codes = wrong_codes + 1 where check_id = $1 {} returning wrong_codes",
-            in_bucket::<D>(check.bucket(), &mut values)
+            bucket_condition::<D>(check.bucket(), &mut values)
         );
-        let row = self.write_at(check.bucket(), Sql::cached(update), values).await?.pop();
+        let row = self.execute_at_bucket(check.bucket(), Sql::cached(update), values).await?.pop();
         row.map(|row| row.reader("redirect_sessions").count("wrong_codes")).transpose()
     }
 }
@@ -313,7 +313,7 @@ impl<D: Database> SqlStore<D> {
                 ", due_at from {{deadlines}} deadlines join {{checks}} checks on id = check_id {} where due_at <= $1 {}
                   order by due_at, check_id limit $2"
             ),
-            D::same_bucket("checks", "deadlines"),
+            D::same_bucket_condition("checks", "deadlines"),
             condition
         );
         let limit = values.get(1).and_then(|limit| if let Value::Int(limit) = limit { Some(*limit) } else { None });
@@ -326,7 +326,7 @@ impl<D: Database> SqlStore<D> {
         // Each shard has its own order and limit.
         overdue.sort_by_key(|(due_at, check)| (*due_at, check.id));
         let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
-        let overdue = self.share_limit(overdue, limit, |(_, check)| check.id);
+        let overdue = self.limit_evenly_by_server(overdue, limit, |(_, check)| check.id);
         Ok(overdue.into_iter().map(|(_, check)| check).collect())
     }
 }
@@ -364,7 +364,7 @@ async fn mark_pending<D: Database>(
                                status = 'PENDING'
               where id = $3 and status = 'ACCEPTED' {}
              returning id, project_id, product, created_at, network_id, verification_id",
-            in_bucket::<D>(CheckId(id).bucket(), &mut values)
+            bucket_condition::<D>(CheckId(id).bucket(), &mut values)
         );
         let marked = tx.query(Sql::cached(update), &values).await?.pop();
         if let Some(row) = marked {

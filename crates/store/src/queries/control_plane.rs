@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Increments the control-plane version and returns it. The row of the version stays locked until the transaction ends.
-pub(super) async fn next_version<D: Database>(tx: &mut dyn Tx) -> Result<ControlPlaneVersion, StoreError> {
+pub(super) async fn increment_version<D: Database>(tx: &mut dyn Tx) -> Result<ControlPlaneVersion, StoreError> {
     version_from_row(tx.first(D::INCREMENT_VERSION_SQL, &[]).await?)
 }
 
@@ -141,7 +141,7 @@ impl<D: Database> KeyStore for SqlStore<D> {
     ) -> Result<HashKeyReset, StoreError> {
         let (key, old, event) = (key.clone(), self.signer()?, audit.clone());
         self.change_control_plane(work!(|tx, version| {
-            let reset = signed_tables::replace_macs(tx, version, (&*old, &*signer)).await?;
+            let reset = signed_tables::rekey_hashed_data(tx, version, (&*old, &*signer)).await?;
             tx.run("delete from sealed_keys where purpose = 'hash'", &[]).await?;
             insert_key(tx, &key, version).await?;
             insert_audit_event(tx, &event).await?;

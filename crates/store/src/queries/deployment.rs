@@ -160,7 +160,7 @@ impl<D: Database> NodeStore for SqlStore<D> {
     }
 
     async fn reset_latest_time(&self) -> Result<(), StoreError> {
-        self.write("update database_state set latest_at = 0 where id = 1", &[]).await.map(drop)
+        self.execute("update database_state set latest_at = 0 where id = 1", &[]).await.map(drop)
     }
 
     async fn exchange_demand(
@@ -192,7 +192,7 @@ impl<D: Database> NodeStore for SqlStore<D> {
     }
 
     async fn count_live_nodes(&self, seen_since: Timestamp) -> Result<u64, StoreError> {
-        let row = self.read_first("select count(*) from nodes where seen_at >= $1", values![seen_since]).await?;
+        let row = self.query_first("select count(*) from nodes where seen_at >= $1", values![seen_since]).await?;
         row.map_or(Ok(0), Row::into_int).map(i64::unsigned_abs)
     }
 
@@ -237,7 +237,7 @@ impl<D: Database> HousekeepingStore for SqlStore<D> {
         let delete = "delete from audit_events where id in
                         (select id from audit_events where at < $1 order by at, id limit 1000)
                       returning 1";
-        Ok(self.write(delete, values![before]).await?.len() as u64)
+        Ok(self.execute(delete, values![before]).await?.len() as u64)
     }
 
     async fn delete_old_checks(&self, before: Timestamp, max_duration: Duration) -> Result<DeletedChecks, StoreError> {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::{
     SqlStore,
-    bucket::{digest_bucket, in_bucket},
+    bucket::{bucket_condition, digest_bucket},
 };
 use crate::{
     driver::{Database, Sql, TransactionEnd, Tx, work},
@@ -35,8 +35,8 @@ pub(crate) async fn store_response<D: Database>(
     let Some(response) = response else { return Ok(()) };
     let IdempotentResponse { tenant, key_digest, claim_id, sealed_response, .. } = response;
     let mut values = values![sealed_response.as_slice(), *tenant, *key_digest, *claim_id].to_vec();
-    let in_bucket = in_bucket::<D>(digest_bucket(key_digest), &mut values);
-    let update = format!(concat!(store_response_sql!(), " {} returning 1"), in_bucket);
+    let bucket_condition = bucket_condition::<D>(digest_bucket(key_digest), &mut values);
+    let update = format!(concat!(store_response_sql!(), " {} returning 1"), bucket_condition);
     match tx.query(Sql::cached(update), &values).await?.pop() {
         Some(_) => Ok(()),
         None => Err(claim_lost_error()),
@@ -98,14 +98,14 @@ impl<D: Database> IdempotencyStore for SqlStore<D> {
         let delete = format!(
             "delete from idempotency_keys
               where tenant = $1 and key_digest = $2 and claim = $3 and response is null {}",
-            in_bucket::<D>(bucket, &mut values)
+            bucket_condition::<D>(bucket, &mut values)
         );
-        self.write_at(bucket, Sql::cached(delete), values).await.map(drop)
+        self.execute_at_bucket(bucket, Sql::cached(delete), values).await.map(drop)
     }
 
     async fn complete_idempotency_key(&self, response: IdempotentResponse) -> Result<(), StoreError> {
         self.database
-            .transact_at(
+            .transact_at_bucket(
                 digest_bucket(&response.key_digest),
                 work!(|tx| {
                     store_response::<D>(tx, Some(&response)).await?;

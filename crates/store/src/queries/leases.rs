@@ -14,11 +14,11 @@ use crate::{
     row::{Row, values},
 };
 
-const FIND: &str = "select name, holder_id, expires_at, links_up from leases where name = $1";
+const FIND_SQL: &str = "select name, holder_id, expires_at, links_up from leases where name = $1";
 
 /// Takes or renews the lease, unless another node holds it. If another node takes the lease concurrently, this
 /// statement waits for that node's commit and changes nothing.
-const TAKE: &str = "insert into leases (name, holder_id, expires_at, links_up) values ($1, $2, $3, $4)
+const TAKE_SQL: &str = "insert into leases (name, holder_id, expires_at, links_up) values ($1, $2, $3, $4)
      on conflict (name) do update
        set holder_id = excluded.holder_id, expires_at = excluded.expires_at, links_up = excluded.links_up
        where leases.holder_id = excluded.holder_id or leases.expires_at <= $5";
@@ -42,7 +42,7 @@ fn lease_from_row(row: Row) -> Result<Lease, StoreError> {
 }
 
 async fn find(tx: &mut dyn Tx, name: &str) -> Result<Option<Lease>, StoreError> {
-    tx.first(FIND, values![name]).await?.map(lease_from_row).transpose()
+    tx.first(FIND_SQL, values![name]).await?.map(lease_from_row).transpose()
 }
 
 #[async_trait]
@@ -60,7 +60,7 @@ impl<D: Database> LeaseStore for SqlStore<D> {
                 }
                 let duration = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
                 let expires_at = now.saturating_add(duration).unwrap_or(Timestamp::MAX);
-                tx.run(TAKE, values![&*name, node, expires_at, i64::from(links_up), now]).await?;
+                tx.run(TAKE_SQL, values![&*name, node, expires_at, i64::from(links_up), now]).await?;
                 let lease = find(tx, &name).await?;
                 let missing = || StoreError::Unavailable("the lease was released concurrently".to_owned());
                 Ok(TransactionEnd::Commit(lease.ok_or_else(missing)?))

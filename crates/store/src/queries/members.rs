@@ -113,7 +113,7 @@ impl<D: Database> MemberStore for SqlStore<D> {
         audit: &AuditEvent,
     ) -> Result<bool, StoreError> {
         let delete = "delete from invitations where id = $1 and workspace_id = $2 returning id";
-        self.write_audited(delete, values![id, workspace], audit).await
+        self.execute_audited(delete, values![id, workspace], audit).await
     }
 
     async fn accept_invitation(

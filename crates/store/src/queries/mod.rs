@@ -115,7 +115,7 @@ impl<D: Database> SqlStore<D> {
             + 'static,
     {
         let change = self.transact(work!(|tx| {
-            let version = control_plane::next_version::<D>(tx).await?;
+            let version = control_plane::increment_version::<D>(tx).await?;
             work(tx, version).await
         }));
         let result = change.await?;
@@ -123,20 +123,27 @@ impl<D: Database> SqlStore<D> {
         Ok(result)
     }
 
-    /// Runs one statement as a transaction.
-    async fn write(&self, sql: impl Into<Sql>, values: &[Value]) -> Result<Vec<Row>, StoreError> {
+    /// Runs one statement as a transaction, and returns its rows.
+    async fn execute(&self, sql: impl Into<Sql>, values: &[Value]) -> Result<Vec<Row>, StoreError> {
         let (sql, values) = (sql.into(), values.to_vec());
         let write = self.transact(work!(|tx| tx.query(sql, &values).await.map(TransactionEnd::Commit)));
         write.await
     }
 
-    /// As [`write`](Self::write), on the server of a cluster that has the rows of `bucket`.
-    async fn write_at(&self, bucket: Bucket, sql: Sql, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
-        self.database.transact_at(bucket, work!(|tx| tx.query(sql, &values).await.map(TransactionEnd::Commit))).await
+    /// As [`execute`](Self::execute), on the server of a cluster that has the rows of `bucket`.
+    async fn execute_at_bucket(&self, bucket: Bucket, sql: Sql, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+        self.database
+            .transact_at_bucket(bucket, work!(|tx| tx.query(sql, &values).await.map(TransactionEnd::Commit)))
+            .await
     }
 
     /// Runs one statement. If it changes a row, inserts the audit event and returns `true`.
-    async fn write_audited(&self, sql: &'static str, values: &[Value], audit: &AuditEvent) -> Result<bool, StoreError> {
+    async fn execute_audited(
+        &self,
+        sql: &'static str,
+        values: &[Value],
+        audit: &AuditEvent,
+    ) -> Result<bool, StoreError> {
         let (values, event) = (values.to_vec(), audit.clone());
         self.transact(work!(|tx| {
             if !tx.exists(sql, &values).await? {
@@ -149,14 +156,14 @@ impl<D: Database> SqlStore<D> {
     }
 
     /// Runs one statement and returns its rows.
-    async fn read(&self, sql: impl Into<Sql>, values: &[Value]) -> Result<Vec<Row>, StoreError> {
+    async fn query(&self, sql: impl Into<Sql>, values: &[Value]) -> Result<Vec<Row>, StoreError> {
         let (sql, values) = (sql.into(), values.to_vec());
         self.database.read(work!(|tx| tx.query(sql, &values).await)).await
     }
 
-    /// As [`read`](Self::read), on the server of a cluster that has the rows of `bucket`.
-    async fn read_at(&self, bucket: Bucket, sql: Sql, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
-        self.database.read_at(bucket, work!(|tx| tx.query(sql, &values).await)).await
+    /// As [`query`](Self::query), on the server of a cluster that has the rows of `bucket`.
+    async fn query_at_bucket(&self, bucket: Bucket, sql: Sql, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+        self.database.read_at_bucket(bucket, work!(|tx| tx.query(sql, &values).await)).await
     }
 
     /// Groups items by the server that has the rows of their check. Each group has a bucket of that server.
@@ -172,7 +179,7 @@ impl<D: Database> SqlStore<D> {
 
     /// Returns the first items up to a limit, the same number from each server as far as it has them. A server whose
     /// rows can be read, but not written, would otherwise take up the whole limit.
-    fn share_limit<T>(&self, sorted: Vec<T>, limit: usize, check: impl Fn(&T) -> CheckId) -> Vec<T> {
+    fn limit_evenly_by_server<T>(&self, sorted: Vec<T>, limit: usize, check: impl Fn(&T) -> CheckId) -> Vec<T> {
         if sorted.len() <= limit {
             return sorted;
         }
@@ -190,8 +197,8 @@ impl<D: Database> SqlStore<D> {
     }
 
     /// Runs one statement and returns its first row.
-    async fn read_first(&self, sql: &'static str, values: &[Value]) -> Result<Option<Row>, StoreError> {
-        Ok(self.read(sql, values).await?.into_iter().next())
+    async fn query_first(&self, sql: &'static str, values: &[Value]) -> Result<Option<Row>, StoreError> {
+        Ok(self.query(sql, values).await?.into_iter().next())
     }
 
     /// Waits until the workspace of `owner` may read a list, and then runs `work` to read it.
@@ -215,7 +222,7 @@ impl<D: Database> SqlStore<D> {
         if let Some(workspace) = self.workspaces.get(&project) {
             return Ok(workspace);
         }
-        let row = self.read_first("select workspace_id from projects where id = $1", values![project]).await?;
+        let row = self.query_first("select workspace_id from projects where id = $1", values![project]).await?;
         let Some(row) = row else { return Ok(WorkspaceId(project.0)) };
         let workspace = WorkspaceId(row.reader("projects").uuid("workspace_id")?);
         self.workspaces.insert(project, workspace);

@@ -7,7 +7,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{activity::UsageDelta, checks::MarkedPending, store::StoreError};
 
-use super::bucket::in_bucket;
+use super::bucket::bucket_condition;
 use crate::{
     driver::{Database, Sql, Tx},
     row::{Row, values},
@@ -24,7 +24,7 @@ pub(super) async fn mark_verification_pending<D: Database>(
         "update checks set pending_at = case when created_at < $1 then $1 else created_at end, status = 'PENDING'
           where id = $2 and status = 'ACCEPTED' {}
          returning id, project_id, product, created_at, network_id, verification_id",
-        in_bucket::<D>(verification.bucket(), &mut values)
+        bucket_condition::<D>(verification.bucket(), &mut values)
     );
     let row = tx.query(Sql::cached(update), &values).await?.pop();
     row.map(marked_pending_from_row).transpose()

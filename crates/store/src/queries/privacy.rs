@@ -31,7 +31,7 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
                           select id from checks where number_hash = $1 order by id
                           on conflict do nothing";
             tx.run(insert, values![number]).await?;
-            let deferred = open_checks(tx, number).await?;
+            let deferred = deferred_erasure(tx, number).await?;
             let select = "select id from checks
                            where number_hash = $1 and status not in ('ACCEPTED', 'PENDING') order by id";
             let ended = tx.run(select, values![number]).await?;
@@ -90,13 +90,13 @@ pub(crate) fn select_erasable<D: Database>() -> String {
             and (number_hash is not null
                  or not exists (select 1 from callbacks where callbacks.check_id = id {} and state = 'waiting'))
           order by check_id limit $1",
-        D::same_bucket("callbacks", "checks")
+        D::same_bucket_condition("callbacks", "checks")
     )
 }
 
 /// Counts the open checks of a number that have a pending erasure, and returns when the last of them expires. `None`:
 /// there is no such check.
-async fn open_checks(tx: &mut dyn Tx, number: NumberHash) -> Result<Option<DeferredErasure>, StoreError> {
+async fn deferred_erasure(tx: &mut dyn Tx, number: NumberHash) -> Result<Option<DeferredErasure>, StoreError> {
     let select = "select expires_at from checks
                    where number_hash = $1 and status in ('ACCEPTED', 'PENDING')
                      and exists (select 1 from erasures where check_id = checks.id)";
@@ -127,7 +127,7 @@ async fn erase<D: Database>(
 ) -> Result<ErasureCounts, StoreError> {
     // SQL conditions. `is_waiting`: the check has a waiting callback, which is kept. `is_erasable`: the callback can be
     // erased.
-    let same_bucket = D::same_bucket("callbacks", "checks");
+    let same_bucket = D::same_bucket_condition("callbacks", "checks");
     let (is_waiting, is_erasable) = match waiting {
         WaitingCallbackPolicy::GiveUp => ("1 = 0".to_owned(), "1 = 1"),
         WaitingCallbackPolicy::Keep => (
@@ -178,7 +178,7 @@ async fn erase<D: Database>(
                                      where callbacks.check_id = callback_attempts.check_id {same_bucket}
                                        and state = 'waiting')
                  returning 1",
-                same_bucket = D::same_bucket("callbacks", "callback_attempts")
+                same_bucket = D::same_bucket_condition("callbacks", "callback_attempts")
             ),
             &values,
         )

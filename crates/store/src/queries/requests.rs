@@ -98,7 +98,7 @@ impl<D: Database> RequestLogStore for SqlStore<D> {
         let delete = "delete from requests where (project_id, id) in
                         (select project_id, id from requests where at < $1 order by at limit 1000)
                       returning 1";
-        Ok(self.write(delete, values![before]).await?.len() as u64)
+        Ok(self.execute(delete, values![before]).await?.len() as u64)
     }
 }
 

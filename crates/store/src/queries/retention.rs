@@ -30,7 +30,8 @@ const CHUNKS_PER_TRANSACTION: u32 = 10;
 /// Maximum number of pending erasures that one transaction examines.
 const MAX_ERASURES: i64 = 1_000;
 
-const MOVE_BOUNDARY: &str = "update check_retention set deleted_before = $1 where id = 1 and deleted_before < $1";
+const MOVE_RETENTION_BOUNDARY_SQL: &str =
+    "update check_retention set deleted_before = $1 where id = 1 and deleted_before < $1";
 
 impl<D: Database> SqlStore<D> {
     /// See [`HousekeepingStore::delete_old_checks`](ringtrue_engine::ports::node::HousekeepingStore::delete_old_checks).
@@ -46,8 +47,8 @@ impl<D: Database> SqlStore<D> {
             Some(drop) => {
                 let month = first_of_month(before);
                 // The boundary is committed before the drop, so that no list counts the checks of a dropped partition.
-                self.write(MOVE_BOUNDARY, values![month]).await?;
-                self.write(drop, values![month]).await?;
+                self.execute(MOVE_RETENTION_BOUNDARY_SQL, values![month]).await?;
+                self.execute(drop, values![month]).await?;
                 month
             }
         };
@@ -57,7 +58,7 @@ impl<D: Database> SqlStore<D> {
                 let elapsed = || started.elapsed();
                 let deleted = delete_checks::<D>(tx, skip_locked, before, max_duration, &elapsed).await?;
                 if D::DROP_PARTITIONS_SQL.is_some() {
-                    delete_orphaned_erasures(tx, end_of(before)).await?;
+                    delete_orphaned_erasures(tx, end_id(before)).await?;
                 }
                 Ok(TransactionEnd::Commit(deleted))
             }))
@@ -70,7 +71,7 @@ impl<D: Database> SqlStore<D> {
 }
 
 /// Returns the smallest possible id of a check that was created at `before` or later.
-fn end_of(before: Timestamp) -> Uuid {
+fn end_id(before: Timestamp) -> Uuid {
     Span::before(before.as_millisecond()).end_id()
 }
 
@@ -88,10 +89,10 @@ async fn delete_checks<D: Database>(
     max_duration: Duration,
     elapsed: &(dyn Fn() -> Duration + Sync),
 ) -> Result<DeletedChecks, StoreError> {
-    tx.run(MOVE_BOUNDARY, values![before]).await?;
-    let (end, mut sizer) = (end_of(before), ChunkSizer::new(max_duration));
+    tx.run(MOVE_RETENTION_BOUNDARY_SQL, values![before]).await?;
+    let (end, mut sizer) = (end_id(before), ChunkSizer::new(max_duration));
     let mut deleted_rows = 0;
-    while let Some(size) = sizer.next_chunk(elapsed()) {
+    while let Some(size) = sizer.next_chunk_size(elapsed()) {
         let chunk = delete_chunk::<D>(tx, skip_locked, end, size).await?;
         deleted_rows += chunk.deleted;
         if chunk.selected < size {
@@ -102,7 +103,7 @@ async fn delete_checks<D: Database>(
 }
 
 /// Numbers of checks that a chunk has selected and deleted.
-struct Chunk {
+struct ChunkCounts {
     selected: u32,
     /// Less than `selected` if another node deletes the same checks: not all databases can skip locked rows.
     deleted: u64,
@@ -117,25 +118,25 @@ async fn delete_chunk<D: Database>(
     skip_locked: &str,
     end: Uuid,
     size: u32,
-) -> Result<Chunk, StoreError> {
+) -> Result<ChunkCounts, StoreError> {
     let select = format!(
         "select id from checks
           where id < $1 and concluded_at is not null
             and not exists (select 1 from callbacks where check_id = checks.id {} and state = 'waiting')
           order by id limit $2 {skip_locked}",
-        D::same_bucket("callbacks", "checks")
+        D::same_bucket_condition("callbacks", "checks")
     );
     let rows = tx.query(select.into(), values![end, i64::from(size)]).await?;
     let ids: Vec<_> = ids_of(rows)?.into_iter().map(Value::from).collect();
     if ids.is_empty() {
-        return Ok(Chunk { selected: 0, deleted: 0 });
+        return Ok(ChunkCounts { selected: 0, deleted: 0 });
     }
     let ids_sql = placeholders(1, ids.len());
     let deleted = tx.query(format!("delete from checks where id in ({ids_sql}) returning id").into(), &ids).await?;
     for table in ["callbacks", "callback_attempts", "verifications", "erasures"] {
         tx.query(format!("delete from {table} where check_id in ({ids_sql})").into(), &ids).await?;
     }
-    Ok(Chunk { selected: u32::try_from(ids.len()).unwrap_or(size), deleted: deleted.len() as u64 })
+    Ok(ChunkCounts { selected: u32::try_from(ids.len()).unwrap_or(size), deleted: deleted.len() as u64 })
 }
 
 /// Deletes pending erasures whose checks were dropped with their partition.
@@ -178,7 +179,7 @@ impl ChunkSizer {
     /// Returns the size of the next chunk. `None`: the transaction should end. `elapsed` is the duration of the
     /// transaction so far. The first chunk is a single check, which measures the cost. Each chunk is at most twice as
     /// large as the one before.
-    fn next_chunk(&mut self, elapsed: Duration) -> Option<u32> {
+    fn next_chunk_size(&mut self, elapsed: Duration) -> Option<u32> {
         let size = match self.last {
             None => 1,
             Some((last, began)) => {
@@ -203,7 +204,7 @@ mod tests {
     /// Simulates a transaction with a manual clock. Returns its duration and the number of deleted checks.
     fn transaction(cost_of_check: impl Fn(u32) -> Duration) -> (Duration, u32) {
         let (mut now, mut checks, mut sizer) = (Duration::ZERO, 0, ChunkSizer::new(LIMIT));
-        while let Some(size) = sizer.next_chunk(now) {
+        while let Some(size) = sizer.next_chunk_size(now) {
             now += (checks..checks + size).map(&cost_of_check).sum::<Duration>();
             checks += size;
         }
@@ -237,7 +238,7 @@ mod tests {
         let (_, checks) = transaction(|_| LIMIT * 100);
         assert_eq!(checks, 1);
         let mut sizer = ChunkSizer::new(Duration::ZERO);
-        assert_eq!(sizer.next_chunk(Duration::from_secs(1)), Some(1));
-        assert_eq!(sizer.next_chunk(Duration::from_secs(2)), None);
+        assert_eq!(sizer.next_chunk_size(Duration::from_secs(1)), Some(1));
+        assert_eq!(sizer.next_chunk_size(Duration::from_secs(2)), None);
     }
 }

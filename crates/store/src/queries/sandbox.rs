@@ -55,13 +55,13 @@ impl<D: Database> SandboxStore for SqlStore<D> {
     }
 
     async fn delete_simulated_sim_swap(&self, project: ProjectId, number: NumberHash) -> Result<(), StoreError> {
-        self.write(DELETE, values![project, number]).await.map(drop)
+        self.execute(DELETE, values![project, number]).await.map(drop)
     }
 
     async fn list_simulated_sim_swaps(&self, project: ProjectId) -> Result<Vec<SimulatedSimSwap>, StoreError> {
         let select = "select number_hash, number, swapped_at from simulated_sim_swaps where project_id = $1
                        order by created_at, number_hash";
-        self.read(select, values![project]).await?.into_iter().map(swap_from_row).collect()
+        self.query(select, values![project]).await?.into_iter().map(swap_from_row).collect()
     }
 }
 

@@ -43,7 +43,7 @@ use crate::{
 const MAX_SESSIONS: i64 = 50;
 /// Maximum number of throttle entries, which limits the storage that a client with many network addresses can use.
 /// Beyond it, the oldest entries are deleted before they expire.
-const MAX_ENTRIES: i64 = 100_000;
+const MAX_THROTTLE_ENTRIES: i64 = 100_000;
 
 #[async_trait]
 impl<D: Database> SessionStore for SqlStore<D> {
@@ -76,7 +76,7 @@ impl<D: Database> SessionStore for SqlStore<D> {
             " from account_links join accounts on accounts.id = account_links.account_id
              where account_links.token_hash = $1 and account_links.expires_at > $2 and accounts.disabled_at is null"
         );
-        let row = self.read_first(select, values![token, now]).await?;
+        let row = self.query_first(select, values![token, now]).await?;
         let Some(row) = row else { return Ok(None) };
         let mut row = row.reader("account_links");
         let account = read_account(&mut row)?;
@@ -113,7 +113,7 @@ impl<D: Database> SessionStore for SqlStore<D> {
             if let Some(PasswordHash(hash)) = password {
                 tx.run("update accounts set password_hash = $1 where id = $2", values![hash, session.account]).await?;
                 sign_account(tx, &*signer, session.account).await?;
-                end_access(tx, session.account).await?;
+                delete_sessions_and_links(tx, session.account).await?;
             }
             insert_session(tx, &*signer, session).await?;
             insert_audit_events(tx, &events).await?;
@@ -142,7 +142,7 @@ impl<D: Database> SessionStore for SqlStore<D> {
                 return Ok(TransactionEnd::Rollback(false));
             }
             sign_account(tx, &*signer, account).await?;
-            end_access(tx, account).await?;
+            delete_sessions_and_links(tx, account).await?;
             insert_audit_event(tx, &event).await?;
             Ok(TransactionEnd::Commit(true))
         }))
@@ -169,7 +169,7 @@ impl<D: Database> SessionStore for SqlStore<D> {
             if !tx.exists(update, values![session.created_at, session.account, password]).await? {
                 return Ok(TransactionEnd::Rollback(false));
             }
-            record_success(tx, &[attempt]).await?;
+            record_login_success(tx, &[attempt]).await?;
             insert_session(tx, &*signer, session).await?;
             insert_audit_event(tx, &event).await?;
             Ok(TransactionEnd::Commit(true))
@@ -194,7 +194,7 @@ impl<D: Database> SessionStore for SqlStore<D> {
             if is_valid.is_none() || !use_second_factor(tx, used).await? {
                 return Ok(TransactionEnd::Rollback(false));
             }
-            record_success(tx, &attempts).await?;
+            record_login_success(tx, &attempts).await?;
             insert_session(tx, &*signer, session).await?;
             insert_audit_events(tx, &events).await?;
             Ok(TransactionEnd::Commit(true))
@@ -216,7 +216,7 @@ impl<D: Database> SessionStore for SqlStore<D> {
             tx.run("delete from sessions where account_id = $1 and token_hash <> $2", values![account, session])
                 .await?;
             tx.run("delete from account_links where account_id = $1", values![account]).await?;
-            record_success(tx, &[attempt]).await?;
+            record_login_success(tx, &[attempt]).await?;
             insert_audit_event(tx, &event).await?;
             Ok(TransactionEnd::Commit(true))
         }))
@@ -231,7 +231,7 @@ impl<D: Database> SessionStore for SqlStore<D> {
     async fn list_sessions(&self, account: AccountId, now: Timestamp) -> Result<Vec<SessionSummary>, StoreError> {
         let select = "select token_hash, network, user_agent, created_at, seen_at from sessions
                        where account_id = $1 and expires_at > $2 order by seen_at desc, token_hash";
-        self.read(select, values![account, now]).await?.into_iter().map(session_summary_from_row).collect()
+        self.query(select, values![account, now]).await?.into_iter().map(session_summary_from_row).collect()
     }
 
     async fn session_access(
@@ -291,7 +291,7 @@ impl<D: Database> SessionStore for SqlStore<D> {
         expires_at: Timestamp,
     ) -> Result<(), StoreError> {
         let update = "update sessions set seen_at = $1, expires_at = $2 where token_hash = $3 and seen_at < $1";
-        self.write(update, values![seen_at, expires_at, token]).await.map(drop)
+        self.execute(update, values![seen_at, expires_at, token]).await.map(drop)
     }
 
     async fn end_other_sessions(
@@ -301,12 +301,12 @@ impl<D: Database> SessionStore for SqlStore<D> {
         audit: &AuditEvent,
     ) -> Result<bool, StoreError> {
         let delete = "delete from sessions where account_id = $1 and token_hash <> $2 returning account_id";
-        self.write_audited(delete, values![account, current], audit).await
+        self.execute_audited(delete, values![account, current], audit).await
     }
 
     async fn end_session(&self, token: TokenHash, audit: &AuditEvent) -> Result<bool, StoreError> {
         let delete = "delete from sessions where token_hash = $1 returning account_id";
-        self.write_audited(delete, values![token], audit).await
+        self.execute_audited(delete, values![token], audit).await
     }
 }
 
@@ -428,7 +428,7 @@ pub(super) async fn use_second_factor(tx: &mut dyn Tx, used: SecondFactorUse) ->
 
 /// Records a successful login. A login with a second factor has two attempts, one for each factor. Resets the counts of
 /// the accounts, and subtracts the attempts from the counts of the addresses.
-pub(super) async fn record_success(tx: &mut dyn Tx, attempts: &[LoginAttempt]) -> Result<(), StoreError> {
+pub(super) async fn record_login_success(tx: &mut dyn Tx, attempts: &[LoginAttempt]) -> Result<(), StoreError> {
     // Sorted, so that concurrent transactions lock the rows in the same order.
     let mut taken_back: BTreeMap<LoginThrottleKey, i64> = BTreeMap::new();
     for attempt in attempts {
@@ -462,7 +462,7 @@ pub(super) async fn delete_expired_throttles(tx: &mut dyn Tx, now: Timestamp) ->
                     (select key_hash from login_throttle
                       order by last_attempt_at desc, key_hash desc limit 1000 offset $1)
                   returning 1";
-    let surplus = tx.run(delete, values![MAX_ENTRIES]).await?;
+    let surplus = tx.run(delete, values![MAX_THROTTLE_ENTRIES]).await?;
     Ok(expired.len() + surplus.len())
 }
 
@@ -490,7 +490,7 @@ fn failed_logins_from_row(row: Row) -> Result<FailedLogins, StoreError> {
 }
 
 /// Deletes the sessions and one-time links of an account.
-pub(super) async fn end_access(tx: &mut dyn Tx, account: AccountId) -> Result<(), StoreError> {
+pub(super) async fn delete_sessions_and_links(tx: &mut dyn Tx, account: AccountId) -> Result<(), StoreError> {
     tx.run("delete from sessions where account_id = $1", values![account]).await?;
     tx.run("delete from account_links where account_id = $1", values![account]).await?;
     Ok(())

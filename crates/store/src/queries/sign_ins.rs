@@ -23,9 +23,10 @@ use crate::{
     row::{Row, values},
 };
 
-const FIND: &str = "select id, project_id, client_id, request, created_at, expires_at, check_product, check_id, number,
-                           proof, code_expires_at, redeemed_at, revoked_at, error
-                      from sign_ins where id = $1";
+const FIND_SQL: &str =
+    "select id, project_id, client_id, request, created_at, expires_at, check_product, check_id, number,
+            proof, code_expires_at, redeemed_at, revoked_at, error
+       from sign_ins where id = $1";
 
 fn record_from_row(row: Row) -> Result<SignInRecord, StoreError> {
     let mut row = row.reader("sign_ins");
@@ -65,11 +66,11 @@ impl<D: Database> SignInStore for SqlStore<D> {
     }
 
     async fn find_sign_in(&self, id: SignInId) -> Result<Option<SignInRecord>, StoreError> {
-        self.read_first(FIND, values![id.0]).await?.map(record_from_row).transpose()
+        self.query_first(FIND_SQL, values![id.0]).await?.map(record_from_row).transpose()
     }
 
     async fn find_sign_in_of_code(&self, id: SignInId) -> Result<Option<SignInRecord>, StoreError> {
-        self.database.look_up(FIND, [id.0.into()]).await?.map(record_from_row).transpose()
+        self.database.look_up(FIND_SQL, [id.0.into()]).await?.map(record_from_row).transpose()
     }
 
     async fn replace_sign_in_check(
@@ -99,7 +100,7 @@ impl<D: Database> SignInStore for SqlStore<D> {
         let revoke = "update sign_ins set revoked_at = coalesce(revoked_at, $1)
                        where id = $2 and redeemed_at is not null
                       returning 1";
-        let is_redeemed = !self.write(revoke, values![at, id.0]).await?.is_empty();
+        let is_redeemed = !self.execute(revoke, values![at, id.0]).await?.is_empty();
         Ok(if is_redeemed { CodeRedemption::AlreadyRedeemed } else { CodeRedemption::Invalid })
     }
 
@@ -107,7 +108,7 @@ impl<D: Database> SignInStore for SqlStore<D> {
         let PushedAuthorization { reference, client, parameters, expires_at } = pushed;
         let insert = "insert into pushed_authorizations (reference_hash, client_id, parameters, expires_at)
                       values ($1, $2, $3, $4)";
-        self.write(insert, values![reference, client.as_str(), &parameters, expires_at]).await.map(drop)
+        self.execute(insert, values![reference, client.as_str(), &parameters, expires_at]).await.map(drop)
     }
 
     async fn take_pushed_authorization(
@@ -119,7 +120,7 @@ impl<D: Database> SignInStore for SqlStore<D> {
         let delete = "delete from pushed_authorizations
                        where reference_hash = $1 and client_id = $2 and expires_at > $3
                       returning parameters";
-        let taken = self.write(delete, values![reference, client.as_str(), now]).await?.into_iter().next();
+        let taken = self.execute(delete, values![reference, client.as_str(), now]).await?.into_iter().next();
         taken.map(|row| row.reader("pushed_authorizations").bytes("parameters").map(Sealed)).transpose()
     }
 
@@ -131,7 +132,7 @@ impl<D: Database> SignInStore for SqlStore<D> {
     ) -> Result<Option<SignInSession>, StoreError> {
         let select = "select number_hash, proof, expires_at from sign_in_sessions
                        where token_hash = $1 and project_id = $2 and expires_at > $3";
-        let row = self.read_first(select, values![token, project, now]).await?;
+        let row = self.query_first(select, values![token, project, now]).await?;
         let session = |row: Row| {
             let mut row = row.reader("sign_in_sessions");
             let number = NumberHash(row.digest("number_hash")?);

@@ -108,7 +108,7 @@ pub(super) async fn find_altered_rows(
 
 /// Replaces the MACs by those of a new hash key, and deletes sessions, identities and other data that was hashed with
 /// the old key. Rows without a valid MAC of the old key stay invalid.
-pub(super) async fn replace_macs(
+pub(super) async fn rekey_hashed_data(
     tx: &mut dyn Tx,
     version: ControlPlaneVersion,
     (old, new): (&dyn RowSigner, &dyn RowSigner),

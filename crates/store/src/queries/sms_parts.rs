@@ -19,19 +19,20 @@ use crate::{
 };
 
 /// Inserts the row of an SMS, or locks the existing row.
-const LOCK: &str = "insert into concatenated_sms (sms_key, sms_id, connector, sender_hash, total_parts, expires_at)
+const LOCK_SMS_SQL: &str =
+    "insert into concatenated_sms (sms_key, sms_id, connector, sender_hash, total_parts, expires_at)
      values ($1, $2, $3, $4, $5, $6)
      on conflict (sms_key) do update set sms_key = excluded.sms_key
      returning sms_id, expires_at, processed_at";
 
 /// Replaces an older SMS in its row by a newer SMS with the same key.
-const RESTART: &str =
+const REPLACE_SMS_SQL: &str =
     "update concatenated_sms set sms_id = $1, expires_at = $2, processed_at = null where sms_key = $3";
 
 /// Counts a sender's SMS that are neither processed nor expired. The `limit` keeps the count cheap.
-const COUNT_OF_SENDER: &str = "select count(*) from
+const COUNT_PENDING_OF_SENDER_SQL: &str = "select count(*) from
     (select 1 from concatenated_sms where sender_hash = $1 and processed_at is null and expires_at > $2 limit $3) as sms";
-const COUNT_OF_CONNECTOR: &str = "select count(*) from
+const COUNT_PENDING_OF_CONNECTOR_SQL: &str = "select count(*) from
     (select 1 from concatenated_sms where connector = $1 and expires_at > $2 and processed_at is null limit $3) as sms";
 
 async fn add(tx: &mut dyn Tx, part: &ReceivedSmsPart) -> Result<TransactionEnd<AddPartOutcome>, StoreError> {
@@ -50,7 +51,7 @@ async fn add(tx: &mut dyn Tx, part: &ReceivedSmsPart) -> Result<TransactionEnd<A
     } = part;
     let key = key.0;
     let values = values![key, *sms, &**connector, *sender, i64::from(*total_parts), *expires_at];
-    let locked = tx.first(LOCK, values).await?.ok_or_else(missing_row_error)?;
+    let locked = tx.first(LOCK_SMS_SQL, values).await?.ok_or_else(missing_row_error)?;
     let mut locked = locked.reader("concatenated_sms");
     let (mut current, expiry) = (locked.uuid("sms_id")?, locked.instant("expires_at")?);
     let is_processed = locked.int_or_null("processed_at")?.is_some();
@@ -61,7 +62,7 @@ async fn add(tx: &mut dyn Tx, part: &ReceivedSmsPart) -> Result<TransactionEnd<A
         let stored = stored.map(|row| row.reader("sms_parts").digest("content_hash")).transpose()?;
         if expiry <= *now || stored.is_some_and(|stored| stored != *content_hash) {
             tx.run("delete from sms_parts where sms_key = $1", values![key]).await?;
-            tx.run(RESTART, values![*sms, *expires_at, key]).await?;
+            tx.run(REPLACE_SMS_SQL, values![*sms, *expires_at, key]).await?;
             (current, is_new) = (*sms, true);
         } else if is_processed {
             return Ok(TransactionEnd::Rollback(AddPartOutcome::AlreadyProcessed));
@@ -71,8 +72,9 @@ async fn add(tx: &mut dyn Tx, part: &ReceivedSmsPart) -> Result<TransactionEnd<A
         // The row of the new SMS is already inserted, so the count includes it.
         let beyond = |limit: u32| i64::from(limit) + 1;
         let (per_sender, per_connector) = (beyond(limits.per_sender), beyond(limits.per_connector));
-        if tx.number(COUNT_OF_SENDER, values![*sender, *now, per_sender]).await? >= per_sender
-            || tx.number(COUNT_OF_CONNECTOR, values![&**connector, *now, per_connector]).await? >= per_connector
+        if tx.number(COUNT_PENDING_OF_SENDER_SQL, values![*sender, *now, per_sender]).await? >= per_sender
+            || tx.number(COUNT_PENDING_OF_CONNECTOR_SQL, values![&**connector, *now, per_connector]).await?
+                >= per_connector
         {
             return Ok(TransactionEnd::Rollback(AddPartOutcome::LimitReached));
         }

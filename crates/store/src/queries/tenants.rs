@@ -107,7 +107,7 @@ impl<D: Database> WorkspaceStore for SqlStore<D> {
         caller: WorkspaceId,
         id: WorkspaceId,
     ) -> Result<TenantLookup<Workspace>, StoreError> {
-        let row = self.read_first(FIND_WORKSPACE_SQL, values![id]).await?;
+        let row = self.query_first(FIND_WORKSPACE_SQL, values![id]).await?;
         match row {
             None => Ok(TenantLookup::NotFound),
             Some(_) if caller != id => Ok(TenantLookup::OtherTenant),
@@ -213,7 +213,7 @@ impl<D: Database> ProjectStore for SqlStore<D> {
 
     async fn find_project(&self, workspace: WorkspaceId, id: ProjectId) -> Result<TenantLookup<Project>, StoreError> {
         let select = concat!("select ", project_columns!(), " from projects where id = $1");
-        let row = self.read_first(select, values![id]).await?;
+        let row = self.query_first(select, values![id]).await?;
         let Some(project) = row.map(row_mapping::project_from_row).transpose()? else {
             return Ok(TenantLookup::NotFound);
         };
@@ -270,7 +270,7 @@ impl<D: Database> ProjectStore for SqlStore<D> {
 
     async fn find_logo(&self, logo: &UploadedLogo) -> Result<Option<Vec<u8>>, StoreError> {
         let select = "select content from logos where project_id = $1 and file_name = $2";
-        let row = self.read_first(select, values![logo.project(), logo.file_name()]).await?;
+        let row = self.query_first(select, values![logo.project(), logo.file_name()]).await?;
         row.map(|row| row.reader("logos").bytes("content")).transpose()
     }
 }
@@ -402,8 +402,8 @@ impl<D: Database> CredentialStore for SqlStore<D> {
         owner: CredentialOwner,
         client_id: &ClientId,
     ) -> Result<TenantLookup<Credential>, StoreError> {
-        let row = self.read_first(FIND_CREDENTIAL_SQL, values![client_id.as_str()]).await?;
-        visible_to(owner, row)
+        let row = self.query_first(FIND_CREDENTIAL_SQL, values![client_id.as_str()]).await?;
+        look_up_for_owner(owner, row)
     }
 
     async fn list_credentials(
@@ -434,7 +434,7 @@ impl<D: Database> CredentialStore for SqlStore<D> {
         let signer = self.signer()?;
         self.change_control_plane(work!(|tx, version| {
             let row = tx.first(FIND_CREDENTIAL_SQL, values![client_id.as_str()]).await?;
-            let current = match visible_to(owner, row)? {
+            let current = match look_up_for_owner(owner, row)? {
                 TenantLookup::Found(current) => current,
                 TenantLookup::OtherTenant => return Ok(TransactionEnd::Rollback(TenantLookup::OtherTenant)),
                 TenantLookup::NotFound => return Ok(TransactionEnd::Rollback(TenantLookup::NotFound)),
@@ -632,8 +632,8 @@ async fn insert_credential(
     Ok(())
 }
 
-/// Checks whether `owner` may see a credential. A workspace does not see the credentials of its projects.
-fn visible_to(owner: CredentialOwner, row: Option<Row>) -> Result<TenantLookup<Credential>, StoreError> {
+/// Looks up the credential of a row for `owner`. A workspace does not see the credentials of its projects.
+fn look_up_for_owner(owner: CredentialOwner, row: Option<Row>) -> Result<TenantLookup<Credential>, StoreError> {
     let Some(row) = row else { return Ok(TenantLookup::NotFound) };
     let credential = row_mapping::credential_from_row(row)?;
     Ok(if credential.owner == owner { TenantLookup::Found(credential) } else { TenantLookup::OtherTenant })

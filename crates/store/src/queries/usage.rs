@@ -107,12 +107,12 @@ macro_rules! upsert_counters_sql {
 pub(crate) use upsert_counters_sql;
 
 /// Statements that change one counter, of an hour and of a day.
-const WITH_BUCKET: [&str; 2] = [
+const UPSERT_WITH_BUCKET_SQL: [&str; 2] = [
     upsert_counters_sql!("usage_counters", "hour", ", bucket", "values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"),
     upsert_counters_sql!("usage_days", "day", ", bucket", "values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"),
 ];
 /// A database without buckets has one writer, so one slot is enough.
-const WITHOUT_BUCKET: [&str; 2] = [
+const UPSERT_WITHOUT_BUCKET_SQL: [&str; 2] = [
     upsert_counters_sql!("usage_counters", "hour", "", "values ($1, $2, $3, $4, $5, $6, $7, $8, 0)"),
     upsert_counters_sql!("usage_days", "day", "", "values ($1, $2, $3, $4, $5, $6, $7, $8, 0)"),
 ];
@@ -120,7 +120,7 @@ const WITHOUT_BUCKET: [&str; 2] = [
 /// Returns the statements that update the hourly and daily counters of a database without buckets, with their
 /// parameters.
 pub(crate) fn upsert_counters(counts: &[UsageDelta]) -> Result<Vec<(&'static str, Vec<Value>)>, StoreError> {
-    upserts(WITHOUT_BUCKET, counts, |_| Vec::new())
+    upserts(UPSERT_WITHOUT_BUCKET_SQL, counts, |_| Vec::new())
 }
 
 /// `place` returns the last values of a row: its bucket and its slot, if the database has buckets.
@@ -152,7 +152,7 @@ pub(crate) fn project_bucket(project: ProjectId) -> Bucket {
 pub(crate) async fn apply_changes<D: Database>(tx: &mut dyn Tx, counts: &[UsageDelta]) -> Result<(), StoreError> {
     let (own, slot) = (tx.counter_bucket(), tx.counter_slot());
     let upserts = if D::HAS_BUCKETS {
-        upserts(WITH_BUCKET, counts, |project| {
+        upserts(UPSERT_WITH_BUCKET_SQL, counts, |project| {
             let bucket = own.unwrap_or_else(|| project_bucket(project));
             values![i64::from(bucket.number()), i64::from(slot)].to_vec()
         })?

@@ -22,7 +22,7 @@ use ringtrue_engine::ports::{
 
 use super::{
     SqlStore,
-    bucket::{bucket_column, digest_bucket, in_bucket, in_bucket_of, in_buckets},
+    bucket::{bucket_column, bucket_condition, buckets_condition, digest_bucket, table_bucket_condition},
     idempotency::store_response,
     pending::{mark_verification_pending, pending_usage_changes},
     placeholders, usage,
@@ -37,7 +37,7 @@ use crate::{
 };
 
 /// Maximum number of verifications in one statement that reads the states shown on their hosted pages.
-const MAX_MARKS: usize = 200;
+const MAX_PAGE_VERSIONS_PER_STATEMENT: usize = 200;
 
 #[async_trait]
 impl<D: Database> VerificationStore for SqlStore<D> {
@@ -51,10 +51,10 @@ impl<D: Database> VerificationStore for SqlStore<D> {
                 verification_columns!(),
                 " from checks join verifications on check_id = id {} where id = $1 {}"
             ),
-            D::same_bucket("verifications", "checks"),
-            in_bucket_of::<D>("checks.", id.bucket(), &mut values),
+            D::same_bucket_condition("verifications", "checks"),
+            table_bucket_condition::<D>("checks.", id.bucket(), &mut values),
         );
-        let row = self.read_at(id.bucket(), Sql::cached(select), values).await?.pop();
+        let row = self.query_at_bucket(id.bucket(), Sql::cached(select), values).await?.pop();
         row.map(verification_from_row).transpose()
     }
 
@@ -66,19 +66,19 @@ impl<D: Database> VerificationStore for SqlStore<D> {
             "select held.check_id, held.progress, step.status
                from verifications held left join checks step on step.id = held.step_id {}
               where held.check_id in ({}) {}",
-            D::same_bucket("step", "held"),
+            D::same_bucket_condition("step", "held"),
             placeholders(1, ids.len()),
-            in_buckets::<D>("held.", &ids),
+            buckets_condition::<D>("held.", &ids),
         );
         let values: Vec<Value> = ids.into_iter().map(Value::from).collect();
-        self.read(select, &values).await?.into_iter().map(progress_from_row).collect()
+        self.query(select, &values).await?.into_iter().map(progress_from_row).collect()
     }
 
     async fn page_versions(&self, ids: Vec<CheckId>) -> Result<Vec<(CheckId, PageVersion)>, StoreError> {
         let reads = self.by_server(ids, |id| *id).into_iter().map(|(bucket, ids)| async move {
             let mut versions = Vec::with_capacity(ids.len());
-            for ids in ids.chunks(MAX_MARKS) {
-                versions.extend(self.page_versions_at(bucket, ids).await?);
+            for ids in ids.chunks(MAX_PAGE_VERSIONS_PER_STATEMENT) {
+                versions.extend(self.page_versions_at_bucket(bucket, ids).await?);
             }
             Ok::<_, StoreError>(versions)
         });
@@ -106,18 +106,20 @@ impl<D: Database> VerificationStore for SqlStore<D> {
         if is_misplaced {
             return Err(StoreError::Refused("a verification and its steps must have one bucket".to_owned()));
         }
-        self.database.transact_at(advance.verification.bucket(), work!(|tx| move_on::<D>(tx, advance).await)).await
+        self.database
+            .transact_at_bucket(advance.verification.bucket(), work!(|tx| advance_verification::<D>(tx, advance).await))
+            .await
     }
 
     async fn open_redirect_session(&self, session: NewRedirectSession) -> Result<Option<OpenedSession>, StoreError> {
         let bucket = session.step.bucket();
-        self.database.transact_at(bucket, work!(|tx| open_redirect_session::<D>(tx, &session).await)).await
+        self.database.transact_at_bucket(bucket, work!(|tx| open_redirect_session::<D>(tx, &session).await)).await
     }
 
     async fn reached_number_limits(&self, query: NumberLimitQuery) -> Result<Vec<(Product, Timestamp)>, StoreError> {
         let mut reached = Vec::new();
         for &product in &query.products {
-            let times = self.counted_creates(&query, product).await?;
+            let times = self.counted_creation_times(&query, product).await?;
             let until = if query.limit.max_checks == 0 {
                 query.at.checked_add(SignedDuration::from_secs(query.limit.window_seconds.into())).ok()
             } else {
@@ -133,9 +135,9 @@ impl<D: Database> VerificationStore for SqlStore<D> {
         let update = format!(
             "update verifications set opened_at = $1, opened_on = $2 where check_id = $3 and opened_at is null {}
              returning check_id",
-            in_bucket::<D>(id.bucket(), &mut values)
+            bucket_condition::<D>(id.bucket(), &mut values)
         );
-        Ok(!self.write_at(id.bucket(), Sql::cached(update), values).await?.is_empty())
+        Ok(!self.execute_at_bucket(id.bucket(), Sql::cached(update), values).await?.is_empty())
     }
 
     async fn redeem_completion_code(&self, id: CheckId, code: TokenHash, at: Timestamp) -> Result<bool, StoreError> {
@@ -144,21 +146,21 @@ impl<D: Database> VerificationStore for SqlStore<D> {
             "update verifications set code_redeemed_at = $1, code_hash = $2
               where check_id = $3 and code_redeemed_at is null {}
              returning check_id",
-            in_bucket::<D>(id.bucket(), &mut values)
+            bucket_condition::<D>(id.bucket(), &mut values)
         );
-        Ok(!self.write_at(id.bucket(), Sql::cached(update), values).await?.is_empty())
+        Ok(!self.execute_at_bucket(id.bucket(), Sql::cached(update), values).await?.is_empty())
     }
 }
 
 impl<D: Database> SqlStore<D> {
     /// Returns the page versions of verifications on the server that has the rows of `bucket`.
-    async fn page_versions_at(
+    async fn page_versions_at_bucket(
         &self,
         bucket: Bucket,
         ids: &[CheckId],
     ) -> Result<Vec<(CheckId, PageVersion)>, StoreError> {
         // Citus leaves out the shards of other servers only if the buckets of each table are known.
-        let in_buckets = |table: &str| in_buckets::<D>(&format!("{table}."), ids);
+        let buckets_condition = |table: &str| buckets_condition::<D>(&format!("{table}."), ids);
         let select = format!(
             "select held.check_id, held.step_id, checks.status, step.status,
                     redirect_sessions.code_hash is not null
@@ -167,33 +169,33 @@ impl<D: Database> SqlStore<D> {
                left join checks step on step.id = held.step_id {} {}
                left join redirect_sessions on redirect_sessions.check_id = held.step_id {} {}
               where held.check_id in ({}) {}",
-            D::same_bucket("checks", "held"),
-            in_buckets("checks"),
-            D::same_bucket("step", "held"),
-            in_buckets("step"),
-            D::same_bucket("redirect_sessions", "held"),
-            in_buckets("redirect_sessions"),
+            D::same_bucket_condition("checks", "held"),
+            buckets_condition("checks"),
+            D::same_bucket_condition("step", "held"),
+            buckets_condition("step"),
+            D::same_bucket_condition("redirect_sessions", "held"),
+            buckets_condition("redirect_sessions"),
             placeholders(1, ids.len()),
-            in_buckets("held"),
+            buckets_condition("held"),
         );
         let values: Vec<Value> = ids.iter().copied().map(Value::from).collect();
-        self.read_at(bucket, select.into(), values).await?.into_iter().map(page_version_from_row).collect()
+        self.query_at_bucket(bucket, select.into(), values).await?.into_iter().map(page_version_from_row).collect()
     }
 
     /// Returns the creation times of the checks that count towards the limit for a phone number, oldest first.
-    async fn counted_creates(&self, query: &NumberLimitQuery, product: Product) -> Result<Vec<i64>, StoreError> {
+    async fn counted_creation_times(&self, query: &NumberLimitQuery, product: Product) -> Result<Vec<i64>, StoreError> {
         let NumberLimitQuery { project, number, limit, at, .. } = *query;
         let since = at.as_millisecond() - number_limit::window_millis(limit);
         if D::DELETE_NUMBER_LIMITS_SQL.is_none() {
             let values = values![number, project, since, product.into_str(), i64::from(limit.max_checks)];
-            return counted_times(self.read(COUNTED_CREATES_SQL, values).await?);
+            return counted_times(self.query(COUNTED_CREATION_TIMES_SQL, values).await?);
         }
         let (bucket, mut values) = (digest_bucket(&number.0), values![number, project, product.into_str()].to_vec());
         let select = format!(
             "select recent from number_limits where number_hash = $1 and project_id = $2 and product = $3 {}",
-            in_bucket::<D>(bucket, &mut values)
+            bucket_condition::<D>(bucket, &mut values)
         );
-        let row = self.read_at(bucket, Sql::cached(select), values).await?.pop();
+        let row = self.query_at_bucket(bucket, Sql::cached(select), values).await?.pop();
         let recent = row.map(|row| row.reader("number_limits").bytes("recent")).transpose()?.unwrap_or_default();
         let times = recent.as_chunks::<8>().0.iter().map(|time| i64::from_be_bytes(*time));
         Ok(times.filter(|time| *time > since).collect())
@@ -201,9 +203,9 @@ impl<D: Database> SqlStore<D> {
 }
 
 /// Selects the newest creation times of a number's checks from `checks`: `SQLite` has no table `number_limits`.
-const COUNTED_CREATES_SQL: &str = "select created_at from checks
-                                    where number_hash = $1 and project_id = $2 and created_at > $3 and product = $4
-                                    order by created_at desc limit $5";
+const COUNTED_CREATION_TIMES_SQL: &str = "select created_at from checks
+     where number_hash = $1 and project_id = $2 and created_at > $3 and product = $4
+     order by created_at desc limit $5";
 
 /// Returns the creation times, oldest first.
 fn counted_times(newest_first: Vec<Row>) -> Result<Vec<i64>, StoreError> {
@@ -225,7 +227,10 @@ fn page_version_from_row(row: Row) -> Result<(CheckId, PageVersion), StoreError>
 /// Advances a verification to its next step or its end. Writes tables in the same order as the batches do. The first
 /// statement locks the row of the verification, so that concurrent calls run one after the other, and only the first
 /// finds the expected step.
-async fn move_on<D: Database>(tx: &mut dyn Tx, advance: Advance) -> Result<TransactionEnd<AdvanceOutcome>, StoreError> {
+async fn advance_verification<D: Database>(
+    tx: &mut dyn Tx,
+    advance: Advance,
+) -> Result<TransactionEnd<AdvanceOutcome>, StoreError> {
     let Advance { verification, from, deadline, ended, progress, to, at, options } = advance;
     let AdvanceOptions { unless_verdict, input, ignores_number_limit, idempotent_response } = options;
     let next_step = match &to {
@@ -240,33 +245,34 @@ async fn move_on<D: Database>(tx: &mut dyn Tx, advance: Advance) -> Result<Trans
     let update = format!(
         "update verifications set step_id = $1, progress = $2, input = {input_sql} where check_id = $4 and step_id = $5 {}
          returning check_id",
-        in_bucket::<D>(verification.bucket(), &mut values)
+        bucket_condition::<D>(verification.bucket(), &mut values)
     );
     if tx.query(Sql::cached(update), &values).await?.is_empty() {
         return Ok(TransactionEnd::Rollback(AdvanceOutcome::Lost));
     }
     if let EndedStep::Concluded(conclusion) = &ended {
-        keep_code::<D>(tx, verification, conclusion).await?;
+        copy_code_hash::<D>(tx, verification, conclusion).await?;
     }
     let new = match &to {
         AdvanceTo::Step(new) => Some(InsertCheck::accepted((**new).clone())),
         AdvanceTo::SimSwap { .. } | AdvanceTo::End { .. } => None,
     };
     if let Some(new) = &new
-        && is_over_limit::<D>(tx, new, ignores_number_limit).await?
+        && count_against_limit::<D>(tx, new, ignores_number_limit).await?
     {
         return Ok(TransactionEnd::Rollback(AdvanceOutcome::TooManyChecks));
     }
     let mut counts = Vec::new();
     let step_was_pending = match ended {
         EndedStep::Concluded(conclusion) => {
-            match conclude::<D>(tx, ConcludeCheck { conclusion, callback: None }, unless_verdict, &mut counts).await? {
+            let conclude = ConcludeCheck { conclusion, callback: None };
+            match conclude_check::<D>(tx, conclude, unless_verdict, &mut counts).await? {
                 Some(was_pending) => was_pending,
                 None => return Ok(TransactionEnd::Rollback(AdvanceOutcome::Lost)),
             }
         }
         EndedStep::Created(concluded) => {
-            insert::<D>(tx, InsertCheck::concluded(*concluded, None).row(), &mut counts).await?;
+            insert_check::<D>(tx, InsertCheck::concluded(*concluded, None).row(), &mut counts).await?;
             false
         }
         EndedStep::Unchanged => false,
@@ -275,21 +281,21 @@ async fn move_on<D: Database>(tx: &mut dyn Tx, advance: Advance) -> Result<Trans
     let was_pending = match to {
         AdvanceTo::Step(_) => {
             if let Some(new) = &new {
-                insert::<D>(tx, new.row(), &mut counts).await?;
+                insert_check::<D>(tx, new.row(), &mut counts).await?;
                 next_deadline = Some(new.check.expires_at);
             }
             mark_pending::<D>(tx, verification, at, &mut counts).await?
         }
         AdvanceTo::SimSwap { deadline, .. } => {
             let mut values = values![deadline, verification].to_vec();
-            let in_bucket = in_bucket::<D>(verification.bucket(), &mut values);
-            let update = format!("update checks set expires_at = $1 where id = $2 {in_bucket}");
+            let bucket_condition = bucket_condition::<D>(verification.bucket(), &mut values);
+            let update = format!("update checks set expires_at = $1 where id = $2 {bucket_condition}");
             tx.query(Sql::cached(update), &values).await?;
             next_deadline = Some(deadline);
             mark_pending::<D>(tx, verification, at, &mut counts).await?
         }
         AdvanceTo::End { conclusion, callback } => {
-            match conclude::<D>(tx, ConcludeCheck { conclusion, callback }, false, &mut counts).await? {
+            match conclude_check::<D>(tx, ConcludeCheck { conclusion, callback }, false, &mut counts).await? {
                 Some(was_pending) => was_pending,
                 None => return Ok(TransactionEnd::Rollback(AdvanceOutcome::Lost)),
             }
@@ -303,7 +309,7 @@ async fn move_on<D: Database>(tx: &mut dyn Tx, advance: Advance) -> Result<Trans
 
 /// Copies the hash of the code that was redeemed for a step's verdict to the verification. Called before the step is
 /// concluded, which deletes the redirect session with the hash.
-async fn keep_code<D: Database>(
+async fn copy_code_hash<D: Database>(
     tx: &mut dyn Tx,
     verification: CheckId,
     step: &CheckConclusion,
@@ -312,19 +318,19 @@ async fn keep_code<D: Database>(
         return Ok(());
     }
     let mut values = values![step.check].to_vec();
-    let in_session_bucket = in_bucket::<D>(verification.bucket(), &mut values);
-    let select = format!("select code_hash from redirect_sessions where check_id = $1 {in_session_bucket}");
+    let session_bucket_condition = bucket_condition::<D>(verification.bucket(), &mut values);
+    let select = format!("select code_hash from redirect_sessions where check_id = $1 {session_bucket_condition}");
     let Some(row) = tx.query(Sql::cached(select), &values).await?.pop() else { return Ok(()) };
     let code = row.reader("redirect_sessions").digest_or_null("code_hash")?;
     let mut values = values![code, verification].to_vec();
-    let in_bucket = in_bucket::<D>(verification.bucket(), &mut values);
-    let update = format!("update verifications set code_hash = $1 where check_id = $2 {in_bucket}");
+    let bucket_condition = bucket_condition::<D>(verification.bucket(), &mut values);
+    let update = format!("update verifications set code_hash = $1 where check_id = $2 {bucket_condition}");
     tx.query(Sql::cached(update), &values).await.map(drop)
 }
 
 /// Concludes an open check, and writes the rows that belong to it. Returns whether the check was pending. `None`: the
 /// check is already concluded, or `unless_verdict` is set and its redirect session has a verdict.
-async fn conclude<D: Database>(
+async fn conclude_check<D: Database>(
     tx: &mut dyn Tx,
     conclude: ConcludeCheck,
     unless_verdict: bool,
@@ -345,12 +351,12 @@ async fn conclude<D: Database>(
         id,
     ]
     .to_vec();
-    let in_check_bucket = in_bucket::<D>(id.bucket(), &mut values);
+    let check_bucket_condition = bucket_condition::<D>(id.bucket(), &mut values);
     let update = format!(
         "update checks
             set concluded_at = $1, status = $2, matched = $3, error_code = $4, connector = coalesce($5, connector),
                 method = $6, no_sim_change = $7, way = $8, wallet_failure = $9
-          where id = $10 and status in ('ACCEPTED', 'PENDING') {in_check_bucket}
+          where id = $10 and status in ('ACCEPTED', 'PENDING') {check_bucket_condition}
          returning id, expires_at, pending_at, network_id"
     );
     let Some(row) = tx.query(Sql::cached(update), &values).await?.pop() else { return Ok(None) };
@@ -379,11 +385,11 @@ async fn conclude<D: Database>(
         // with the verdict.
         let condition = if unless_verdict { "and code_hash is null" } else { "" };
         let mut values = values![id].to_vec();
-        let in_bucket = in_bucket::<D>(id.bucket(), &mut values);
-        let delete = format!("delete from redirect_sessions where check_id = $1 {condition} {in_bucket}");
+        let bucket_condition = bucket_condition::<D>(id.bucket(), &mut values);
+        let delete = format!("delete from redirect_sessions where check_id = $1 {condition} {bucket_condition}");
         tx.query(Sql::cached(delete), &values).await?;
         if unless_verdict {
-            let select = format!("select check_id from redirect_sessions where check_id = $1 {in_bucket}");
+            let select = format!("select check_id from redirect_sessions where check_id = $1 {bucket_condition}");
             if !tx.query(Sql::cached(select), &values).await?.is_empty() {
                 return Ok(None);
             }
@@ -394,7 +400,7 @@ async fn conclude<D: Database>(
 }
 
 /// Inserts a check and its redirect session, if it needs one.
-async fn insert<D: Database>(
+async fn insert_check<D: Database>(
     tx: &mut dyn Tx,
     new: CheckRow<'_>,
     counts: &mut Vec<UsageDelta>,
@@ -452,7 +458,7 @@ async fn open_redirect_session<D: Database>(
     let mut values = values![*step].to_vec();
     let lock = format!(
         "update checks set status = status where id = $1 and status in ('ACCEPTED', 'PENDING') {} returning id",
-        in_bucket::<D>(step.bucket(), &mut values)
+        bucket_condition::<D>(step.bucket(), &mut values)
     );
     if tx.query(Sql::cached(lock), &values).await?.is_empty() {
         return Ok(TransactionEnd::Rollback(None));
@@ -499,8 +505,8 @@ async fn move_deadline<D: Database>(
     after: Option<Timestamp>,
 ) -> Result<(), StoreError> {
     let mut values = values![before, verification].to_vec();
-    let in_bucket = in_bucket::<D>(verification.bucket(), &mut values);
-    let delete = format!("delete from deadlines where due_at = $1 and check_id = $2 {in_bucket}");
+    let bucket_condition = bucket_condition::<D>(verification.bucket(), &mut values);
+    let delete = format!("delete from deadlines where due_at = $1 and check_id = $2 {bucket_condition}");
     tx.query(Sql::cached(delete), &values).await?;
     if let Some(after) = after {
         let mut values = values![after, verification].to_vec();
@@ -513,7 +519,7 @@ async fn move_deadline<D: Database>(
 
 /// Applies the limit of checks for a phone number to a new check, and counts the check. Returns `true` if the limit is
 /// reached; the caller must then roll back. A check that ignores the limit is only counted.
-async fn is_over_limit<D: Database>(
+async fn count_against_limit<D: Database>(
     tx: &mut dyn Tx,
     new: &InsertCheck,
     ignores_limit: bool,
@@ -532,7 +538,7 @@ async fn is_over_limit<D: Database>(
             return Ok(false);
         }
         let values = values![claimed.hash, project, since, product, i64::from(limit.max_checks)];
-        return Ok(is_blocked(&counted_times(tx.run(COUNTED_CREATES_SQL, values).await?)?));
+        return Ok(is_blocked(&counted_times(tx.run(COUNTED_CREATION_TIMES_SQL, values).await?)?));
     }
     let bucket = digest_bucket(&claimed.hash.0);
     let expires_at = since + 2 * number_limit::window_millis(limit);
@@ -558,7 +564,7 @@ async fn is_over_limit<D: Database>(
     let update = format!(
         "update number_limits set recent = $1, last_at = greatest(last_at, $2)
           where number_hash = $3 and project_id = $4 and product = $5 {}",
-        in_bucket::<D>(bucket, &mut values)
+        bucket_condition::<D>(bucket, &mut values)
     );
     tx.query(Sql::cached(update), &values).await?;
     Ok(false)

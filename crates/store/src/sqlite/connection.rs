@@ -99,7 +99,7 @@ pub(super) fn execute(connection: &Connection, sql: &'static str, values: &[Valu
 }
 
 /// Returns the output of a future that uses only [`SqliteTx`], and is therefore ready on the first poll.
-pub(super) fn poll_ready<T>(future: BoxFuture<'_, Result<T, StoreError>>) -> Result<T, StoreError> {
+pub(super) fn poll_once<T>(future: BoxFuture<'_, Result<T, StoreError>>) -> Result<T, StoreError> {
     future.now_or_never().unwrap_or_else(|| Err(StoreError::Refused("a transaction awaited another future".to_owned())))
 }
 

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use super::{
     batch_transaction::{BatchTransaction, WriteOp},
-    connection::{SqliteTx, poll_ready},
+    connection::{SqliteTx, poll_once},
 };
 use crate::driver::{TransactionEnd, Work};
 
@@ -22,13 +22,13 @@ pub(super) trait QueuedJob: Send {
 }
 
 pub(super) trait QueuedWriteOp: QueuedJob {
-    fn run(&mut self, tx: &mut BatchTransaction<'_>) -> Effect;
+    fn run(&mut self, tx: &mut BatchTransaction<'_>) -> JobEnd;
     /// Replaces the result by an error, if the op succeeded but its deferred writes failed.
     fn fail(&mut self, error: StoreError);
 }
 
 pub(super) trait QueuedClosure: QueuedJob {
-    fn run(&mut self, connection: &mut Connection) -> Effect;
+    fn run(&mut self, connection: &mut Connection) -> JobEnd;
 }
 
 pub(super) enum WriterJob {
@@ -38,7 +38,7 @@ pub(super) enum WriterJob {
 
 /// Whether the writes of a job are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
+pub(super) enum JobEnd {
     Keep,
     Discard,
 }
@@ -72,11 +72,11 @@ impl<O: WriteOp> QueuedJob for WriteOpJob<O> {
 }
 
 impl<O: WriteOp> QueuedWriteOp for WriteOpJob<O> {
-    fn run(&mut self, tx: &mut BatchTransaction<'_>) -> Effect {
+    fn run(&mut self, tx: &mut BatchTransaction<'_>) -> JobEnd {
         self.result = None;
-        let (effect, result) = split_end(self.op.run(tx));
+        let (end, result) = split_end(self.op.run(tx));
         self.result = Some(result);
-        effect
+        end
     }
 
     fn fail(&mut self, error: StoreError) {
@@ -129,21 +129,21 @@ where
     T: Send + 'static,
     W: Work<TransactionEnd<T>>,
 {
-    fn run(&mut self, connection: &mut Connection) -> Effect {
+    fn run(&mut self, connection: &mut Connection) -> JobEnd {
         let ClosureState::Queued(work) = mem::replace(&mut self.state, ClosureState::Running) else {
-            return Effect::Discard;
+            return JobEnd::Discard;
         };
-        let (effect, result) = split_end(poll_ready(work(&mut SqliteTx { connection })));
+        let (end, result) = split_end(poll_once(work(&mut SqliteTx { connection })));
         self.state = ClosureState::Done(result);
-        effect
+        end
     }
 }
 
-fn split_end<T>(end: Result<TransactionEnd<T>, StoreError>) -> (Effect, Result<T, StoreError>) {
+fn split_end<T>(end: Result<TransactionEnd<T>, StoreError>) -> (JobEnd, Result<T, StoreError>) {
     match end {
-        Ok(TransactionEnd::Commit(output)) => (Effect::Keep, Ok(output)),
-        Ok(TransactionEnd::Rollback(output)) => (Effect::Discard, Ok(output)),
-        Err(error) => (Effect::Discard, Err(error)),
+        Ok(TransactionEnd::Commit(output)) => (JobEnd::Keep, Ok(output)),
+        Ok(TransactionEnd::Rollback(output)) => (JobEnd::Discard, Ok(output)),
+        Err(error) => (JobEnd::Discard, Err(error)),
     }
 }
 

@@ -172,7 +172,7 @@ impl Database for Sqlite {
 
     const HAS_BUCKETS: bool = false;
 
-    fn same_bucket(_: &str, _: &str) -> String {
+    fn same_bucket_condition(_: &str, _: &str) -> String {
         String::new()
     }
 

@@ -19,7 +19,7 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    connection::{Access, SqliteTx, execute, open, poll_ready, query_cached, store_error},
+    connection::{Access, SqliteTx, execute, open, poll_once, query_cached, store_error},
     thread_stopped_error,
 };
 use crate::{
@@ -151,7 +151,7 @@ fn read_with_deadline<T>(
     // transaction would stay open.
     begin(connection)?;
     let result = match connection.progress_handler(INSTRUCTIONS_PER_DEADLINE_CHECK, Some(interrupts)) {
-        Ok(()) => poll_ready(work(&mut SqliteTx { connection: &mut *connection })),
+        Ok(()) => poll_once(work(&mut SqliteTx { connection: &mut *connection })),
         Err(error) => Err(failed(error)),
     };
     connection.progress_handler(0, None::<fn() -> bool>).map_err(failed)?;
@@ -167,7 +167,7 @@ fn read_with_deadline<T>(
 /// Runs `work` in a transaction, so that its statements see one snapshot.
 fn read<T>(connection: &mut Connection, work: impl Work<T>) -> Result<T, StoreError> {
     begin(connection)?;
-    let result = poll_ready(work(&mut SqliteTx { connection: &mut *connection }));
+    let result = poll_once(work(&mut SqliteTx { connection: &mut *connection }));
     execute(connection, "rollback", &[])?;
     result
 }

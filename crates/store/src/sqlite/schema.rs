@@ -66,7 +66,7 @@ fn apply_next_migration(
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(database)?;
     let applied = select_applied(&transaction).map_err(database)?;
     migration::ensure_compatible(SQLITE, &applied)?;
-    let Some(next) = migration::pending(SQLITE, &applied).next() else { return Ok(None) };
+    let Some(next) = migration::pending_migrations(SQLITE, &applied).next() else { return Ok(None) };
 
     let apply = || {
         transaction.execute_batch(migration::CREATE_TABLE)?;

@@ -24,7 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{
     batch_transaction::{BatchTransaction, WriteOp},
     connection::{Access, execute, open},
-    job::{ClosureJob, Effect, QueuedClosure, QueuedJob, QueuedWriteOp, WriteOpJob, WriterJob},
+    job::{ClosureJob, JobEnd, QueuedClosure, QueuedJob, QueuedWriteOp, WriteOpJob, WriterJob},
     thread_stopped_error,
     wal_syncer::{CommittedBatch, DurabilityWatch, WalSyncer, complete_jobs},
 };
@@ -185,9 +185,9 @@ fn run_ops_together(connection: &Connection, ops: &mut [Box<dyn QueuedWriteOp>])
     let mut tx = BatchTransaction::new(connection);
     for op in ops {
         let (changes_before, mark) = (connection.total_changes(), tx.deferred_mark());
-        let effect = catch_panic(|| op.run(&mut tx));
+        let end = catch_panic(|| op.run(&mut tx));
         ensure_in_transaction(connection)?;
-        if effect == Effect::Discard {
+        if end == JobEnd::Discard {
             if connection.total_changes() != changes_before {
                 return Ok(false);
             }
@@ -201,34 +201,34 @@ fn run_ops_together(connection: &Connection, ops: &mut [Box<dyn QueuedWriteOp>])
 fn run_op_in_savepoint(connection: &Connection, op: &mut dyn QueuedWriteOp) -> Result<(), String> {
     execute_sql(connection, "savepoint job")?;
     let mut tx = BatchTransaction::new(connection);
-    let mut effect = catch_panic(|| op.run(&mut tx));
+    let mut end = catch_panic(|| op.run(&mut tx));
     ensure_in_transaction(connection)?;
-    if effect == Effect::Keep
+    if end == JobEnd::Keep
         && let Err(error) = tx.write_deferred()
     {
         ensure_in_transaction(connection)?;
         op.fail(error);
-        effect = Effect::Discard;
+        end = JobEnd::Discard;
     }
-    end_savepoint(connection, effect)
+    end_savepoint(connection, end)
 }
 
 fn run_closure_in_savepoint(connection: &mut Connection, closure: &mut dyn QueuedClosure) -> Result<(), String> {
     execute_sql(connection, "savepoint job")?;
-    let effect = catch_panic(|| closure.run(connection));
+    let end = catch_panic(|| closure.run(connection));
     ensure_in_transaction(connection)?;
-    end_savepoint(connection, effect)
+    end_savepoint(connection, end)
 }
 
-fn end_savepoint(connection: &Connection, effect: Effect) -> Result<(), String> {
-    if effect == Effect::Discard {
+fn end_savepoint(connection: &Connection, end: JobEnd) -> Result<(), String> {
+    if end == JobEnd::Discard {
         execute_sql(connection, "rollback to job")?;
     }
     execute_sql(connection, "release job")
 }
 
-fn catch_panic(job: impl FnOnce() -> Effect) -> Effect {
-    catch_unwind(AssertUnwindSafe(job)).unwrap_or(Effect::Discard)
+fn catch_panic(job: impl FnOnce() -> JobEnd) -> JobEnd {
+    catch_unwind(AssertUnwindSafe(job)).unwrap_or(JobEnd::Discard)
 }
 
 /// Fails if `SQLite` has rolled back the whole transaction, as it does after some errors, such as a full disk.

@@ -31,11 +31,11 @@ use crate::{
 };
 
 /// A server whose last heartbeat is younger than this counts as running.
-const SERVER_TIMEOUT: Duration = Duration::from_secs(5);
+const MAX_HEARTBEAT_AGE: Duration = Duration::from_secs(5);
 
 /// How a transfer treats a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Content {
+enum TransferMode {
     /// Copies all rows into an empty table.
     Rows,
     /// Overwrites the single row, which a migration has inserted.
@@ -45,54 +45,54 @@ enum Content {
 }
 
 /// All tables. A table comes after those that its foreign keys refer to.
-const TABLES: [(&str, Content); 41] = [
-    ("workspaces", Content::Rows),
-    ("projects", Content::Rows),
-    ("logos", Content::Rows),
-    ("credentials", Content::Rows),
-    ("sealed_keys", Content::Rows),
-    ("revocations", Content::Rows),
-    ("audit_events", Content::Rows),
-    ("accounts", Content::Rows),
-    ("memberships", Content::Rows),
-    ("invitations", Content::Rows),
-    ("sessions", Content::Rows),
-    ("account_links", Content::Rows),
-    ("login_throttle", Content::Rows),
-    ("idempotency_keys", Content::Rows),
-    ("checks", Content::Rows),
-    ("deadlines", Content::Rows),
-    ("redirect_sessions", Content::Rows),
-    ("verifications", Content::Rows),
-    ("sign_ins", Content::Rows),
-    ("pushed_authorizations", Content::Rows),
-    ("sign_in_sessions", Content::Rows),
-    ("used_assertions", Content::Rows),
-    ("callbacks", Content::Rows),
-    ("callback_attempts", Content::Rows),
-    ("erasures", Content::Rows),
-    ("usage_counters", Content::Rows),
-    ("usage_days", Content::Rows),
-    ("activity", Content::Rows),
-    ("funnel_counts", Content::Rows),
-    ("requests", Content::Rows),
-    ("concatenated_sms", Content::Rows),
-    ("sms_parts", Content::Rows),
-    ("simulated_sim_swaps", Content::Rows),
-    ("control_version", Content::SingleRow),
-    ("database_state", Content::SingleRow),
-    ("check_retention", Content::SingleRow),
-    ("nodes", Content::Local),
-    ("leases", Content::Local),
+const TABLES: [(&str, TransferMode); 41] = [
+    ("workspaces", TransferMode::Rows),
+    ("projects", TransferMode::Rows),
+    ("logos", TransferMode::Rows),
+    ("credentials", TransferMode::Rows),
+    ("sealed_keys", TransferMode::Rows),
+    ("revocations", TransferMode::Rows),
+    ("audit_events", TransferMode::Rows),
+    ("accounts", TransferMode::Rows),
+    ("memberships", TransferMode::Rows),
+    ("invitations", TransferMode::Rows),
+    ("sessions", TransferMode::Rows),
+    ("account_links", TransferMode::Rows),
+    ("login_throttle", TransferMode::Rows),
+    ("idempotency_keys", TransferMode::Rows),
+    ("checks", TransferMode::Rows),
+    ("deadlines", TransferMode::Rows),
+    ("redirect_sessions", TransferMode::Rows),
+    ("verifications", TransferMode::Rows),
+    ("sign_ins", TransferMode::Rows),
+    ("pushed_authorizations", TransferMode::Rows),
+    ("sign_in_sessions", TransferMode::Rows),
+    ("used_assertions", TransferMode::Rows),
+    ("callbacks", TransferMode::Rows),
+    ("callback_attempts", TransferMode::Rows),
+    ("erasures", TransferMode::Rows),
+    ("usage_counters", TransferMode::Rows),
+    ("usage_days", TransferMode::Rows),
+    ("activity", TransferMode::Rows),
+    ("funnel_counts", TransferMode::Rows),
+    ("requests", TransferMode::Rows),
+    ("concatenated_sms", TransferMode::Rows),
+    ("sms_parts", TransferMode::Rows),
+    ("simulated_sim_swaps", TransferMode::Rows),
+    ("control_version", TransferMode::SingleRow),
+    ("database_state", TransferMode::SingleRow),
+    ("check_retention", TransferMode::SingleRow),
+    ("nodes", TransferMode::Local),
+    ("leases", TransferMode::Local),
     // Exists only in PostgreSQL. After an import, the count of checks per number starts at zero.
-    ("number_limits", Content::Local),
-    ("node_demand", Content::Local),
-    ("schema_compatibility", Content::Local),
+    ("number_limits", TransferMode::Local),
+    ("node_demand", TransferMode::Local),
+    ("schema_compatibility", TransferMode::Local),
 ];
 
 /// Returns the tables whose rows are transferred.
-fn moved_tables() -> impl Iterator<Item = (&'static str, Content)> {
-    TABLES.into_iter().filter(|(_, content)| *content != Content::Local)
+fn moved_tables() -> impl Iterator<Item = (&'static str, TransferMode)> {
+    TABLES.into_iter().filter(|(_, mode)| *mode != TransferMode::Local)
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -277,7 +277,7 @@ fn export_blocking(
 ) -> Result<u64, TransferError> {
     let mut tables = open_tables(url, Access::Read)?;
     if !options.allow_running_servers {
-        let dead_before = options.now.saturating_sub(SERVER_TIMEOUT).unwrap_or(Timestamp::MIN).as_millisecond();
+        let dead_before = options.now.saturating_sub(MAX_HEARTBEAT_AGE).unwrap_or(Timestamp::MIN).as_millisecond();
         let count = tables.count_rows(&format!("nodes where seen_at >= {dead_before}"))?;
         if count > 0 {
             return Err(TransferError::ServersRunning { count });
@@ -322,8 +322,8 @@ fn import_blocking(url: &StoreUrl, file: impl BufRead, report: &mut ReportProgre
         return Err(TransferError::OtherSchema { found: header.schema, expected: expected.to_owned() });
     }
     let mut tables = open_tables(url, Access::Write)?;
-    for (name, content) in moved_tables() {
-        if content == Content::Rows && tables.count_rows(&format!("(select 1 from {name} limit 1) as found"))? > 0 {
+    for (name, mode) in moved_tables() {
+        if mode == TransferMode::Rows && tables.count_rows(&format!("(select 1 from {name} limit 1) as found"))? > 0 {
             return Err(TransferError::NotEmpty { table: name.to_owned() });
         }
     }
@@ -331,9 +331,9 @@ fn import_blocking(url: &StoreUrl, file: impl BufRead, report: &mut ReportProgre
         return Err(TransferError::Damaged { line: 1, problem: "the list of tables is not complete".to_owned() });
     }
     let mut total = 0;
-    for (number, ((name, content), table)) in (1..).zip(moved_tables().zip(&header.tables)) {
+    for (number, ((name, mode), table)) in (1..).zip(moved_tables().zip(&header.tables)) {
         let columns = target_columns(&mut *tables, table)?;
-        if content == Content::SingleRow {
+        if mode == TransferMode::SingleRow {
             tables.execute(&format!("delete from {name}"))?;
         }
         reader.begin_table(name)?;

@@ -17,7 +17,7 @@ use crate::{
 
 /// Tables with the column `bucket`, each with the column whose last bytes determine it. Exports omit the bucket, and
 /// imports compute it.
-const BUCKETED_TABLES: [(&str, &str); 9] = [
+const BUCKET_KEY_COLUMNS: [(&str, &str); 9] = [
     ("checks", "id"),
     ("callbacks", "check_id"),
     ("callback_attempts", "check_id"),
@@ -154,7 +154,7 @@ impl Tables for PostgresTables {
         columns: &[Column],
         next_row: &mut dyn FnMut() -> Result<Option<Vec<Value>>, TransferError>,
     ) -> Result<(), TransferError> {
-        let key_column = BUCKETED_TABLES.into_iter().find(|(name, _)| *name == table).map(|(_, column)| column);
+        let key_column = BUCKET_KEY_COLUMNS.into_iter().find(|(name, _)| *name == table).map(|(_, column)| column);
         let key_index = columns.iter().position(|column| Some(column.name.as_str()) == key_column);
         let names = column_list(columns) + if key_index.is_some() { ", bucket" } else { "" };
         self.runtime.block_on(async {

@@ -274,7 +274,7 @@ pub async fn old_minutes_are_rolled_up_and_old_hours_deleted(fixture: &StoreFixt
     assert_eq!(summarize(&store.activity(shop, day(1)).await.unwrap())[0].0, "15T12:00");
 }
 
-pub async fn completion_times_are_those_of_completed_checks(fixture: &StoreFixture) {
+pub async fn completion_durations_are_those_of_completed_checks(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let (shop, bank) = (ProjectId(sample::uuid()), ProjectId(sample::uuid()));
     // Each of these checks completes after seven seconds. The last check, below, stays open.
@@ -301,10 +301,10 @@ pub async fn completion_times_are_those_of_completed_checks(fixture: &StoreFixtu
         (shop, served_by("23410"), seven_seconds(2)),
         (shop, served_by("310004"), Some(vec![])),
     ] {
-        let found = store.completion_times(project, filter.clone(), 4).await.unwrap();
+        let found = store.completion_durations(project, filter.clone(), 4).await.unwrap();
         assert_eq!(found, expected, "{filter:?}");
     }
-    assert_eq!(store.completion_times(shop, whole_day, 3).await.unwrap(), None, "as many checks as the limit");
+    assert_eq!(store.completion_durations(shop, whole_day, 3).await.unwrap(), None, "as many checks as the limit");
 }
 
 pub async fn waiting_callbacks_are_counted_by_project(fixture: &StoreFixture) {

@@ -230,7 +230,7 @@ contract! {
         activity_is_scoped_by_project,
         concurrent_activity_is_summed,
         old_minutes_are_rolled_up_and_old_hours_deleted,
-        completion_times_are_those_of_completed_checks,
+        completion_durations_are_those_of_completed_checks,
         waiting_callbacks_are_counted_by_project;
     nodes:
         node_is_live_until_its_heartbeat_expires,

@@ -437,25 +437,25 @@ async fn update_sim(
 #[cfg(test)]
 mod tests {
     use ringtrue_domain::{phone::Msisdn, tenancy::Mode};
-    use ringtrue_sandbox::operator_access::NumberScript;
+    use ringtrue_sandbox::operator_access::NumberBehaviour;
 
     use super::*;
 
     #[test]
     fn each_script_has_one_sim() {
         let scripts =
-            SIMS.iter().map(|sim| NumberScript::of(Msisdn::parse(&sim.number(), Mode::Sandbox).unwrap().tail()));
+            SIMS.iter().map(|sim| NumberBehaviour::of(Msisdn::parse(&sim.number(), Mode::Sandbox).unwrap().tail()));
         let scripts: Vec<_> = scripts.collect();
         for script in [
-            NumberScript::Even,
-            NumberScript::Odd,
-            NumberScript::OperatorFault,
-            NumberScript::Silence,
-            NumberScript::NothingSupported,
-            NumberScript::NoSecureSna,
-            NumberScript::OperatorTimeout,
-            NumberScript::NoSubscriber,
-            NumberScript::LookupDown,
+            NumberBehaviour::Even,
+            NumberBehaviour::Odd,
+            NumberBehaviour::OperatorFault,
+            NumberBehaviour::Silence,
+            NumberBehaviour::NothingSupported,
+            NumberBehaviour::NoSecureSna,
+            NumberBehaviour::OperatorTimeout,
+            NumberBehaviour::NoSubscriber,
+            NumberBehaviour::LookupDown,
         ] {
             assert_eq!(scripts.iter().filter(|other| **other == script).count(), 1, "{script:?}");
         }

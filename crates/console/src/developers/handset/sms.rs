@@ -12,7 +12,7 @@ use ringtrue_domain::{
     tenancy::Mode,
 };
 use ringtrue_engine::checks::reverse_sms::CreatedReverseSms;
-use ringtrue_sandbox::handsets::{SmsFaults, SmsSender};
+use ringtrue_sandbox::handsets::{SimulatedSender, SmsFaults};
 use ringtrue_verification_page::QrSvg;
 use ringtrue_web::{app::App, parameters::PathParameters};
 use serde::{Deserialize, Serialize};
@@ -124,7 +124,7 @@ impl FaultFields {
             Ok(number) if range.contains(&number) => Ok(Some(number)),
             _ => Err(format!("{label} must be a number from {} to {}", range.start(), range.end())),
         };
-        let spoofed_from = Some(&*self.spoofed_from).filter(|sender| !sender.is_empty()).map(SmsSender::parse);
+        let spoofed_from = Some(&*self.spoofed_from).filter(|sender| !sender.is_empty()).map(SimulatedSender::parse);
         Ok(SmsFaults {
             late_seconds: number("delay", &self.late_seconds, SmsFaults::ALLOWED_LATE_SECONDS)?,
             extra_copies: number("duplicates", &self.extra_copies, SmsFaults::ALLOWED_EXTRA_COPIES)?,
@@ -156,7 +156,7 @@ pub async fn send(State(app): State<App>, ids: PathParameters, form: SessionForm
     render_handset(&app, &access, check_form, PhoneScreen::Sms(Box::new(draft))).await
 }
 
-fn parse_sms(fields: &FormFields) -> Result<(SmsSender, Msisdn, SmsFaults), String> {
+fn parse_sms(fields: &FormFields) -> Result<(SimulatedSender, Msisdn, SmsFaults), String> {
     let number = |label: &str, name| {
         let parsed = Msisdn::parse(fields.get(name).unwrap_or_default(), Mode::Sandbox);
         parsed.map_err(|error| format!("{label}: {error}"))

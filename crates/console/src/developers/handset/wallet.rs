@@ -104,7 +104,7 @@ pub async fn confirm(State(app): State<App>, ids: PathParameters, form: SessionF
     // The hosted page belongs to this deployment.
     let origin = AppOrigin::from_stored(app.engine.base_url()).map_err(|error| Problem::internal(&error))?;
     let confirmed = read_request(&app, &fields)
-        .and_then(|request| app.handsets.confirm_credential_request(&request, &sim, &origin, None, forgery));
+        .and_then(|request| app.handsets.respond_to_credential_request(&request, &sim, &origin, None, forgery));
     Ok(match confirmed {
         Ok(DigitalCredential { protocol, data }) => {
             json_response(StatusCode::OK, &WalletConfirmation { credential: CredentialJson { protocol, data } })
@@ -118,7 +118,7 @@ fn read_request(app: &App, fields: &FormFields) -> Result<CredentialRequest, Han
     let request = serde_json::from_str(fields.get("request").unwrap_or_default());
     let CredentialJson { protocol, data } =
         request.unwrap_or(CredentialJson { protocol: String::new(), data: Value::Null });
-    app.handsets.read_credential_request(&DigitalCredential { protocol, data })
+    app.handsets.validate_credential_request(&DigitalCredential { protocol, data })
 }
 
 fn problem_response(error: HandsetError) -> Response {

@@ -44,7 +44,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{SourceError, SourceGuard};
+use super::{SourceBreaker, SourceError};
 use crate::{
     breaker::CallOutcome,
     client::{Resolver, SystemResolver},
@@ -61,7 +61,7 @@ pub struct EnumDns {
     entropy: Arc<dyn Entropy>,
     /// Index of the server to query first: the last one that responded. A dead server costs its timeout only once.
     preferred_server: AtomicUsize,
-    guard: SourceGuard,
+    breaker: SourceBreaker,
 }
 
 impl EnumDns {
@@ -77,8 +77,8 @@ impl EnumDns {
         resolver: Arc<dyn Resolver>,
     ) -> Result<Self, EnumConfigError> {
         let config = config.validated()?;
-        let guard = SourceGuard::new(Arc::clone(&config.name), config.breaker, clock);
-        Ok(EnumDns { config, resolver, entropy, preferred_server: AtomicUsize::new(0), guard })
+        let breaker = SourceBreaker::new(Arc::clone(&config.name), config.breaker, clock);
+        Ok(EnumDns { config, resolver, entropy, preferred_server: AtomicUsize::new(0), breaker })
     }
 
     /// Queries the servers in turn, at most `tries` times each, until one gives a final result.
@@ -115,7 +115,7 @@ impl EnumDns {
     }
 
     async fn query_server(&self, server: &NameServer, number: &Msisdn) -> EnumDecision {
-        let address = match self.address(server).await {
+        let address = match self.resolve_server_address(server).await {
             Ok(address) => address,
             Err(error) => return EnumDecision::TryNextServer(error),
         };
@@ -136,7 +136,7 @@ impl EnumDns {
         }
     }
 
-    async fn address(&self, server: &NameServer) -> Result<SocketAddr, LookupError> {
+    async fn resolve_server_address(&self, server: &NameServer) -> Result<SocketAddr, LookupError> {
         if let Ok(address) = server.host.parse::<IpAddr>() {
             return Ok(SocketAddr::new(address, server.port));
         }
@@ -172,7 +172,7 @@ impl LookupSource for EnumDns {
     }
 
     async fn resolve(&self, number: &Msisdn) -> Result<LookupResult, LookupError> {
-        self.guard.run(self.query_servers(number)).await
+        self.breaker.run(self.query_servers(number)).await
     }
 }
 

@@ -61,7 +61,7 @@ impl NaptrRecord {
     }
 
     /// Returns the URI for a number. `None`: the record's expression does not match the number.
-    pub fn apply(&self, number: &Msisdn) -> Result<Option<String>, InvalidRecord> {
+    pub fn uri_for_number(&self, number: &Msisdn) -> Result<Option<String>, InvalidRecord> {
         let text = str::from_utf8(&self.expression).map_err(|_| InvalidRecord)?.trim();
         let delimiter = text.chars().next().ok_or(InvalidRecord)?;
         let is_valid_delimiter = !delimiter.is_ascii_alphanumeric() && delimiter != '\\';
@@ -155,8 +155,8 @@ enum RecordMeaning {
 impl RecordRules {
     pub fn evaluate(&self, answer: &EnumAnswer, number: &Msisdn) -> EnumDecision {
         match answer.code {
-            ResponseCode::NoError => EnumDecision::Final(self.resolve(answer, number)),
-            ResponseCode::NXDomain => EnumDecision::Final(Ok(self.unknown_number())),
+            ResponseCode::NoError => EnumDecision::Final(self.evaluate_records(answer, number)),
+            ResponseCode::NXDomain => EnumDecision::Final(Ok(self.unknown_number_result())),
             // REFUSED with records is a refusal of this number or account, not a server failure.
             ResponseCode::Refused if !answer.records.is_empty() => EnumDecision::Final(Err(LookupError::Refused)),
             ResponseCode::FormErr | ResponseCode::NotImp => EnumDecision::RetryWithoutEdns,
@@ -167,7 +167,7 @@ impl RecordRules {
     /// Evaluates the records by order and preference. The first record that identifies a network wins. Without one, an
     /// operator code that is not in the configured tables means another network. Otherwise a refusal is an error, and
     /// so are unreadable records if no record is readable.
-    fn resolve(&self, answer: &EnumAnswer, number: &Msisdn) -> Result<LookupResult, LookupError> {
+    fn evaluate_records(&self, answer: &EnumAnswer, number: &Msisdn) -> Result<LookupResult, LookupError> {
         let mut records: Vec<&NaptrRecord> =
             answer.records.iter().filter(|record| record.is_number_service()).collect();
         records.sort_by_key(|record| (record.order, record.preference));
@@ -199,14 +199,14 @@ impl RecordRules {
         }
         match (has_refusal, has_unknown_subscriber) {
             (true, _) => Err(LookupError::Refused),
-            (false, true) => Ok(self.unknown_number()),
+            (false, true) => Ok(self.unknown_number_result()),
             (false, false) if has_unreadable_records && !has_readable_record => Err(LookupError::InvalidResponse),
             (false, false) => Ok(LookupResult::NoData),
         }
     }
 
     fn interpret(&self, record: &NaptrRecord, number: &Msisdn) -> RecordMeaning {
-        let text = match record.apply(number) {
+        let text = match record.uri_for_number(number) {
             Ok(Some(text)) => text,
             Ok(None) => return RecordMeaning::NotApplicable,
             Err(InvalidRecord) => return RecordMeaning::Unreadable,
@@ -246,7 +246,7 @@ impl RecordRules {
     }
 
     /// Returns the result for a number that the source does not know.
-    fn unknown_number(&self) -> LookupResult {
+    fn unknown_number_result(&self) -> LookupResult {
         if self.is_authoritative { LookupResult::NoSubscriber } else { LookupResult::NoData }
     }
 }
@@ -368,7 +368,7 @@ mod tests {
             ("!(((((((((((((((((((((((x)))))))))))))))))))))))!tel:1!", Err(InvalidRecord)),
             ("!((x{900}){900}){900}!tel:1!", Err(InvalidRecord)),
         ] {
-            let applied = naptr_record("u", "E2U+pstn:tel", expression).apply(&number);
+            let applied = naptr_record("u", "E2U+pstn:tel", expression).uri_for_number(&number);
             assert_eq!(applied.as_ref().map(Option::as_deref), uri.as_ref().copied(), "{expression}");
         }
     }

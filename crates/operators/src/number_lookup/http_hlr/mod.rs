@@ -20,14 +20,14 @@ use serde_json::Value;
 use strum::IntoStaticStr;
 
 use super::{
-    KnownNetworks, LookupClient, LookupRequest, LookupResponse, SourceError, SourceGuard, is_zero_plmn, scalar_text,
+    KnownNetworks, LookupClient, LookupRequest, LookupResponse, SourceBreaker, SourceError, is_zero_plmn, scalar_text,
 };
 use crate::{
     breaker::{BreakerSettings, CallOutcome},
     client::Client,
 };
 pub use vendors::{
-    GenericJson, HlrLookupKind, HlrLookups, Infobip, InfobipCredentials, NetworkPointers, Twilio, VonageInsights,
+    GenericJson, HlrLookupKind, HlrLookupsCom, Infobip, InfobipCredentials, NetworkPointers, Twilio, VonageInsights,
 };
 
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl HlrConfig {
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum HlrDriver {
     Infobip(Infobip),
-    HlrLookups(HlrLookups),
+    HlrLookups(HlrLookupsCom),
     Twilio(Twilio),
     VonageIdentityInsights(VonageInsights),
     GenericJson(GenericJson),
@@ -116,7 +116,7 @@ pub struct HttpHlr {
     config: HlrConfig,
     client: LookupClient,
     entropy: Arc<dyn Entropy>,
-    guard: SourceGuard,
+    breaker: SourceBreaker,
 }
 
 impl HttpHlr {
@@ -127,8 +127,8 @@ impl HttpHlr {
         entropy: Arc<dyn Entropy>,
     ) -> Result<Self, HlrConfigError> {
         config.driver.vendor().validate()?;
-        let guard = SourceGuard::new(Arc::clone(&config.name), config.breaker, Arc::clone(&clock));
-        Ok(HttpHlr { config, client: LookupClient { client, clock }, entropy, guard })
+        let breaker = SourceBreaker::new(Arc::clone(&config.name), config.breaker, Arc::clone(&clock));
+        Ok(HttpHlr { config, client: LookupClient { client, clock }, entropy, breaker })
     }
 
     async fn look_up(&self, number: &Msisdn) -> Result<LookupResult, SourceError> {
@@ -151,7 +151,7 @@ impl LookupSource for HttpHlr {
     }
 
     async fn resolve(&self, number: &Msisdn) -> Result<LookupResult, LookupError> {
-        self.guard.run(self.look_up(number)).await
+        self.breaker.run(self.look_up(number)).await
     }
 }
 

@@ -15,12 +15,12 @@ use crate::{
     client::is_http_url,
     jwt::SigningKey,
     number_lookup::{KnownNetworks, LookupRequest, LookupResponse, join_path, scalar_text},
-    oauth::{ClientSecret, basic_header, sensitive_header, vonage_application_token},
+    oauth::{ClientSecret, basic_header, sensitive_header, vonage_application_header},
 };
 
 /// hlr-lookups.com, version 2, with signed requests.
 #[derive(Clone, Debug)]
-pub struct HlrLookups {
+pub struct HlrLookupsCom {
     pub base_url: Url,
     /// Id of the API key.
     pub key: String,
@@ -47,7 +47,7 @@ impl HlrLookupKind {
     }
 }
 
-impl HlrLookups {
+impl HlrLookupsCom {
     pub const BASE_URL: &str = "https://www.hlr-lookups.com/api/v2";
 
     /// Signs a request: HMAC over path (below the base URL), timestamp, method and body.
@@ -58,7 +58,7 @@ impl HlrLookups {
     }
 }
 
-impl HlrVendor for HlrLookups {
+impl HlrVendor for HlrLookupsCom {
     fn validate(&self) -> Result<(), HlrConfigError> {
         if !is_http_url(&self.base_url) {
             return Err(HlrConfigError::BaseUrl);
@@ -249,8 +249,8 @@ impl HlrVendor for VonageInsights {
             body["purpose"] = json!(purpose);
         }
         let mut request = LookupRequest::post_json(join_path(&self.base_url, "/identity-insights/v1/requests"), &body);
-        let token = vonage_application_token(&self.key, &self.application_id, context.now, context.entropy)?;
-        request.headers.insert(AUTHORIZATION, token);
+        let header = vonage_application_header(&self.key, &self.application_id, context.now, context.entropy)?;
+        request.headers.insert(AUTHORIZATION, header);
         Some(request)
     }
 

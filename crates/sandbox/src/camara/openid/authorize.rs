@@ -80,7 +80,7 @@ fn parse_request_object(
     query: &OAuthParameters,
 ) -> Result<Option<OAuthParameters>, OAuthError> {
     if query.has_repeated() {
-        return Err(invalid("a parameter is repeated"));
+        return Err(invalid_request("a parameter is repeated"));
     }
     if query.get("request_uri").is_some() {
         return Err(
@@ -99,7 +99,7 @@ fn authorize_device(
     validate_parameters(parameters)?;
     let code_challenge = parse_code_challenge(parameters)?;
     let scopes = Scopes::parse(parameters.get("scope"), &client.scopes)?;
-    let number = resolve_sim(state, parameters)?;
+    let number = recognise_device(state, parameters)?;
     match number.recognition() {
         Recognition::NoResponse => return Ok(AuthorizeOutcome::NoRedirect),
         Recognition::Failure => {
@@ -132,15 +132,15 @@ fn validate_parameters(parameters: &OAuthParameters) -> Result<(), OAuthError> {
         Some(_) => {
             return Err(OAuthErrorCode::UnsupportedResponseType.with_description("unsupported response_type; use code"));
         }
-        None => return Err(invalid("response_type is missing")),
+        None => return Err(invalid_request("response_type is missing")),
     }
     if parameters.get("response_mode").is_some_and(|mode| mode != "query") {
-        return Err(invalid("unsupported response_mode; use query"));
+        return Err(invalid_request("unsupported response_mode; use query"));
     }
     match parameters.get("prompt") {
         None | Some("none") => Ok(()),
         Some(several) if several.split(' ').any(|one| one == "none") => {
-            Err(invalid("prompt=none cannot be combined with other values"))
+            Err(invalid_request("prompt=none cannot be combined with other values"))
         }
         Some(_) => {
             Err(OAuthErrorCode::InteractionRequired
@@ -156,18 +156,20 @@ fn parse_code_challenge(parameters: &OAuthParameters) -> Result<Option<String>, 
         (Some(challenge), Some("S256")) if challenge.len() == 43 && is_base64url(challenge) => {
             Ok(Some(challenge.to_owned()))
         }
-        (Some(_), Some("S256")) => Err(invalid("code_challenge must be a SHA-256 in base64url")),
-        (Some(_), _) => Err(invalid("unsupported code_challenge_method; use S256")),
-        (None, Some(_)) => Err(invalid("code_challenge is missing")),
+        (Some(_), Some("S256")) => Err(invalid_request("code_challenge must be a SHA-256 in base64url")),
+        (Some(_), _) => Err(invalid_request("unsupported code_challenge_method; use S256")),
+        (None, Some(_)) => Err(invalid_request("code_challenge is missing")),
         (None, None) if parameters.get("state").is_some() && parameters.get("nonce").is_some() => Ok(None),
-        (None, None) => Err(invalid("code_challenge, or both state and nonce, are required")),
+        (None, None) => Err(invalid_request("code_challenge, or both state and nonce, are required")),
     }
 }
 
 /// Simulates the recognition of a device by its mobile network.
-fn resolve_sim(state: &OperatorState, parameters: &OAuthParameters) -> Result<PhoneNumber, OAuthError> {
+fn recognise_device(state: &OperatorState, parameters: &OAuthParameters) -> Result<PhoneNumber, OAuthError> {
     match parameters.get("login_hint") {
-        Some(hint) => parse_phone_hint(hint).ok_or(invalid("login_hint must be a phone number, with or without tel:")),
+        Some(hint) => {
+            parse_phone_hint(hint).ok_or(invalid_request("login_hint must be a phone number, with or without tel:"))
+        }
         None => state.config.default_sim.clone().ok_or_else(not_recognised),
     }
 }
@@ -176,12 +178,12 @@ fn not_recognised() -> OAuthError {
     OAuthErrorCode::LoginRequired.with_description("the network did not recognise the device")
 }
 
-fn invalid(description: &'static str) -> OAuthError {
+fn invalid_request(description: &'static str) -> OAuthError {
     OAuthErrorCode::InvalidRequest.with_description(description)
 }
 
 /// Parameters of a request object that the query must repeat with the same values.
-const DUPLICATED_PARAMETERS: [&str; 4] = ["scope", "response_type", "client_id", "redirect_uri"];
+const PARAMETERS_REPEATED_IN_QUERY: [&str; 4] = ["scope", "response_type", "client_id", "redirect_uri"];
 
 /// Verifies a signed authorization request (RFC 9101). Returns its parameters; other parameters of the query are
 /// ignored.
@@ -204,7 +206,7 @@ fn verify_request_object(
     }
     consume_jti(state, client, &claims).map_err(invalid)?;
     let parameters = OAuthParameters::from(claims);
-    let are_equal = DUPLICATED_PARAMETERS
+    let are_equal = PARAMETERS_REPEATED_IN_QUERY
         .iter()
         .all(|name| parameters.get(name).is_some() && parameters.get(name) == query.get(name));
     if are_equal { Ok(parameters) } else { Err(invalid("the query parameters differ from the request object")) }

@@ -104,7 +104,7 @@ impl GrantType {
         match self {
             Self::AuthorizationCode => redeem_code(state, client()?, form),
             Self::ClientCredentials => issue_token(state, client_credentials_grant(client()?, form)?, None),
-            Self::Backchannel => issue_token(state, poll_backchannel(state, client()?, form)?, None),
+            Self::Backchannel => issue_token(state, handle_backchannel_poll(state, client()?, form)?, None),
             Self::JwtBearer => issue_token(state, jwt_bearer_grant(state, request, form)?, None),
         }
     }
@@ -239,7 +239,7 @@ fn issue_id_token(
 const BACKCHANNEL_LIFETIME: i64 = 120;
 /// Time in seconds for which an expired CIBA request is kept, so that polling it returns `expired_token` instead of an
 /// unknown request.
-const EXPIRED_RETENTION: i64 = 600;
+const EXPIRED_BACKCHANNEL_RETENTION: i64 = 600;
 /// Seconds by which a `slow_down` error lengthens the client's polling interval.
 const SLOW_DOWN_INCREMENT: i64 = 5;
 
@@ -272,14 +272,18 @@ fn start_backchannel_request(state: &OperatorState, request: &Request) -> Result
     state.store().backchannel_requests.insert(
         now,
         id.as_str(),
-        now + BACKCHANNEL_LIFETIME + EXPIRED_RETENTION,
+        now + BACKCHANNEL_LIFETIME + EXPIRED_BACKCHANNEL_RETENTION,
         pending,
     );
     Ok(json_response(&json!({ "auth_req_id": id, "expires_in": BACKCHANNEL_LIFETIME, "interval": interval })))
 }
 
 /// Handles a token request of a client that polls for the result of its CIBA request.
-fn poll_backchannel(state: &OperatorState, client: &OAuthClient, form: &OAuthParameters) -> Result<Grant, OAuthError> {
+fn handle_backchannel_poll(
+    state: &OperatorState,
+    client: &OAuthClient,
+    form: &OAuthParameters,
+) -> Result<Grant, OAuthError> {
     let missing = OAuthErrorCode::InvalidRequest.with_description("auth_req_id is missing");
     let id = form.get("auth_req_id").ok_or(missing)?;
     let now = state.now();

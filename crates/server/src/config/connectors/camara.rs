@@ -3,9 +3,9 @@
 use jiff::SignedDuration;
 use ringtrue_operators::{
     camara::{
-        CamaraConfig, ConsentData, CredentialVerifier, Endpoints, LoginHint, OperatorTokenConfig, OperatorTokenFlow,
-        Provider, RequestObject, ScopeStyle, Scopes, SigningKey, SimSwapConfig, SimSwapFlow, SimSwapOperation,
-        WalletRequestSigner, WalletRequestSignerError,
+        CamaraConfig, ConsentData, CredentialVerifier, Endpoints, LoginHintFormat, OperatorTokenConfig,
+        OperatorTokenFlow, Provider, RequestObjectMode, ScopeStyle, Scopes, SigningKey, SimSwapConfig, SimSwapFlow,
+        SimSwapOperation, WalletRequestSigner, WalletRequestSignerError,
     },
     client::ClientSettings,
 };
@@ -132,13 +132,16 @@ fn read_provider(
     })))
 }
 
-fn read_request_object(section: &Section<'_>, key: Option<SigningKey>) -> Result<RequestObject, ConfigError> {
+fn read_request_object(section: &Section<'_>, key: Option<SigningKey>) -> Result<RequestObjectMode, ConfigError> {
     if !section.get_or("request_object", boolean(), false)? {
-        return Ok(RequestObject::Off);
+        return Ok(RequestObjectMode::Off);
     }
     let missing_key = || section.invalid("request_object", "true", "false, because no signing key is set");
     let key = key.ok_or_else(missing_key)?;
-    Ok(RequestObject::Signed { key, audience: section.get_or("request_object_audience", audience(), <_>::default())? })
+    Ok(RequestObjectMode::Signed {
+        key,
+        audience: section.get_or("request_object_audience", audience(), <_>::default())?,
+    })
 }
 
 fn read_scopes(section: &Section<'_>) -> Result<Scopes, ConfigError> {
@@ -270,8 +273,12 @@ fn read_issuer_certificates(
 }
 
 const SCOPE_STYLES: &[(&str, ScopeStyle)] = &[("space", ScopeStyle::Space), ("hash", ScopeStyle::Hash)];
-const LOGIN_HINTS: &[(&str, LoginHint)] =
-    &[("none", LoginHint::None), ("tel", LoginHint::Tel), ("e164", LoginHint::E164), ("ipport", LoginHint::IpPort)];
+const LOGIN_HINTS: &[(&str, LoginHintFormat)] = &[
+    ("none", LoginHintFormat::None),
+    ("tel", LoginHintFormat::Tel),
+    ("e164", LoginHintFormat::E164),
+    ("ipport", LoginHintFormat::IpPort),
+];
 const SIM_SWAP_OPERATIONS: &[(&str, SimSwapOperation)] =
     &[("retrieve_date", SimSwapOperation::RetrieveDate), ("check", SimSwapOperation::Check)];
 

@@ -1,7 +1,7 @@
 //! Connectors of the kind `header_enrichment`: the operator adds the number to the HTTP requests of devices.
 
 use ringtrue_operators::header_enrichment::{
-    Cipher, CipherKey, Encoding, HeaderEnrichmentConfig, Integrity, Iv, MsisdnLocation, ValueFormat,
+    Cipher, CipherKey, Encoding, HeaderEnrichmentConfig, Integrity, IvSource, MsisdnLocation, ValueFormat,
 };
 use serde::Deserialize;
 use url::Url;
@@ -89,7 +89,7 @@ fn read_cipher(section: &Section<'_>) -> Result<Cipher, ConfigError> {
     }
     let key = section.get_secret("key", &KEY)?;
     let signing_key = || section.get_secret("signing_key", &KEY);
-    let iv = section.get_opt("initialization_vector", initialization_vector())?.map_or(Iv::Sent, Iv::Fixed);
+    let iv = section.get_opt("initialization_vector", initialization_vector())?.map_or(IvSource::Sent, IvSource::Fixed);
     let cipher = match kind {
         CipherKind::None => Ok(Cipher::None),
         CipherKind::Aes256Gcm => Cipher::aes256_gcm(key),

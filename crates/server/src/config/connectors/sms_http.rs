@@ -95,7 +95,7 @@ pub(super) fn read(section: &Section<'_>, listeners: &Listeners) -> Result<Conne
         public_url: section.get("public_url", public_url)?,
         path_secret: section.get_opt_secret("path_secret", &PATH_SECRET)?,
         allowed_addresses: section.get_or("allowed_addresses", ip_networks(), vec![])?,
-        max_skew: section.get_or("max_skew", duration(SECOND, HOUR), WebhookConfig::MAX_SKEW)?,
+        max_skew: section.get_or("max_skew", duration(SECOND, HOUR), WebhookConfig::DEFAULT_MAX_SKEW)?,
         country: section.get_opt("country", country())?,
         receivers: read_receivers(section)?,
     };

@@ -138,7 +138,7 @@ fn omitted_members_of_webhooks_have_defaults() {
     assert_eq!((&*webhook.name, webhook.receivers.len()), ("sms", 1));
     assert_eq!(webhook.public_url.as_str(), "https://sms.example.com/southbound/sms/sms");
     assert!(webhook.path_secret.is_none() && webhook.allowed_addresses.is_empty() && webhook.country.is_none());
-    assert_eq!(webhook.max_skew, WebhookConfig::MAX_SKEW);
+    assert_eq!(webhook.max_skew, WebhookConfig::DEFAULT_MAX_SKEW);
     assert!(matches!(webhook.driver, WebhookDriver::Twilio(twilio) if twilio.auth_token.is_some()));
 }
 

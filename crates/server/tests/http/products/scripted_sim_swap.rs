@@ -9,7 +9,7 @@ use ringtrue_engine::{
     lookups::networks::SimSwapNetworkRoute,
     ports::sim_swap::{SimSwapConnector, SimSwapRequest},
 };
-use ringtrue_sandbox::operator_access::NumberScript;
+use ringtrue_sandbox::operator_access::NumberBehaviour;
 use ringtrue_test_support::WAIT_LIMIT;
 use tokio::{
     sync::{Semaphore, watch},
@@ -82,12 +82,12 @@ impl SimSwapConnector for ScriptedSimSwap {
         self.request_count.send_modify(|request_count| *request_count += 1);
         self.responses.acquire().await.expect("open").forget();
         let hours_ago = |hours| Ok(SimHistory::ChangedAt(request.now - SignedDuration::from_hours(hours)));
-        match NumberScript::of(request.number.tail()) {
-            NumberScript::OperatorFault => Err(ErrorCode::MnoServerError),
-            NumberScript::OperatorTimeout => Err(ErrorCode::MnoTimeout),
-            NumberScript::Silence => Ok(SimHistory::NoChangeFor(request.period.duration())),
-            NumberScript::NoSecureSna | NumberScript::Even => hours_ago(24 * 730),
-            NumberScript::Odd => hours_ago(20),
+        match NumberBehaviour::of(request.number.tail()) {
+            NumberBehaviour::OperatorFault => Err(ErrorCode::MnoServerError),
+            NumberBehaviour::OperatorTimeout => Err(ErrorCode::MnoTimeout),
+            NumberBehaviour::Silence => Ok(SimHistory::NoChangeFor(request.period.duration())),
+            NumberBehaviour::NoSecureSna | NumberBehaviour::Even => hours_ago(24 * 730),
+            NumberBehaviour::Odd => hours_ago(20),
             script => panic!("unexpected script {script:?}"),
         }
     }

@@ -31,7 +31,7 @@
 //! [`run`](PipelinedTransaction::run). Pass the last statements to [`commit`](PipelinedTransaction::commit). Each of
 //! the two calls is one round trip, including `begin` and `commit`. A statement writes one table, as
 //! `insert ... select from unnest`, `update ... from unnest` or `delete ... using unnest`. Enclose the names of tables in
-//! braces, and let [`each_shard`](PipelinedTransaction::each_shard) divide the rows.
+//! braces, and let [`statements_by_shard`](PipelinedTransaction::statements_by_shard) divide the rows.
 //!
 //! Batches of several nodes cannot deadlock. Every operation writes its tables in the same order (`number_limits`,
 //! `idempotency_keys`, `checks`, `callbacks`, `callback_attempts`, `deadlines`, `redirect_sessions`, `verifications`,
@@ -73,7 +73,7 @@ use super::{
     placement::{Placement, ServerKey},
 };
 use crate::{batch_delay::BatchDelay, operation::Operation};
-use pipeline::{BatchSession, Layout};
+use pipeline::{BatchSession, TableNaming};
 pub(super) use pipeline::{BatchStatement, PipelinedTransaction, rows_by_id, to_rows, update_counters};
 
 const QUEUE_CAPACITY: usize = 8_192;
@@ -287,7 +287,7 @@ async fn collect_batch<O: BatchedOperation>(
 
 /// Splits a batch into parts, so that no part contains a check twice. Each part is sorted by check id. The first
 /// operation on a check is in the first part, the second one in the second part, and so on.
-fn split_by_check<'o, O: BatchedOperation>(mut sorted: Vec<(usize, &'o O)>) -> Vec<Vec<(usize, &'o O)>> {
+fn separate_repeated_checks<'o, O: BatchedOperation>(mut sorted: Vec<(usize, &'o O)>) -> Vec<Vec<(usize, &'o O)>> {
     sorted.sort_by_key(|(_, operation)| operation.changed_check());
     let mut parts = Vec::<Vec<(usize, &'o O)>>::new();
     let is_same = |left: &O, right: &O| left.changed_check().is_some() && left.changed_check() == right.changed_check();
@@ -318,7 +318,7 @@ impl<O: BatchedOperation> Replies<O> {
     }
 
     /// Fails the operations that have no result yet.
-    fn send_to_others(self, unavailable: &str) {
+    fn fail_remaining(self, unavailable: &str) {
         for reply in self.0.into_iter().flatten() {
             drop(reply.send(Err(StoreError::Unavailable(unavailable.to_owned()))));
         }
@@ -392,7 +392,7 @@ impl BatchWorker {
                 }
                 continue;
             }
-            match self.run_repeatedly(&route, &part).await {
+            match self.run_with_retries(&route, &part).await {
                 Ok(outputs) => {
                     for ((position, _), output) in part.into_iter().zip(outputs) {
                         replies.send(position, Ok(output));
@@ -446,13 +446,13 @@ impl BatchWorker {
                 }
             }
         }
-        replies.send_to_others(&unavailable);
+        replies.fail_remaining(&unavailable);
     }
 
     /// Divides operations by their route, and each route's operations into parts with each check at most once.
     fn divide_by_route<'o, O: BatchedOperation>(&self, operations: &'o [O]) -> Vec<(Route, Vec<(usize, &'o O)>)> {
         let placement = self.server.placement.get();
-        let is_here = |bucket| !placement.is_whole() && placement.server(bucket) == &self.server.key;
+        let is_here = |bucket| !placement.is_unsharded() && placement.server(bucket) == &self.server.key;
         let (mut shards, mut coordinator) = (Vec::new(), Vec::new());
         let mut some_shards = BTreeMap::<_, Vec<_>>::new();
         for operation in operations.iter().enumerate() {
@@ -474,13 +474,13 @@ impl BatchWorker {
             .chain(some_shards)
             .chain([(Route::Coordinator, coordinator)]);
         let parts = |(route, operations): (Route, Vec<(usize, &'o O)>)| {
-            split_by_check(operations).into_iter().map(move |part| (route.clone(), part))
+            separate_repeated_checks(operations).into_iter().map(move |part| (route.clone(), part))
         };
         routes.flat_map(parts).collect()
     }
 
     /// Runs a part of a batch, and repeats it if its transaction conflicts with another one.
-    async fn run_repeatedly<O: BatchedOperation>(
+    async fn run_with_retries<O: BatchedOperation>(
         &mut self,
         route: &Route,
         part: &[(usize, &O)],
@@ -520,7 +520,7 @@ impl BatchWorker {
                 return Ok((session, false));
             }
         }
-        Ok((self.server.take_detour(self.slot).await?, true))
+        Ok((self.server.take_detour_session(self.slot).await?, true))
     }
 
     /// Keeps a session that works for the next batch.
@@ -552,22 +552,22 @@ impl BatchWorker {
         let (mut session, is_detour) = self.take_session(route).await?;
         let key = &self.server.key;
         let placement = self.server.placement.get();
-        let (layout, shards, counter_bucket) = match route {
-            _ if is_detour => (Layout::Whole, Vec::new(), None),
-            Route::Coordinator => (Layout::Whole, Vec::new(), placement.counter_bucket(key)),
+        let (table_naming, shards, counter_bucket) = match route {
+            _ if is_detour => (TableNaming::Unsharded, Vec::new(), None),
+            Route::Coordinator => (TableNaming::Unsharded, Vec::new(), placement.counter_bucket(key)),
             Route::SomeShards(known, _) => {
                 let shards = route.shards(key, batch).into_iter().map(|index| known.shard(index).id).collect();
-                (Layout::Whole, shards, known.counter_bucket(key))
+                (TableNaming::Unsharded, shards, known.counter_bucket(key))
             }
             Route::Shards(known) => {
                 let counter_bucket = known.counter_bucket(key);
                 let mut shards = route.shards(key, batch);
                 shards.extend(counter_bucket.and_then(|bucket| known.shard_index(bucket)));
                 let shards = shards.into_iter().map(|index| known.shard(index).id).collect();
-                (Layout::Shards(Arc::clone(known)), shards, counter_bucket)
+                (TableNaming::Shards(Arc::clone(known)), shards, counter_bucket)
             }
         };
-        let mut tx = PipelinedTransaction::new(&mut session, layout, shards, counter_bucket);
+        let mut tx = PipelinedTransaction::new(&mut session, table_naming, shards, counter_bucket);
         let run = AssertUnwindSafe(O::run(batch, &mut tx)).catch_unwind();
         let outcome = match timeout(TRANSACTION_TIMEOUT, run).await {
             Ok(Ok(outcome)) => outcome,

@@ -73,9 +73,9 @@ impl<'a> BatchStatement<'a> {
 
 /// How a transaction names the tables.
 #[derive(Clone)]
-pub(super) enum Layout {
+pub(super) enum TableNaming {
     /// By their own names: the only server has them, or Citus finds the rows.
-    Whole,
+    Unsharded,
     /// By the names of their shards, which are all on the session's server.
     Shards(Arc<Placement>),
 }
@@ -86,7 +86,7 @@ const BEGIN_FOR_CITUS: &str = "begin; set local plan_cache_mode = force_custom_p
 /// The transaction of a batch. The statements of one call are sent together, without waiting for the result of each.
 pub struct PipelinedTransaction<'a> {
     session: &'a mut BatchSession,
-    layout: Layout,
+    table_naming: TableNaming,
     /// Ids of the shards of this server that the transaction uses. Empty if Citus finds all rows, or there is no Citus.
     shards: Vec<i64>,
     counter_bucket: Option<Bucket>,
@@ -98,13 +98,13 @@ impl<'a> PipelinedTransaction<'a> {
     /// server does not have them.
     pub(super) fn new(
         session: &'a mut BatchSession,
-        layout: Layout,
+        table_naming: TableNaming,
         mut shards: Vec<i64>,
         counter_bucket: Option<Bucket>,
     ) -> Self {
         shards.sort_unstable();
         shards.dedup();
-        PipelinedTransaction { session, layout, shards, counter_bucket, is_open: false }
+        PipelinedTransaction { session, table_naming, shards, counter_bucket, is_open: false }
     }
 
     /// Whether the transaction has run statements that are not committed.
@@ -117,28 +117,28 @@ impl<'a> PipelinedTransaction<'a> {
         Counters {
             slot: self.session.slot,
             bucket: self.counter_bucket,
-            layout: &self.layout,
-            needs_single_rows: self.session.is_distributed && matches!(self.layout, Layout::Whole),
+            table_naming: &self.table_naming,
+            needs_single_rows: self.session.is_distributed && matches!(self.table_naming, TableNaming::Unsharded),
         }
     }
 
     /// Groups rows by the shard of their bucket, and returns a statement for each group. Without shards, there is one
     /// group, unless there are no rows.
-    pub fn each_shard<'s, R>(
+    pub fn statements_by_shard<'s, R>(
         &self,
         rows: impl IntoIterator<Item = R>,
         bucket: impl Fn(&R) -> Bucket,
         statement: impl Fn(&[R]) -> BatchStatement<'s>,
     ) -> Vec<BatchStatement<'s>> {
         let mut groups = BTreeMap::<Option<u16>, Vec<R>>::new();
-        match &self.layout {
-            Layout::Whole => {
+        match &self.table_naming {
+            TableNaming::Unsharded => {
                 let rows: Vec<R> = rows.into_iter().collect();
                 if !rows.is_empty() {
                     groups.insert(None, rows);
                 }
             }
-            Layout::Shards(placement) => {
+            TableNaming::Shards(placement) => {
                 for row in rows {
                     groups.entry(placement.shard_index(bucket(&row))).or_default().push(row);
                 }
@@ -147,8 +147,12 @@ impl<'a> PipelinedTransaction<'a> {
         groups.into_iter().map(|(shard, rows)| BatchStatement { shard, ..statement(&rows) }).collect()
     }
 
-    /// Runs each statement in its own transaction. Returns the rows of each statement.
-    pub async fn run_single(&mut self, calls: &[BatchStatement<'_>]) -> Result<Vec<Vec<PostgresRow>>, BatchError> {
+    /// Runs each statement in its own transaction. If Citus needs custom plans, the statements share one transaction.
+    /// Returns the rows of each statement.
+    pub async fn run_autocommitted(
+        &mut self,
+        calls: &[BatchStatement<'_>],
+    ) -> Result<Vec<Vec<PostgresRow>>, BatchError> {
         if self.needs_custom_plans() {
             return self.send(Some(BEGIN_FOR_CITUS), calls, Some("commit")).await;
         }
@@ -157,14 +161,14 @@ impl<'a> PipelinedTransaction<'a> {
 
     /// Runs statements in the transaction, which begins with the first call. Returns the rows of each statement.
     pub async fn run(&mut self, calls: &[BatchStatement<'_>]) -> Result<Vec<Vec<PostgresRow>>, BatchError> {
-        let begin = self.begin();
+        let begin = self.begin_statement();
         self.send(begin, calls, None).await
     }
 
     /// Runs the last statements and commits. Another transaction may follow only if this one has written nothing,
     /// because a conflict repeats the whole batch.
     pub async fn commit(&mut self, calls: &[BatchStatement<'_>]) -> Result<Vec<Vec<PostgresRow>>, BatchError> {
-        let begin = self.begin();
+        let begin = self.begin_statement();
         // After a failed statement, the server rolls back on `commit` without an error, but `send` returns the error of
         // the statement. If a statement cannot be sent, `commit` is not sent either.
         let rows = self.send(begin, calls, Some("commit")).await?;
@@ -179,7 +183,8 @@ impl<'a> PipelinedTransaction<'a> {
         Ok(())
     }
 
-    fn begin(&mut self) -> Option<&'static str> {
+    /// Returns the statement that begins the transaction, and notes that it is open. `None`: it was open before.
+    fn begin_statement(&mut self) -> Option<&'static str> {
         if self.is_open {
             return None;
         }
@@ -189,7 +194,9 @@ impl<'a> PipelinedTransaction<'a> {
 
     /// Whether Citus plans the statements, in a session for statements on shards.
     fn needs_custom_plans(&self) -> bool {
-        matches!(self.layout, Layout::Whole) && self.session.is_distributed && !self.session.has_custom_plans
+        matches!(self.table_naming, TableNaming::Unsharded)
+            && self.session.is_distributed
+            && !self.session.has_custom_plans
     }
 
     /// Sends the statements of one round trip. Statements on shards come after the lock and the test of the shards, if
@@ -212,7 +219,7 @@ impl<'a> PipelinedTransaction<'a> {
         let all: Vec<&BatchStatement<'_>> = before.iter().chain(calls).chain(&after).collect();
         let mut statements = Vec::with_capacity(all.len());
         for call in &all {
-            statements.push(self.session.prepare(call, &self.layout).await?);
+            statements.push(self.session.prepare(call, &self.table_naming).await?);
         }
         let client = &self.session.client;
         let command = |sql: &'static str| async move { client.batch_execute(sql).await.map(|()| Vec::new()) }.boxed();
@@ -308,11 +315,11 @@ impl BatchSession {
     async fn prepare(
         &mut self,
         call: &BatchStatement<'_>,
-        layout: &Layout,
+        table_naming: &TableNaming,
     ) -> Result<Statement, tokio_postgres::Error> {
-        let shard = match layout {
-            Layout::Whole => None,
-            Layout::Shards(placement) => call.shard.map(|index| placement.shard(index)),
+        let shard = match table_naming {
+            TableNaming::Unsharded => None,
+            TableNaming::Shards(placement) => call.shard.map(|index| placement.shard(index)),
         };
         let key = (call.sql, shard.map_or(0, |shard| shard.id));
         let mut uses = 1;
@@ -382,7 +389,7 @@ pub struct Counters<'t> {
     slot: i16,
     /// `None`: the project determines the bucket.
     bucket: Option<Bucket>,
-    layout: &'t Layout,
+    table_naming: &'t TableNaming,
     needs_single_rows: bool,
 }
 
@@ -393,9 +400,9 @@ pub fn update_counters<'a>(
 ) -> Result<Vec<BatchStatement<'static>>, BatchError> {
     let hours = usage::merge_counts(counts).map_err(BatchError::Rows)?;
     let days = usage::roll_up_to_days(&hours);
-    let shard = match counters.layout {
-        Layout::Whole => None,
-        Layout::Shards(placement) => counters.bucket.and_then(|bucket| placement.shard_index(bucket)),
+    let shard = match counters.table_naming {
+        TableNaming::Unsharded => None,
+        TableNaming::Shards(placement) => counters.bucket.and_then(|bucket| placement.shard_index(bucket)),
     };
     let mut statements = Vec::new();
     for (CounterStatements { of_many, of_one }, changes) in UPDATE_COUNTERS.into_iter().zip([hours, days]) {

@@ -130,8 +130,8 @@ async fn statements_are_prepared_again_with_growing_intervals() {
     let planned = "select max(prepare_time)::text from pg_prepared_statements where statement = 'select 7'";
     let (mut last, mut planned_at) = (String::new(), Vec::new());
     for use_number in 1..=70 {
-        let mut tx = PipelinedTransaction::new(&mut session, Layout::Whole, Vec::new(), None);
-        tx.run_single(&[BatchStatement::new("select 7")]).await.unwrap();
+        let mut tx = PipelinedTransaction::new(&mut session, TableNaming::Unsharded, Vec::new(), None);
+        tx.run_autocommitted(&[BatchStatement::new("select 7")]).await.unwrap();
         let time: String = session.client.query_one(planned, &[]).await.unwrap().get(0);
         if time != last {
             planned_at.push(use_number);
