@@ -18,7 +18,7 @@ use ringtrue_web::{
     body,
     error_catalog::ProblemCode,
     problem::Problem,
-    rate_limit::{limit_by_ip, rate_limit_class, require_admitted},
+    rate_limit::{limit_by_ip, rate_limit_class, require_within_rate_limit},
     request_context::{HandlerState, RequestContext},
 };
 
@@ -75,7 +75,7 @@ pub struct Caller<S> {
 }
 
 impl Caller<scope::Management> {
-    pub fn manager(&self) -> ManagementActor {
+    pub fn management_actor(&self) -> ManagementActor {
         ManagementActor {
             workspace: self.bearer.owner().workspace(),
             actor: Actor::Credential(self.bearer.credential.client_id.clone()),
@@ -125,7 +125,7 @@ impl<S> ProjectCaller<S> {
     }
 
     /// Returns the caller as the actor that the audit log records for a change.
-    pub fn manager(&self) -> ManagementActor {
+    pub fn management_actor(&self) -> ManagementActor {
         ManagementActor {
             workspace: self.project.workspace,
             actor: Actor::Credential(self.credential.client_id.clone()),
@@ -160,7 +160,7 @@ impl<S: RequiredScope> FromRequestParts<HandlerState> for Caller<S> {
         let bearer = match authenticate(app, parts, context.received_at) {
             Ok(bearer) => bearer,
             Err(problem) => {
-                context.log_claimed_client(|| credential_of(app, &parts.headers));
+                context.log_claimed_client(|| claimed_credential(app, &parts.headers));
                 limit_by_ip(app, context)?;
                 return Err(problem);
             }
@@ -171,7 +171,7 @@ impl<S: RequiredScope> FromRequestParts<HandlerState> for Caller<S> {
         let workspace = bearer.owner().workspace();
         let own = app.engine.control_plane().rate_limit_overrides(workspace);
         let limit_state = app.engine.rate_limiter().limit_workspace(class, workspace, &own, context.received_at);
-        let admitted = require_admitted(context, limit_state).and_then(|()| require_scope::<S>(&bearer));
+        let admitted = require_within_rate_limit(context, limit_state).and_then(|()| require_scope::<S>(&bearer));
         admitted.inspect_err(|_| context.log_client(Arc::clone(&bearer.credential)))?;
         Ok(Caller { bearer, context: Arc::clone(context), scope: PhantomData })
     }
@@ -213,7 +213,7 @@ impl DeviceVisitor {
     /// Counts a visit with a valid token against the limit of the check.
     pub fn count_visit(&self, app: &App, check: CheckId) -> Result<(), Problem> {
         let visit = app.engine.rate_limiter().limit_device_visit(check, app.engine.clock().now());
-        require_admitted(&self.0, visit).map_err(|mut problem| {
+        require_within_rate_limit(&self.0, visit).map_err(|mut problem| {
             problem.detail = format!("the URL of this check was already opened {} times", visit.limit);
             problem
         })
@@ -258,7 +258,7 @@ pub fn is_token_valid(app: &App, headers: &HeaderMap) -> bool {
 }
 
 /// Returns the credential named in a rejected token, for the request log. `None` if we did not issue the token.
-fn credential_of(app: &App, headers: &HeaderMap) -> Option<Arc<Credential>> {
+fn claimed_credential(app: &App, headers: &HeaderMap) -> Option<Arc<Credential>> {
     app.engine.tokens.credential_of_token(headers.get(header::AUTHORIZATION).and_then(bearer_token)?)
 }
 

@@ -22,7 +22,7 @@ use ringtrue_web::{
     camara_error::{CamaraError, X_CORRELATOR},
     error_catalog::ProblemCode,
     problem::Problem,
-    rate_limit::{limit_by_ip, rate_limit_class, require_admitted},
+    rate_limit::{limit_by_ip, rate_limit_class, require_within_rate_limit},
     request_context::RequestContext,
     response::json_response,
     routes::{Routes, get, post},
@@ -31,7 +31,7 @@ use serde::Serialize;
 
 use crate::caller::bearer_token;
 
-const MAX_AGE_HOURS: std::ops::RangeInclusive<u16> = 1..=2_400;
+const ALLOWED_MAX_AGE_HOURS: std::ops::RangeInclusive<u16> = 1..=2_400;
 const HASH_BYTES: usize = 32;
 
 pub fn routes() -> Routes {
@@ -42,9 +42,9 @@ pub fn routes() -> Routes {
         .route("/sim-swap/v2/retrieve-date", post(retrieve_sim_swap_date).completes_after_disconnect())
         .rate_limit(RateLimitClass::Create)
         .logged()
-        .camara_api()
-        .camara_unknown("/number-verification/{*path}")
-        .camara_unknown("/sim-swap/{*path}")
+        .with_camara_errors()
+        .with_camara_errors_if_unmatched("/number-verification/{*path}")
+        .with_camara_errors_if_unmatched("/sim-swap/{*path}")
 }
 
 #[derive(Serialize)]
@@ -60,7 +60,7 @@ struct DevicePhoneNumberBody<'a> {
 }
 
 #[derive(Serialize)]
-struct CheckBody {
+struct SimSwapCheckBody {
     swapped: bool,
 }
 
@@ -111,7 +111,7 @@ async fn check_sim_swap(
     let answer = app.engine.camara.check_sim_swap(&bearer, question).await;
     let (check, swapped) = answer.map_err(sim_swap_problem)?;
     context.log_check(|| Some(check));
-    Ok(json_response(StatusCode::OK, &CheckBody { swapped }))
+    Ok(json_response(StatusCode::OK, &SimSwapCheckBody { swapped }))
 }
 
 /// `POST /sim-swap/v2/retrieve-date`
@@ -158,7 +158,7 @@ fn authorize(
     let workspace = bearer.project.workspace;
     let own = app.engine.control_plane().rate_limit_overrides(workspace);
     let limit_state = app.engine.rate_limiter().limit_workspace(class, workspace, &own, context.received_at);
-    require_admitted(context, limit_state)?;
+    require_within_rate_limit(context, limit_state)?;
     if headers.contains_key(X_CORRELATOR) && context.correlator().is_none() {
         return Err(Problem::bad_request("`x-correlator` has characters that are not allowed, or more than 256"));
     }
@@ -258,7 +258,7 @@ fn parse_number(body: &Members) -> Result<Option<&str>, Problem> {
 fn parse_max_age(body: &Members) -> Result<Option<u16>, Problem> {
     let hours = match body.get("maxAge") {
         None => return Ok(None),
-        Some(Node::Integer(hours)) => u16::try_from(*hours).ok().filter(|hours| MAX_AGE_HOURS.contains(hours)),
+        Some(Node::Integer(hours)) => u16::try_from(*hours).ok().filter(|hours| ALLOWED_MAX_AGE_HOURS.contains(hours)),
         Some(_) => return Err(Problem::bad_request("`maxAge` must be an integer")),
     };
     hours.map(Some).ok_or_else(|| {

@@ -60,8 +60,8 @@ pub fn routes() -> Routes {
         .route(RESEND_SECURE_SNA, post(resend_callback::<SecureSna>).rate_limit(Create).idempotent())
         .route(RESEND_DISCOVERY, post(resend_callback::<Discovery>).rate_limit(Create).idempotent())
         .logged()
-        .rate_limit_unknown("/v1/number-verification/{*path}", Read)
-        .rate_limit_unknown("/v1/sim-swap-checks/{check_id}/{*path}", Read)
+        .rate_limit_unmatched("/v1/number-verification/{*path}", Read)
+        .rate_limit_unmatched("/v1/sim-swap-checks/{check_id}/{*path}", Read)
 }
 
 /// JSON representation of a check. All products use it except SIM Swap.
@@ -169,7 +169,7 @@ async fn get_reverse_sms(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
-    let check = app.engine.checks.reverse_sms_check(caller.project().id, ids.check()?).await?;
+    let check = app.engine.checks.reverse_sms_check(caller.project().id, ids.check_id()?).await?;
     Ok(json_response(StatusCode::OK, &CheckBody::from(&check)))
 }
 
@@ -262,7 +262,7 @@ async fn get_sim_swap(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
-    let check = app.engine.checks.sim_swap_check(caller.project().id, ids.check()?).await?;
+    let check = app.engine.checks.sim_swap_check(caller.project().id, ids.check_id()?).await?;
     Ok(json_response(StatusCode::OK, &SimSwapBody::from(&check)))
 }
 
@@ -300,7 +300,7 @@ pub(super) async fn resend_callback<S: RequiredScope>(
     Query::parse(query.as_deref(), &[])?;
     let Scope::Product(product) = S::SCOPE else { return Err(Problem::not_found()) };
     let is_verification = product == Product::Verification;
-    let check = if is_verification { ids.verification()? } else { ids.check()? };
+    let check = if is_verification { ids.verification_id()? } else { ids.check_id()? };
     app.engine.callbacks.authorize_resend(caller.project(), product, check).await?;
     let body_of = |resend: &ScheduledResend| ResendBody {
         check_id: (!is_verification).then(|| resend.check.to_string()),
@@ -309,7 +309,10 @@ pub(super) async fn resend_callback<S: RequiredScope>(
     };
     idempotency
         .respond(StatusCode::ACCEPTED, caller.idempotency_scope(), &[], body_of, async |claim| {
-            app.engine.callbacks.resend_callback(&caller.manager(), caller.project(), product, check, claim).await
+            app.engine
+                .callbacks
+                .resend_callback(&caller.management_actor(), caller.project(), product, check, claim)
+                .await
         })
         .await
 }

@@ -7,14 +7,14 @@ use serde_json::Value;
 
 /// A request for `navigator.credentials.get` or an app's wallet.
 #[derive(Serialize)]
-pub struct CredentialBody {
+pub struct CredentialRequestBody {
     protocol: String,
     data: Value,
 }
 
-impl From<&DigitalCredential> for CredentialBody {
+impl From<&DigitalCredential> for CredentialRequestBody {
     fn from(credential: &DigitalCredential) -> Self {
-        CredentialBody { protocol: credential.protocol.clone(), data: credential.data.clone() }
+        CredentialRequestBody { protocol: credential.protocol.clone(), data: credential.data.clone() }
     }
 }
 

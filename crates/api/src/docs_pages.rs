@@ -69,7 +69,7 @@ async fn reference_document(
 }
 
 async fn reference() -> Response {
-    page(Bytes::from_static(pages::REFERENCE.as_bytes()), pages::REFERENCE_CONTENT_SECURITY_POLICY)
+    page(Bytes::from_static(pages::REFERENCE_PAGE.as_bytes()), pages::REFERENCE_CONTENT_SECURITY_POLICY)
 }
 
 async fn scalar() -> Result<Response, Problem> {

@@ -32,16 +32,16 @@ use crate::caller::{ProjectCaller, scope::Eligibility};
 
 /// Cache of rendered responses. The key is the memory address of the network and a bit set of products. The value keeps
 /// the network allocated, so that no other network can get the same address.
-type EligibilityBodies = papaya::HashMap<(usize, u8), (Arc<NetworkInfo>, Bytes)>;
+type BodyCache = papaya::HashMap<(usize, u8), (Arc<NetworkInfo>, Bytes)>;
 
 pub fn routes() -> Routes {
     Routes::default()
         .get("/v1/eligibility/phone-numbers/{phone_number}", by_phone_number)
         .get("/v1/eligibility/device-ips/{ip}", by_device_ip)
-        .with_extension(Arc::new(EligibilityBodies::default()))
+        .with_extension(Arc::new(BodyCache::default()))
         .rate_limit(RateLimitClass::Eligibility)
         .logged()
-        .rate_limit_unknown("/v1/eligibility/{*path}", RateLimitClass::Eligibility)
+        .rate_limit_unmatched("/v1/eligibility/{*path}", RateLimitClass::Eligibility)
 }
 
 #[derive(Serialize)]
@@ -112,7 +112,7 @@ const MAX_CACHED_BODIES: usize = 10_000;
 
 /// Returns the response from the cache, or renders it. Subscribers of the same network with the same products get
 /// identical responses.
-fn cached_body(cache: &EligibilityBodies, found: &eligibility::Eligibility) -> Bytes {
+fn cached_or_rendered_body(cache: &BodyCache, found: &eligibility::Eligibility) -> Bytes {
     let render = || Bytes::from(render_json(&EligibilityBody::from(found)));
     // Networks that are not configured have no `NetworkInfo` whose address could be the key, and are too many to cache.
     let ServingNetwork::Configured(network) = &found.network else { return render() };
@@ -134,27 +134,27 @@ fn cached_body(cache: &EligibilityBodies, found: &eligibility::Eligibility) -> B
 async fn by_phone_number(
     State(app): State<App>,
     caller: ProjectCaller<Eligibility>,
-    Extension(bodies): Extension<Arc<EligibilityBodies>>,
+    Extension(bodies): Extension<Arc<BodyCache>>,
     ids: PathParameters,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
     let found =
         app.engine.checks.eligibility_of_number(caller.project(), ids.get("phone_number").unwrap_or_default()).await?;
-    Ok(json_bytes_response(StatusCode::OK, cached_body(&bodies, &found)))
+    Ok(json_bytes_response(StatusCode::OK, cached_or_rendered_body(&bodies, &found)))
 }
 
 /// `GET /v1/eligibility/device-ips/{ip}`
 async fn by_device_ip(
     State(app): State<App>,
     caller: ProjectCaller<Eligibility>,
-    Extension(bodies): Extension<Arc<EligibilityBodies>>,
+    Extension(bodies): Extension<Arc<BodyCache>>,
     ids: PathParameters,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
     let found = app.engine.checks.eligibility_of_address(caller.project(), ids.get("ip").unwrap_or_default())?;
-    Ok(json_bytes_response(StatusCode::OK, cached_body(&bodies, &found)))
+    Ok(json_bytes_response(StatusCode::OK, cached_or_rendered_body(&bodies, &found)))
 }
 
 #[cfg(test)]
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn cached_body_equals_rendered_body() {
-        let cache = EligibilityBodies::default();
+        let cache = BodyCache::default();
         let (before, after) = (named("Before"), named("After"));
         let products = [&[Product::SecureSna][..], &[Product::SecureSna, Product::SimSwap], &[]];
         for _ in 0..3 {
@@ -182,7 +182,11 @@ mod tests {
                 for products in products {
                     let network = ServingNetwork::Configured(Arc::clone(network));
                     let found = eligibility::Eligibility { network, products: products.to_vec() };
-                    assert_eq!(cached_body(&cache, &found), render_json(&EligibilityBody::from(&found)), "{found:?}");
+                    assert_eq!(
+                        cached_or_rendered_body(&cache, &found),
+                        render_json(&EligibilityBody::from(&found)),
+                        "{found:?}"
+                    );
                 }
             }
         }

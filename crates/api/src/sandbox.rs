@@ -35,7 +35,7 @@ use crate::{
         ProjectCaller, SandboxDevice,
         scope::{ReverseSms, SecureSnaOrVerification},
     },
-    digital_credential::CredentialBody,
+    digital_credential::CredentialRequestBody,
     silent::ResponseFormat,
 };
 
@@ -48,7 +48,7 @@ pub fn routes() -> Routes {
         .route("/v1/sandbox/digital-credentials", post(confirm_credential_request).rate_limit(RateLimitClass::Create))
         .route(AUTHORIZE_PATH, get(authorize).rate_limit(RateLimitClass::Read))
         .logged()
-        .rate_limit_unknown("/v1/sandbox/{*path}", RateLimitClass::Read)
+        .rate_limit_unmatched("/v1/sandbox/{*path}", RateLimitClass::Read)
 }
 
 /// `GET /v1/sandbox/operator/authorize`
@@ -171,7 +171,7 @@ async fn confirm_credential_request(
     let request = app.handsets.validate_credential_request(&body.request)?;
     let network = body.network.as_ref();
     let credential = app.handsets.respond_to_credential_request(&request, &sim, &body.origin, network, body.forgery)?;
-    Ok(json_response(StatusCode::OK, &CredentialBody::from(&credential)))
+    Ok(json_response(StatusCode::OK, &CredentialRequestBody::from(&credential)))
 }
 
 fn parse_credential_confirmation(document: &[u8]) -> Result<CredentialConfirmationBody, JsonError> {
@@ -209,7 +209,7 @@ fn as_origin(node: Node, pointer: &str) -> Result<AppOrigin, JsonError> {
 /// Parses the faults to simulate. Returns the spoofed sender separately, as text: the caller parses it, because an
 /// invalid number has its own error code.
 fn parse_faults(node: Node, pointer: &str) -> Result<(SmsFaults, Option<String>), JsonError> {
-    fn within(range: std::ops::RangeInclusive<i64>) -> impl Fn(Node, &str) -> Result<i64, JsonError> {
+    fn integer_within(range: std::ops::RangeInclusive<i64>) -> impl Fn(Node, &str) -> Result<i64, JsonError> {
         move |node, pointer| {
             let number = as_integer(node, pointer)?;
             let (least, most) = (range.start(), range.end());
@@ -219,13 +219,13 @@ fn parse_faults(node: Node, pointer: &str) -> Result<(SmsFaults, Option<String>)
     }
     let mut body = as_object(node, pointer)?;
     let faults = SmsFaults {
-        late_seconds: body.take("late_seconds", within(SmsFaults::ALLOWED_LATE_SECONDS))?,
-        extra_copies: body.take("extra_copies", within(SmsFaults::ALLOWED_EXTRA_COPIES))?,
+        late_seconds: body.take("late_seconds", integer_within(SmsFaults::ALLOWED_LATE_SECONDS))?,
+        extra_copies: body.take("extra_copies", integer_within(SmsFaults::ALLOWED_EXTRA_COPIES))?,
         spoofed_from: None,
         garbled: body.take("garbled", as_boolean)?.unwrap_or_default(),
-        parts: body.take("parts", within(SmsFaults::ALLOWED_PARTS))?,
+        parts: body.take("parts", integer_within(SmsFaults::ALLOWED_PARTS))?,
         out_of_order: body.take("out_of_order", as_boolean)?.unwrap_or_default(),
-        link_drops: body.take("link_drops", within(SmsFaults::ALLOWED_LINK_DROPS))?,
+        link_drops: body.take("link_drops", integer_within(SmsFaults::ALLOWED_LINK_DROPS))?,
     };
     let spoofed_from = body.take("spoofed_from", as_text)?;
     body.finish((faults, spoofed_from))

@@ -112,13 +112,13 @@ async fn start(
         Ok(AuthorizeOutcome::Return(location)) => redirect(&location, status),
         Ok(AuthorizeOutcome::Page(began)) => {
             let mut response = see_other(&format!("{}/signin/{}", app.engine.base_url(), began.page_token));
-            set_keys(app, headers, &mut response, began.id, &began.browser_key);
+            set_browser_key(app, headers, &mut response, began.id, &began.browser_key);
             response
         }
         Ok(AuthorizeOutcome::Operator { location, browser }) => {
             let mut response = redirect(&location, status);
             if let Some((id, key)) = browser {
-                set_keys(app, headers, &mut response, id, &key);
+                set_browser_key(app, headers, &mut response, id, &key);
             }
             response
         }
@@ -128,7 +128,7 @@ async fn start(
 }
 
 /// Gives the browser the key with which it can finish the sign-in.
-fn set_keys(app: &App, headers: &HeaderMap, response: &mut Response, id: SignInId, key: &BrowserKey) {
+fn set_browser_key(app: &App, headers: &HeaderMap, response: &mut Response, id: SignInId, key: &BrowserKey) {
     for cookie in browser_cookie::set_sign_in_key(app, headers, id, key) {
         response.headers_mut().append(header::SET_COOKIE, cookie);
     }
@@ -138,7 +138,7 @@ fn set_keys(app: &App, headers: &HeaderMap, response: &mut Response, id: SignInI
 async fn show(State(app): State<App>, visitor: Visitor) -> Response {
     let shown = async {
         visitor.limit_visit(&app)?;
-        let view = visitor.view(&app).await?;
+        let view = visitor.load_view(&app).await?;
         Ok(visitor.render_view(&view))
     };
     visitor.respond(shown.await)
@@ -155,7 +155,7 @@ async fn submit_number(State(app): State<App>, visitor: Visitor, request: Reques
         let number = form.get(NUMBER_FIELD).unwrap_or_default();
         let given = form.get(COUNTRY_FIELD);
         let country: Option<Country> = given.and_then(|code| code.parse().ok());
-        let language = visitor.language(Some(&visitor.view(&app).await?));
+        let language = visitor.language(Some(&visitor.load_view(&app).await?));
         let locale = language.tag().parse().map_err(|_| Problem::internal(&"a language without a tag"))?;
         let user_agent = parts.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
         let entered = EnteredNumber {
@@ -177,7 +177,7 @@ async fn submit_number(State(app): State<App>, visitor: Visitor, request: Reques
             Err(NumberError::TooManyAttempts) => NumberProblem::TooManyAttempts,
             Err(NumberError::Unavailable) => NumberProblem::TryAgainLater,
         };
-        let view = visitor.view(&app).await?;
+        let view = visitor.load_view(&app).await?;
         let SignInState::AskNumber { can_discover, .. } = view.state else { return Ok(visitor.redirect_to_page()) };
         let state = page::SignInState::AskNumber {
             typed: number,
@@ -200,7 +200,7 @@ async fn discover(State(app): State<App>, visitor: Visitor, headers: HeaderMap) 
     let begun = async {
         require_same_origin(&app, &headers)?;
         visitor.limit_action(&app)?;
-        let view = visitor.view(&app).await?;
+        let view = visitor.load_view(&app).await?;
         let (keys, address) = (&visitor.browser_keys, visitor.context.client_ip);
         let begun = app.engine.sign_ins.begin_discovery(&visitor.token, keys, address, visitor.sim.as_deref()).await;
         match begun {
@@ -314,7 +314,7 @@ impl Visitor {
             Some(id) => limiter.limit_page_visit(id.0, limiter.page_visitor(None, address), now),
             None => limiter.limit_by_ip(RateLimitClass::Device, address, now),
         };
-        require_admitted(limit.admitted, limit.reset_seconds)
+        require_within_rate_limit(limit.admitted, limit.reset_seconds)
     }
 
     /// Counts a request that starts or ends something.
@@ -322,10 +322,10 @@ impl Visitor {
         let (limiter, now, address) = (app.engine.rate_limiter(), app.engine.clock().now(), self.context.client_ip);
         let Some(id) = app.engine.sign_ins.sign_in_of_token(&self.token) else { return self.limit_visit(app) };
         let limit = limiter.limit_page_action(id.0, limiter.page_visitor(None, address), now);
-        require_admitted(limit.admitted, limit.reset_seconds)
+        require_within_rate_limit(limit.admitted, limit.reset_seconds)
     }
 
-    async fn view(&self, app: &App) -> Result<SignInView, Problem> {
+    async fn load_view(&self, app: &App) -> Result<SignInView, Problem> {
         let (keys, address) = (&self.browser_keys, self.context.client_ip);
         let view = app.engine.sign_ins.page(&self.token, keys, address, self.sim.as_deref()).await?;
         view.ok_or_else(Problem::not_found)
@@ -442,7 +442,7 @@ impl Visitor {
     }
 }
 
-fn require_admitted(admitted: bool, reset_seconds: u32) -> Result<(), Problem> {
+fn require_within_rate_limit(admitted: bool, reset_seconds: u32) -> Result<(), Problem> {
     if admitted { Ok(()) } else { Err(Problem::too_many_requests("too many requests for this page", reset_seconds)) }
 }
 

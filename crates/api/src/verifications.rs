@@ -34,7 +34,7 @@ use serde::Serialize;
 use crate::{
     caller::{ProjectCaller, scope},
     checks::resend_callback,
-    digital_credential::{CredentialBody, Proof},
+    digital_credential::{CredentialRequestBody, Proof},
     idempotency::{Idempotency, mark_replayed},
 };
 
@@ -54,7 +54,7 @@ pub fn routes() -> Routes {
         .route(CANCEL, post(cancel).rate_limit(Create).completes_after_disconnect())
         .route(RESEND, post(resend_callback::<scope::Verification>).rate_limit(Create).idempotent())
         .logged()
-        .rate_limit_unknown("/v1/verifications/{verification_id}/{*path}", Read)
+        .rate_limit_unmatched("/v1/verifications/{verification_id}/{*path}", Read)
 }
 
 /// JSON representation of a verification.
@@ -109,7 +109,7 @@ enum NextStepBody {
     SecureSna {
         url: String,
         #[serde(skip_serializing_if = "Option::is_none")]
-        digital_credential: Option<CredentialBody>,
+        digital_credential: Option<CredentialRequestBody>,
     },
     ReverseSms {
         receiver_phone_number: String,
@@ -123,7 +123,7 @@ impl From<&StepInstructions> for NextStepBody {
         match instructions {
             StepInstructions::SecureSna { url, digital_credential } => NextStepBody::SecureSna {
                 url: url.clone(),
-                digital_credential: digital_credential.as_ref().map(CredentialBody::from),
+                digital_credential: digital_credential.as_ref().map(CredentialRequestBody::from),
             },
             StepInstructions::ReverseSms { receiver, sms_body } => NextStepBody::ReverseSms {
                 receiver_phone_number: receiver.as_str().to_owned(),
@@ -239,7 +239,7 @@ async fn show(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
-    let verification = app.engine.verifications.read(caller.project().id, ids.verification()?).await?;
+    let verification = app.engine.verifications.read(caller.project().id, ids.verification_id()?).await?;
     Ok(json_response(StatusCode::OK, &VerificationBody::from(&verification)))
 }
 
@@ -263,7 +263,7 @@ async fn redeem(
     ids: PathParameters,
     request: Request,
 ) -> Result<Response, Problem> {
-    let id = ids.verification()?;
+    let id = ids.verification_id()?;
     let (project, verifications) = (caller.project().id, &app.engine.verifications);
     let redeemed = match Proof::parse(&caller.read_json_bytes(&app, request).await?)? {
         Proof::Code(code) => verifications.redeem(project, id, &code).await?,
@@ -284,7 +284,7 @@ async fn give_up_step(
     request: Request,
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
-    let (project, id) = (caller.project().id, ids.verification()?);
+    let (project, id) = (caller.project().id, ids.verification_id()?);
     let verifications = &app.engine.verifications;
     verifications.authorize(project, id).await?;
     let body = caller.read_optional_json_bytes(&app, request).await?;
@@ -315,6 +315,6 @@ async fn cancel(
     _: NoBody,
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
-    let verification = app.engine.verifications.cancel(caller.project().id, ids.verification()?).await?;
+    let verification = app.engine.verifications.cancel(caller.project().id, ids.verification_id()?).await?;
     Ok(json_response(StatusCode::OK, &VerificationBody::from(&verification)))
 }

@@ -73,7 +73,7 @@ impl ApiSession {
     /// Opens a session whose tokens are cached in memory only.
     pub(crate) fn ephemeral(context: &ClientContext, profile: Profile) -> Result<Self, CommandError> {
         let http = HttpClient::new(profile.ca_file.as_deref()).map_err(|error| {
-            CommandError::with_hint(error.to_string(), "Use a PEM file with certificates: --ca-file PATH")
+            CommandError::failed(error.to_string(), "Use a PEM file with certificates: --ca-file PATH")
         })?;
         Ok(ApiSession {
             profile,
@@ -88,7 +88,7 @@ impl ApiSession {
 
     /// Keeps the reads of a command that repeats them from filling the project's request log.
     #[must_use]
-    pub(crate) fn in_background(self) -> Self {
+    pub(crate) fn with_background_reads(self) -> Self {
         ApiSession { is_background: true, ..self }
     }
 

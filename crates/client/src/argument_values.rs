@@ -114,7 +114,7 @@ impl PrivateArgument {
             return Ok(self.0.clone());
         }
         let text = io::read_to_string(io::stdin().lock().take(MAX_INPUT_BYTES)).map_err(|error| {
-            CommandError::with_hint(
+            CommandError::failed(
                 format!("cannot read standard input: {error}"),
                 "Example: ringtrue erase --number - < file",
             )

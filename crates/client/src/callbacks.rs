@@ -25,7 +25,7 @@ use crate::{
 
 const COLUMNS: [&str; 5] = ["check_id", "product", "result", "scheduled_at", "detail"];
 /// Label of the progress bar.
-const CALLBACKS: &str = "callbacks";
+const PROGRESS_LABEL: &str = "callbacks";
 const MAX_ATTEMPTS: u32 = 4;
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
@@ -72,7 +72,7 @@ async fn resend_by_id(session: &ApiSession, products: &[Product], checks: &[Chec
     let mut results = vec![];
     let mut progress = Progress::start();
     for (done, check) in (0..).zip(checks) {
-        progress.show_bar(done, checks.len() as u64, CALLBACKS);
+        progress.show_bar(done, checks.len() as u64, PROGRESS_LABEL);
         results.push(resend_in_any_product(session, products, &check.to_string()).await?);
     }
     drop(progress);
@@ -114,8 +114,8 @@ async fn resend_since(
     let mut without = 0;
     let mut progress = Progress::start();
     for (done, check) in (0..).zip(&checks) {
-        progress.show_bar(done, checks.len() as u64, CALLBACKS);
-        progress.print_occasionally(|| format!("{done} of {} {CALLBACKS}", checks.len()));
+        progress.show_bar(done, checks.len() as u64, PROGRESS_LABEL);
+        progress.print_occasionally(|| format!("{done} of {} {PROGRESS_LABEL}", checks.len()));
         let outcome = resend(session, check.product, &check.check_id).await?;
         match &outcome {
             ResendOutcome::Rejected(problem) if problem.error_code == "callback_missing" => without += 1,

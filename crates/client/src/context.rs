@@ -47,7 +47,7 @@ impl ConfigDir {
         let absolute = |path: &Option<String>| path.as_ref().map(PathBuf::from).filter(|path| path.is_absolute());
         let home = absolute(xdg_config_home).or_else(|| absolute(home).map(|home| home.join(".config")));
         let home = home.ok_or_else(|| {
-            CommandError::with_hint("no configuration directory", "Set HOME or XDG_CONFIG_HOME to an absolute path.")
+            CommandError::failed("no configuration directory", "Set HOME or XDG_CONFIG_HOME to an absolute path.")
         })?;
         Ok(ConfigDir { path: home.join("ringtrue").join(name) })
     }
@@ -62,7 +62,7 @@ impl ConfigDir {
             Err(error) => return Err(read_error(&error)),
         };
         if mode & 0o077 != 0 {
-            return Err(CommandError::with_hint(
+            return Err(CommandError::failed(
                 format!("{} is readable by users other than its owner (mode {mode:04o})", path.display()),
                 format!("Run `chmod 600 {}`, and consider replacing the secret.", path.display()),
             ));
@@ -157,7 +157,7 @@ impl ConfigDir {
 }
 
 fn io_error(action: &str, path: &Path, error: &io::Error) -> CommandError {
-    CommandError::with_hint(
+    CommandError::failed(
         format!("cannot {action} {}: {error}", path.display()),
         "Set XDG_CONFIG_HOME to a writable directory.",
     )

@@ -38,7 +38,7 @@ pub enum CommandError {
 }
 
 impl CommandError {
-    pub fn with_hint(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn failed(message: impl Into<String>, hint: impl Into<String>) -> Self {
         CommandError::Rejected { message: message.into(), hint: hint.into() }
     }
 

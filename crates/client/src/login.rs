@@ -165,7 +165,7 @@ async fn ask_for_missing(
 async fn profile_from_dev(context: &ClientContext, folder: &Path) -> Result<Profile, CommandError> {
     let path = folder.join("dev.json");
     let invalid_file = |error: String| {
-        CommandError::with_hint(
+        CommandError::failed(
             format!("{}: {error}", path.display()),
             "Start `ringtrue dev`, and set its data directory with --data DIR.",
         )
@@ -195,7 +195,7 @@ async fn add_credential(
             let page = session.get(Scope::Management, &["v1", "management", "workspaces"], &[]).await?;
             let id = page.pointer("/content/0/workspace_id").and_then(Value::as_str);
             let workspace_id = id.map(str::to_owned).ok_or_else(|| {
-                CommandError::with_hint(
+                CommandError::failed(
                     "this credential has access to no workspace",
                     "Ask the operator of the server for another credential.",
                 )
@@ -224,14 +224,14 @@ async fn read_client_secret(context: &ClientContext, client_id: &str) -> Result<
         io::read_to_string(io::stdin().lock().take(MAX_SECRET_BYTES))
     };
     let input = input.map_err(|error| match error.kind() {
-        io::ErrorKind::Interrupted => CommandError::with_hint("interrupted", "No changes were made."),
-        _ => CommandError::with_hint(
+        io::ErrorKind::Interrupted => CommandError::failed("interrupted", "No changes were made."),
+        _ => CommandError::failed(
             format!("cannot read standard input: {error}"),
             format!("Pipe the secret in, or set {CLIENT_SECRET_VARIABLE}."),
         ),
     })?;
     match input.trim() {
-        "" => Err(CommandError::with_hint(
+        "" => Err(CommandError::failed(
             "no client secret given",
             format!("Enter it at the prompt, pipe it in, or set {CLIENT_SECRET_VARIABLE}."),
         )),

@@ -46,7 +46,7 @@ pub(crate) async fn projects(
                 let name = resolve_profile(context, &command.profile_option)?;
                 save_credential(context, &name, &session, &mut created)?;
             }
-            print_created(context, created)
+            print_created_project(context, created)
         }
     }
 }
@@ -108,7 +108,7 @@ fn save_credential(
     Ok(())
 }
 
-fn print_created(context: &ClientContext, mut created: Value) -> Result<(), CommandError> {
+fn print_created_project(context: &ClientContext, mut created: Value) -> Result<(), CommandError> {
     let credential = created.pointer("/credentials/0").cloned().unwrap_or_default();
     // JSON output keeps the structure of the API. Tables and CSV get columns for the credential.
     if let Some(members) = created.as_object_mut().filter(|_| context.printer.output != Output::Json) {

@@ -121,7 +121,7 @@ impl ProfileStore {
         let Some(text) = self.dir.read(&file_name(name))? else { return Ok(None) };
         // The error does not show the content of the file, which has secrets.
         serde_json::from_slice(&text).map(Some).map_err(|_| {
-            CommandError::with_hint(
+            CommandError::failed(
                 format!("the profile `{name}` is invalid"),
                 format!("Create it again: ringtrue login --profile {name}"),
             )

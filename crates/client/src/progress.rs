@@ -25,8 +25,8 @@ impl Progress {
         Progress { bar: ProgressBar::new_spinner().with_style(style("{msg}")), last_line_at: Instant::now() }
     }
 
-    /// Shows a spinner with the elapsed time, for work whose size is unknown.
-    pub fn spin(text: &'static str) -> Self {
+    /// Starts with a spinner that shows the elapsed time, for work whose size is unknown.
+    pub fn with_spinner(text: &'static str) -> Self {
         let progress = Progress::start();
         progress.bar.set_style(style(SPINNER));
         progress.bar.set_message(text);
@@ -60,7 +60,7 @@ impl Progress {
     }
 
     /// Prints a line, if standard error is not a terminal.
-    pub fn print_line(&self, line: &str) {
+    pub fn print_line_unless_terminal(&self, line: &str) {
         if self.bar.is_hidden() {
             printer::print_note(line);
         }

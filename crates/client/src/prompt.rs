@@ -21,7 +21,7 @@ where
     };
     for _ in 0..MAX_PROMPTS {
         let line = read_line(prompt.clone()).await.map_err(|error| {
-            CommandError::with_hint(format!("cannot read standard input: {error}"), "No changes were made.")
+            CommandError::failed(format!("cannot read standard input: {error}"), "No changes were made.")
         })?;
         let Some(line) = line else { break };
         let text = match line.trim() {
@@ -36,7 +36,7 @@ where
             Err(error) => printer::print_note(&format!("  {error}")),
         }
     }
-    Err(CommandError::with_hint(format!("no valid answer to: {question}"), "No changes were made."))
+    Err(CommandError::failed(format!("no valid answer to: {question}"), "No changes were made."))
 }
 
 /// Prints a prompt and reads a line. `None`: the input has ended.

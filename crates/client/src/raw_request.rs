@@ -109,7 +109,7 @@ fn read_body(data: &str) -> Result<Bytes, CommandError> {
         None => Ok(data.as_bytes().to_vec()),
     };
     read.map(Bytes::from).map_err(|message| {
-        CommandError::with_hint(message, "Use --data JSON, --data @FILE, or --data - for standard input.")
+        CommandError::failed(message, "Use --data JSON, --data @FILE, or --data - for standard input.")
     })
 }
 

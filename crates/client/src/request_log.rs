@@ -46,7 +46,7 @@ pub(crate) async fn logs(context: &ClientContext, arguments: &LogsArguments) -> 
         let follower = LogFollower::new(&session, &path, &filter, &page.content, arguments.size);
         return run_until_stopped(follow(follower, page.content, arguments.interval.seconds)).await;
     }
-    let oldest_first: Vec<Value> = page.content.into_iter().rev().map(with_milliseconds).collect();
+    let oldest_first: Vec<Value> = page.content.into_iter().rev().map(add_duration_ms).collect();
     context.printer.print_objects(&COLUMNS, &oldest_first)?;
     if oldest_first.is_empty() && context.printer.output == Output::Table {
         printer::print_note("No requests found.");
@@ -63,7 +63,7 @@ async fn follow(mut follower: LogFollower<'_>, newest: Vec<Value>, interval: u64
     printer::print_note(WATCHING_NOTE);
     loop {
         for entry in next {
-            printer.print_stream_item(&COLUMNS, &with_milliseconds(entry), is_first)?;
+            printer.print_stream_item(&COLUMNS, &add_duration_ms(entry), is_first)?;
             is_first = false;
         }
         sleep(Duration::from_secs(interval)).await;
@@ -144,7 +144,7 @@ fn id_and_time(entry: &Value) -> Option<(String, Timestamp)> {
 }
 
 /// Adds the duration in milliseconds, because the API reports microseconds, which are hard to read.
-fn with_milliseconds(mut entry: Value) -> Value {
+fn add_duration_ms(mut entry: Value) -> Value {
     let micros = entry.get("duration_micros").and_then(Value::as_u64);
     if let (Some(micros), Some(members)) = (micros, entry.as_object_mut()) {
         let text = format!("{}.{:02}", micros / 1_000, micros % 1_000 / 10);
@@ -169,7 +169,7 @@ pub(crate) async fn resolve_project(session: &ApiSession, given: Option<ProjectI
         .collect();
     match named.as_slice() {
         [(id, _)] => Ok((*id).to_owned()),
-        [] => Err(CommandError::with_hint(
+        [] => Err(CommandError::failed(
             "the workspace has no projects",
             "Create one: ringtrue projects create NAME --use",
         )),
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn durations_are_shown_in_milliseconds() {
         for (micros, text) in [(0, "0.00"), (9, "0.00"), (1_259, "1.25"), (1_500_000, "1500.00")] {
-            assert_eq!(with_milliseconds(json!({"duration_micros": micros}))["duration_ms"], text);
+            assert_eq!(add_duration_ms(json!({"duration_micros": micros}))["duration_ms"], text);
         }
     }
 }

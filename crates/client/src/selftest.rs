@@ -173,7 +173,7 @@ async fn create(session: &ApiSession, product: Product, body: &Value) -> Result<
 }
 
 /// Creates a check for a random number that ends with `suffix`, and sends its SMS.
-async fn create_and_text(session: &ApiSession, suffix: &str, more: Value) -> Result<Value, CaseError> {
+async fn create_and_send_sms(session: &ApiSession, suffix: &str, more: Value) -> Result<Value, CaseError> {
     let claimed = random_number(suffix);
     let mut body = json!({"phone_number": claimed});
     if let (Some(members), Value::Object(more)) = (body.as_object_mut(), more) {
@@ -186,7 +186,7 @@ async fn create_and_text(session: &ApiSession, suffix: &str, more: Value) -> Res
 }
 
 async fn reverse_sms(fixture: &Fixture, suffix: &str, expected: Value) -> CaseResult {
-    let created = create_and_text(&fixture.session, suffix, json!({})).await?;
+    let created = create_and_send_sms(&fixture.session, suffix, json!({})).await?;
     let concluded = wait_for_conclusion(&fixture.session, &created, CASE_TIMEOUT).await?;
     expect_fields(&concluded, &expected)
 }
@@ -194,8 +194,8 @@ async fn reverse_sms(fixture: &Fixture, suffix: &str, expected: Value) -> CaseRe
 async fn callback(fixture: &mut Fixture) -> CaseResult {
     let Some(receiver) = &mut fixture.receiver else { return Err(CaseError::Skipped(SERVER_CANNOT_REACH_US)) };
     let more = json!({"callback_url": receiver.url, "reference_id": "selftest"});
-    let created = create_and_text(&fixture.session, "00", more).await?;
-    let callback = receiver.wait_for_check(&string_field(&created, "check_id")?, CASE_TIMEOUT).await;
+    let created = create_and_send_sms(&fixture.session, "00", more).await?;
+    let callback = receiver.wait_for_callback(&string_field(&created, "check_id")?, CASE_TIMEOUT).await;
     let callback = callback.ok_or_else(|| failed("no callback received"))?;
     let key = callback.signed_by.map_err(failed)?;
     for (name, expected) in
@@ -213,9 +213,9 @@ async fn callback(fixture: &mut Fixture) -> CaseResult {
 
 async fn callback_resent(fixture: &mut Fixture) -> CaseResult {
     let Some(receiver) = &mut fixture.receiver else { return Err(CaseError::Skipped(SERVER_CANNOT_REACH_US)) };
-    let created = create_and_text(&fixture.session, "00", json!({"callback_url": receiver.url})).await?;
+    let created = create_and_send_sms(&fixture.session, "00", json!({"callback_url": receiver.url})).await?;
     let id = string_field(&created, "check_id")?;
-    let first = receiver.wait_for_check(&id, CASE_TIMEOUT).await.ok_or_else(|| failed("no callback received"))?;
+    let first = receiver.wait_for_callback(&id, CASE_TIMEOUT).await.ok_or_else(|| failed("no callback received"))?;
     let sending = async {
         loop {
             match resend(&fixture.session, Product::ReverseSms, &id).await? {
@@ -229,7 +229,7 @@ async fn callback_resent(fixture: &mut Fixture) -> CaseResult {
         }
     };
     timeout(CASE_TIMEOUT, sending).await.map_err(|_| failed("the resend request timed out"))??;
-    let second = receiver.wait_for_check(&id, CASE_TIMEOUT).await;
+    let second = receiver.wait_for_callback(&id, CASE_TIMEOUT).await;
     let second = second.ok_or_else(|| failed("no second callback received"))?;
     second.signed_by.map_err(failed)?;
     if second.body == first.body { Ok(String::new()) } else { Err(failed("the second callback has a different body")) }
@@ -237,7 +237,7 @@ async fn callback_resent(fixture: &mut Fixture) -> CaseResult {
 
 async fn search(fixture: &Fixture) -> CaseResult {
     let reference = format!("selftest{}", random_number(""));
-    let created = create_and_text(&fixture.session, "00", json!({"reference_id": reference})).await?;
+    let created = create_and_send_sms(&fixture.session, "00", json!({"reference_id": reference})).await?;
     let search = format!("reference_id=='{reference}'");
     let product = Product::ReverseSms;
     let found = fixture.session.fetch_page(Scope::Product(product), checks_path(product), Some(&search), 10, 1).await?;
@@ -328,7 +328,7 @@ async fn expiry(fixture: &Fixture) -> CaseResult {
     if matches!(fixture.expiry, ExpiryMethod::Skip) {
         return Err(CaseError::Skipped("takes minutes: add --slow"));
     }
-    let created = create_and_text(&fixture.session, "98", json!({})).await?;
+    let created = create_and_send_sms(&fixture.session, "98", json!({})).await?;
     let ttl = created.get("ttl").and_then(Value::as_i64).unwrap_or(300);
     let wait = match &fixture.expiry {
         ExpiryMethod::AdvanceClock(advance_clock) => {

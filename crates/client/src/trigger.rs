@@ -143,7 +143,7 @@ impl PendingActions {
                 Some(_) => "this check was not created with this profile, or has expired",
                 None => "no recent check in this profile",
             };
-            CommandError::with_hint(message, "Create one, for example: ringtrue reverse-sms create +990123456700")
+            CommandError::failed(message, "Create one, for example: ringtrue reverse-sms create +990123456700")
         })
     }
 
@@ -177,7 +177,7 @@ pub(crate) async fn trigger(context: &ClientContext, arguments: TriggerArguments
     let sim = arguments.sim.as_ref().map(PrivateArgument::read).transpose()?;
     // A verification may be at another step than the saved one.
     let next_task = match product {
-        Product::Verification => Some(current_task(&session, &action.check_id).await?),
+        Product::Verification => Some(fetch_current_action(&session, &action.check_id).await?),
         _ => None,
     };
     match next_task.as_ref().unwrap_or(&action.task) {
@@ -219,11 +219,11 @@ pub(crate) async fn trigger(context: &ClientContext, arguments: TriggerArguments
 }
 
 /// Fetches what the current step of a verification requires.
-async fn current_task(session: &ApiSession, verification: &str) -> Result<UserAction, CommandError> {
+async fn fetch_current_action(session: &ApiSession, verification: &str) -> Result<UserAction, CommandError> {
     let verification = session.fetch_check(Product::Verification, verification).await?;
     verification.get("next_step").and_then(UserAction::from_instructions).ok_or_else(|| {
         let status = text_field(&verification, "status").unwrap_or_default();
-        CommandError::with_hint(
+        CommandError::failed(
             format!("this verification requires no action of the user: its status is {status}"),
             "Create one, for example: ringtrue verification create +990123456700",
         )
@@ -277,7 +277,7 @@ pub(crate) async fn open_check_url(session: &ApiSession, url: &str, sim: Option<
             }
         }
     }
-    Err(CommandError::with_hint("too many redirects", "Report this to the server's operator."))
+    Err(CommandError::failed("too many redirects", "Report this to the server's operator."))
 }
 
 fn result_fields(url: &Url) -> Value {

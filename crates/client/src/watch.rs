@@ -196,7 +196,7 @@ pub(crate) async fn watch_all(
 
 /// Prints every new or changed check of several products.
 pub(crate) async fn tail(context: &ClientContext, arguments: TailArguments) -> Result<(), CommandError> {
-    let session = ApiSession::open(context, &arguments.profile_option)?.in_background();
+    let session = ApiSession::open(context, &arguments.profile_option)?.with_background_reads();
     let requested = if arguments.product.is_empty() { Product::WITH_CHECKS } else { &arguments.product };
     run_until_stopped(async {
         let products = session.permitted_products(requested).await?;

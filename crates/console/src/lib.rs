@@ -27,7 +27,7 @@ pub use identity_provider::{IdentityProvider, IdentityProviderSettings};
 use page::error::ConsoleError;
 use session::{
     console_session::{ConsoleSession, ProjectAccess, WorkspaceAccess},
-    place::finish_response,
+    response_context::finish_response,
 };
 
 /// Static files of the console, in addition to those of all pages.

@@ -147,12 +147,12 @@ pub async fn start(dependencies: NodeDependencies, shutdown: CancellationToken) 
         let listener = bind(ingress.listen)?;
         ingress_address = Some(listener.local_addr()?);
         certificates.extend(ingress_tls.clone());
-        let section = config.http.behind_proxies(&ingress.trusted_proxies, ingress.proxy_protocol);
+        let section = config.http.with_trusted_proxies(&ingress.trusted_proxies, ingress.proxy_protocol);
         let routes = || ringtrue_api::sms_webhook_routes(connectors.clone());
         serve(listener, ingress_tls, section, &|app| HttpService::new(routes(), app));
     }
     if let (Some(listener), Some(enrichment)) = (enrichment, &config.header_enrichment) {
-        let section = config.http.behind_proxies(&enrichment.trusted_proxies, false);
+        let section = config.http.with_trusted_proxies(&enrichment.trusted_proxies, false);
         serve(listener, None, section, &enrichment_service);
     }
     let console = ConsoleDependencies {
@@ -188,7 +188,7 @@ fn public_service(app: App, console: ConsoleDependencies) -> HttpService {
 /// Builds the service for devices whose operator adds their number in a request header (header enrichment). It uses
 /// plain HTTP, because operators cannot add headers to TLS.
 fn enrichment_service(app: App) -> HttpService {
-    HttpService::new(ringtrue_api::enrichment_routes(), app).with_enrichment_headers()
+    HttpService::new(ringtrue_api::enrichment_routes(), app).keep_enrichment_headers()
 }
 
 /// Returns the API routes whose requests are recorded in the request log, sorted.
@@ -209,7 +209,7 @@ async fn start_directory(config: &Config) -> anyhow::Result<Option<Directory>> {
 
 /// Passes networks, number sources and routes to an engine without opening listeners or connections, for `ringtrue
 /// eligibility explain`.
-pub fn dry_run(engine: &Engine, config: &Config) -> anyhow::Result<()> {
+pub fn apply_config_without_starting(engine: &Engine, config: &Config) -> anyhow::Result<()> {
     let listen = config.header_enrichment.as_ref().map(|enrichment| enrichment.listen);
     let base_url = engine.base_url().to_owned();
     let factory = ConnectorFactory::new(config, base_url, listen, (engine.shared_clock(), engine.shared_entropy()))?;

@@ -12,7 +12,7 @@ use ringtrue_verification_page::{
 use strum::VariantArray;
 
 /// Target of all links and forms. A fragment does not leave the page.
-const OWN_URL: &str = "#";
+const INERT_URL: &str = "#";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = PathBuf::from(env::args_os().nth(1).ok_or("usage: preview FOLDER")?);
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 language,
                 brand: Some(brand),
                 is_sandbox: true,
-                path: OWN_URL,
+                path: INERT_URL,
                 query: "",
                 redirect_uri: None,
                 state,
@@ -55,7 +55,7 @@ fn sign_in_states() -> Vec<(&'static str, SignInState<'static>)> {
         let typed = problem.map_or("", |_| "07700 9001");
         SignInState::AskNumber { typed, country, problem, can_discover: problem.is_none(), starts_discovery: false }
     };
-    let ended = |reason| SignInState::Ended { reason, return_to: Some(OWN_URL) };
+    let ended = |reason| SignInState::Ended { reason, return_to: Some(INERT_URL) };
     vec![
         ("ask_number", ask(None)),
         ("invalid", ask(Some(NumberProblem::Invalid))),
@@ -63,7 +63,7 @@ fn sign_in_states() -> Vec<(&'static str, SignInState<'static>)> {
         ("too_many_attempts", ask(Some(NumberProblem::TooManyAttempts))),
         ("try_again_later", ask(Some(NumberProblem::TryAgainLater))),
         ("missing_country", ask(Some(NumberProblem::MissingCountry))),
-        ("leaving", SignInState::Leaving { location: OWN_URL }),
+        ("leaving", SignInState::Leaving { location: INERT_URL }),
         ("stalled", SignInState::Stalled),
         ("other_browser", SignInState::OtherBrowser { has_ended: false }),
         ("other_browser_ended", SignInState::OtherBrowser { has_ended: true }),

@@ -93,26 +93,28 @@ impl Language {
     /// Selects the first supported language among the requested tags. Otherwise selects the supported language that
     /// `Accept-Language` prefers, otherwise English.
     pub fn negotiate<'a>(requested_tags: impl IntoIterator<Item = &'a str>, accept_language: Option<&'a str>) -> Self {
-        let requested = requested_tags.into_iter().find_map(|tag| Self::best_of(tag, &[]));
-        requested.unwrap_or_else(|| Self::accepted(accept_language.unwrap_or_default()).unwrap_or(Language::English))
+        let requested = requested_tags.into_iter().find_map(|tag| Self::find_by_tag(tag, &[]));
+        requested.unwrap_or_else(|| {
+            Self::negotiate_by_header(accept_language.unwrap_or_default()).unwrap_or(Language::English)
+        })
     }
 
     /// Selects the best language by the weights of `Accept-Language` (RFC 9110, section 12.5.4).
-    fn accepted(accept_language: &str) -> Option<Self> {
+    fn negotiate_by_header(accept_language: &str) -> Option<Self> {
         let mut ranges: Vec<_> = accept_language.split(',').filter_map(LanguageRange::parse).collect();
         let refused = ranges.iter().filter(|range| range.weight == 0.0 && range.tag != "*");
-        let refused: Vec<_> = refused.filter_map(|range| Self::best_of(range.tag, &[])).collect();
+        let refused: Vec<_> = refused.filter_map(|range| Self::find_by_tag(range.tag, &[])).collect();
         ranges.retain(|range| range.weight > 0.0);
         ranges.sort_by(|one, other| other.weight.total_cmp(&one.weight));
         ranges.iter().find_map(|range| match range.tag {
             "*" => Language::VARIANTS.iter().copied().find(|language| !refused.contains(language)),
-            tag => Self::best_of(tag, &refused),
+            tag => Self::find_by_tag(tag, &refused),
         })
     }
 
     /// Finds the language for a tag, such as Portuguese for `pt-BR`. Skips languages that the header refuses with
     /// weight 0.
-    fn best_of(tag: &str, refused: &[Language]) -> Option<Self> {
+    fn find_by_tag(tag: &str, refused: &[Language]) -> Option<Self> {
         let available = Language::VARIANTS.iter().filter(|language| !refused.contains(language));
         let available: Vec<LanguageIdentifier> = available.filter_map(|language| language.tag().parse().ok()).collect();
         let requested = parse_accepted_languages(tag);

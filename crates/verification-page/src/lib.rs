@@ -78,7 +78,7 @@ pub struct Page<'a> {
     pub has_other_method: bool,
     /// The phone's wallet, as another way of the silent check. `None`: the device has none, or the operator accepts
     /// none.
-    pub wallet: Option<Wallet>,
+    pub wallet: Option<WalletTiming>,
     /// Explains why the user's last action failed.
     pub notice: Option<Notice>,
     pub state: State<'a>,
@@ -93,7 +93,7 @@ pub enum Notice {
 /// When the page asks the phone's wallet. Only its script can find out whether the browser can do so. If it cannot, or
 /// without JavaScript, the page works as if there was no wallet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wallet {
+pub enum WalletTiming {
     /// The page offers the wallet, because the device is not on mobile data, or its redirect has led to nothing.
     Offered {
         /// Whether the silent check starts without an action of the user if there is no wallet.
@@ -157,7 +157,7 @@ impl<'a> Brand<'a> {
 
 /// How the verification has ended, as a picture beside the title.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sign {
+enum TitleIcon {
     Success,
     Failure,
     /// The end is neither a success nor an error, such as an end that the user chose.
@@ -331,7 +331,7 @@ impl State<'_> {
     /// Whether the page subscribes to state changes. A page that starts the silent check by itself does not: the event
     /// about the start could arrive before the response to the start, and the reload would cancel the navigation. A
     /// page that sends the browser to the operator subscribes only if the operator does not answer.
-    fn follows(&self) -> bool {
+    fn subscribes_to_changes(&self) -> bool {
         !self.is_final() && !self.is_error() && !matches!(self, State::Silent)
     }
 
@@ -384,12 +384,12 @@ impl State<'_> {
         })
     }
 
-    fn sign(&self) -> Option<Sign> {
+    fn title_icon(&self) -> Option<TitleIcon> {
         Some(match self {
-            State::Done { .. } => Sign::Success,
-            State::NotMatched { .. } | State::Failed { reason: Failure::Exhausted, .. } => Sign::Failure,
-            State::Failed { .. } | State::Expired { .. } => Sign::Stop,
-            _ if self.is_error() => Sign::Failure,
+            State::Done { .. } => TitleIcon::Success,
+            State::NotMatched { .. } | State::Failed { reason: Failure::Exhausted, .. } => TitleIcon::Failure,
+            State::Failed { .. } | State::Expired { .. } => TitleIcon::Stop,
+            _ if self.is_error() => TitleIcon::Failure,
             _ => return None,
         })
     }
@@ -472,7 +472,7 @@ impl Page<'_> {
                 _ if self.state.is_waiting() => Some((REFRESH_SECONDS, self.url(""))),
                 _ => self.forward_to().map(|url| (RETURN_SECONDS, url.to_owned())),
             },
-            events_url: self.state.follows().then(|| self.url("/events")),
+            events_url: self.state.subscribes_to_changes().then(|| self.url("/events")),
             support_url: self.brand.and_then(|brand| brand.support_url),
             other_languages: self.other_languages(),
             state_url: self.url("/state"),
@@ -486,11 +486,11 @@ impl Page<'_> {
             qr,
             script: Some(SCRIPT),
             wallet: self.wallet.map(|wallet| WalletView {
-                request_url: self.script_url("/wallet-request"),
-                answer_url: self.script_url("/wallet"),
+                request_url: self.fetch_url("/wallet-request"),
+                answer_url: self.fetch_url("/wallet"),
                 seconds_left: match wallet {
-                    Wallet::Offered { seconds_left, .. } => Some(seconds_left),
-                    Wallet::Fallback => None,
+                    WalletTiming::Offered { seconds_left, .. } => Some(seconds_left),
+                    WalletTiming::Fallback => None,
                 },
                 start_url: self.starts_unless_wallet().then(|| self.url("/silent")),
                 is_simulated: self.display == DisplayMode::Handset,
@@ -510,14 +510,14 @@ impl Page<'_> {
     }
 
     fn offers_wallet(&self) -> bool {
-        matches!(self.wallet, Some(Wallet::Offered { .. }))
+        matches!(self.wallet, Some(WalletTiming::Offered { .. }))
     }
 
     /// Whether the silent check starts without an action of the user, unless the page asks the phone's wallet.
     fn starts_unless_wallet(&self) -> bool {
         match self.wallet {
-            Some(Wallet::Offered { starts, .. }) => starts,
-            Some(Wallet::Fallback) => matches!(self.state, State::Silent),
+            Some(WalletTiming::Offered { starts, .. }) => starts,
+            Some(WalletTiming::Fallback) => matches!(self.state, State::Silent),
             None => false,
         }
     }
@@ -527,7 +527,7 @@ impl Page<'_> {
     }
 
     /// Returns a URL that the script fetches. Its requests do not show that the page is in the handset's frame.
-    fn script_url(&self, action: &str) -> String {
+    fn fetch_url(&self, action: &str) -> String {
         let url = self.url(action);
         if self.display != DisplayMode::Handset {
             return url;
@@ -538,7 +538,7 @@ impl Page<'_> {
 
     /// Returns the method that the user can give up to continue with the next method. `None`: the page does not offer
     /// this.
-    fn given_up_method(&self) -> Option<Method> {
+    fn method_to_give_up(&self) -> Option<Method> {
         let method = match self.state {
             State::Start { .. } | State::Silent | State::Leaving { .. } | State::Stalled => Method::SecureSna,
             State::Ask(Question { subject: QuestionSubject::GiveUp, method, .. }) => method,
@@ -549,7 +549,7 @@ impl Page<'_> {
 
     /// Whether the page offers to end the verification, because no other method can follow the silent check. The page
     /// asks for confirmation first.
-    fn may_stop(&self) -> bool {
+    fn offers_to_end(&self) -> bool {
         let is_silent = matches!(self.state, State::Start { .. } | State::Leaving { .. } | State::Stalled);
         is_silent && !self.has_other_method
     }
@@ -565,7 +565,7 @@ impl Page<'_> {
 
     /// Returns the time left in seconds, and as minutes and seconds. `None`: the page does not show it.
     fn time_left(&self) -> Option<(u32, String)> {
-        let seconds = self.seconds_left.filter(|_| self.state.follows())?;
+        let seconds = self.seconds_left.filter(|_| self.state.subscribes_to_changes())?;
         Some((seconds, format!("{}:{:02}", seconds / 60, seconds % 60)))
     }
 
@@ -619,7 +619,7 @@ impl Page<'_> {
     }
 
     /// Returns the HTML attributes of links to the company. They keep the company's page from opening inside the frame.
-    fn return_target(&self) -> &'static str {
+    fn return_link_attributes(&self) -> &'static str {
         match self.display {
             DisplayMode::Tab | DisplayMode::Popup => "",
             DisplayMode::Frame => " target=\"_top\"",
@@ -630,7 +630,7 @@ impl Page<'_> {
     /// Returns the HTML attributes of forms that start the silent check in a frame. With a redirect URL, the whole tab
     /// goes to the operator and returns to the company. Without one, a new tab does so and shows the result, and the
     /// page in the frame updates itself.
-    fn silent_target(&self) -> &'static str {
+    fn silent_form_attributes(&self) -> &'static str {
         match (self.display, self.has_redirect_url) {
             (DisplayMode::Frame, true) => " target=\"_top\"",
             (DisplayMode::Frame, false) => " target=\"_blank\"",

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Target of all links and forms. A fragment does not leave the page.
-const OWN_URL: &str = "#";
+const INERT_URL: &str = "#";
 const SMS_BODY: &str = "VERIFY 7K3QX9M20D";
 static RECEIVER: LazyLock<Msisdn> = LazyLock::new(|| {
     #[expect(clippy::expect_used, reason = "the constant is a valid number")]
@@ -68,7 +68,7 @@ pub struct Preview<'a> {
 
 impl SampleState {
     fn state(self, platform: Platform) -> State<'static> {
-        let return_to = Some(OWN_URL);
+        let return_to = Some(INERT_URL);
         let sms = |has_arrived, came_from_other_number| {
             let (receiver, body) = (&*RECEIVER, SMS_BODY);
             State::SendSms(SmsToSend { receiver, body, platform, has_arrived, came_from_other_number })
@@ -85,7 +85,7 @@ impl SampleState {
             SampleState::Stalled => State::Stalled,
             SampleState::Elsewhere => State::Elsewhere,
             SampleState::Confirming => State::Confirming(Confirming::Elsewhere),
-            SampleState::ConfirmingReturn => State::Confirming(Confirming::Return(OWN_URL)),
+            SampleState::ConfirmingReturn => State::Confirming(Confirming::Return(INERT_URL)),
             SampleState::SendSms => sms(false, false),
             SampleState::SendSmsAgain => sms(false, true),
             SampleState::SmsReceived => sms(true, false),
@@ -117,7 +117,7 @@ impl Preview<'_> {
             number_ending: Some("6742"),
             is_sandbox: self.is_sandbox,
             seconds_left: self.seconds_left,
-            path: OWN_URL,
+            path: INERT_URL,
             query: "",
             display: DisplayMode::Tab,
             frame_origins: &[],
@@ -143,8 +143,8 @@ fn make_inert(template: &mut PageTemplate<'_>) {
     template.forward_to = None;
     template.refresh_without_script = None;
     template.events_url = None;
-    OWN_URL.clone_into(&mut template.sms_link);
-    template.support_url = template.support_url.map(|_| OWN_URL);
+    INERT_URL.clone_into(&mut template.sms_link);
+    template.support_url = template.support_url.map(|_| INERT_URL);
 }
 
 /// Takes links and buttons, which do nothing, out of the order in which the Tab key moves the focus. The list of

@@ -10,7 +10,7 @@ use fluent_bundle::FluentArgs;
 use url::Url;
 
 use crate::{
-    Brand, Colour, Language, RenderedPage, Sign, brand_style,
+    Brand, Colour, Language, RenderedPage, TitleIcon, brand_style,
     country::{CountryOption, country_options},
     language::Message,
     language_links, policy,
@@ -200,13 +200,13 @@ impl SignInState<'_> {
         }
     }
 
-    fn sign(&self) -> Option<Sign> {
+    fn title_icon(&self) -> Option<TitleIcon> {
         match self {
             SignInState::Ended { reason: SignInEnd::NotVerified | SignInEnd::Unavailable, .. }
             | SignInState::BadRequest { .. }
-            | SignInState::Unavailable => Some(Sign::Failure),
+            | SignInState::Unavailable => Some(TitleIcon::Failure),
             SignInState::Ended { .. } | SignInState::OtherBrowser { .. } | SignInState::Unknown | SignInState::Busy => {
-                Some(Sign::Stop)
+                Some(TitleIcon::Stop)
             }
             SignInState::AskNumber { .. }
             | SignInState::Leaving { .. }

@@ -7,7 +7,8 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use ringtrue_domain::{phone::Msisdn, reverse_sms::Platform, tenancy::Mode, verification::Method};
 use ringtrue_verification_page::{
     Brand, Colour, Confirming, DevicePage, DeviceState, DisplayMode, EndMessage, Failure, Language, Notice, Page,
-    Preview, QrSvg, Question, QuestionSubject, RenderedPage, SampleState, SmsToSend, State, Wallet, detect_platform,
+    Preview, QrSvg, Question, QuestionSubject, RenderedPage, SampleState, SmsToSend, State, WalletTiming,
+    detect_platform,
 };
 use strum::VariantArray;
 
@@ -212,7 +213,7 @@ fn silent_check_starts_by_itself_or_by_a_form() {
 /// The script announces its progress by the element with the role `status`.
 #[test]
 fn wallet_is_offered_in_every_language() {
-    let wallet = Some(Wallet::Offered { starts: true, seconds_left: 90 });
+    let wallet = Some(WalletTiming::Offered { starts: true, seconds_left: 90 });
     for language in Language::VARIANTS {
         for state in [State::Start { own_url: None }, State::Stalled] {
             let html = Page { wallet, ..page(state, "Acme", *language) }.render().html;

@@ -53,7 +53,7 @@ pub async fn read_json_bytes_with_limit(app: &App, request: Request<Body>, limit
 }
 
 /// Reads a body of one of these media types without parsing it.
-pub async fn read_file(
+pub async fn read_body_of_type(
     app: &App,
     request: Request<Body>,
     media_types: &[&str],
@@ -326,12 +326,12 @@ impl Object {
         name: &str,
         read: impl FnOnce(Node, &str) -> Result<T, JsonError>,
     ) -> Result<T, JsonError> {
-        let value = self.replace(name, read)?;
+        let value = self.take_non_null(name, read)?;
         value.ok_or_else(|| JsonError::new(&self.pointer_to(name), "required property is missing"))
     }
 
     /// Reads a member of a merge patch that can be replaced but not removed, so `null` is a type error.
-    pub fn replace<T>(
+    pub fn take_non_null<T>(
         &mut self,
         name: &str,
         read: impl FnOnce(Node, &str) -> Result<T, JsonError>,

@@ -73,7 +73,7 @@ impl HttpService {
     /// Passes header enrichment headers to handlers. Any client can send them, so handlers must verify the peer's
     /// address.
     #[must_use]
-    pub fn with_enrichment_headers(self) -> Self {
+    pub fn keep_enrichment_headers(self) -> Self {
         HttpService { keeps_enrichment_headers: true, ..self }
     }
 

@@ -34,28 +34,28 @@ impl FromRequestParts<HandlerState> for PathParameters {
 }
 
 impl PathParameters {
-    pub fn workspace(&self) -> Result<WorkspaceId, Problem> {
+    pub fn workspace_id(&self) -> Result<WorkspaceId, Problem> {
         self.parse_uuid("workspace_id")
     }
 
-    pub fn project(&self) -> Result<ProjectId, Problem> {
+    pub fn project_id(&self) -> Result<ProjectId, Problem> {
         self.parse_uuid("project_id")
     }
 
-    pub fn check(&self) -> Result<CheckId, Problem> {
+    pub fn check_id(&self) -> Result<CheckId, Problem> {
         self.parse_uuid("check_id")
     }
 
-    /// Returns the id of a verification. Verifications and checks share one id type.
-    pub fn verification(&self) -> Result<CheckId, Problem> {
+    /// Verifications and checks share one id type.
+    pub fn verification_id(&self) -> Result<CheckId, Problem> {
         self.parse_uuid("verification_id")
     }
 
     /// Returns the owner of the credentials at this path: the project if the path names one, otherwise the workspace.
-    pub fn owner(&self) -> Result<CredentialOwner, Problem> {
-        let workspace = self.workspace()?;
+    pub fn credential_owner(&self) -> Result<CredentialOwner, Problem> {
+        let workspace = self.workspace_id()?;
         if self.get("project_id").is_some() {
-            Ok(CredentialOwner::Project(workspace, self.project()?))
+            Ok(CredentialOwner::Project(workspace, self.project_id()?))
         } else {
             Ok(CredentialOwner::Workspace(workspace))
         }

@@ -93,15 +93,15 @@ impl Problem {
     }
 
     pub fn unavailable(detail: impl Into<String>) -> Self {
-        Problem::new(ProblemCode::ServiceUnavailable, detail).retry_after(UNAVAILABLE_RETRY_AFTER)
+        Problem::new(ProblemCode::ServiceUnavailable, detail).with_retry_after(UNAVAILABLE_RETRY_AFTER)
     }
 
     pub fn too_many_requests(detail: impl Into<String>, retry_after: u32) -> Self {
-        Problem::new(ProblemCode::TooManyRequests, detail).retry_after(retry_after)
+        Problem::new(ProblemCode::TooManyRequests, detail).with_retry_after(retry_after)
     }
 
     fn lookup_unavailable(detail: String) -> Self {
-        Problem::new(ProblemCode::LookupUnavailable, detail).retry_after(LOOKUP_RETRY_AFTER)
+        Problem::new(ProblemCode::LookupUnavailable, detail).with_retry_after(LOOKUP_RETRY_AFTER)
     }
 
     /// Creates an internal error and logs its cause. The response does not contain the cause.
@@ -111,7 +111,7 @@ impl Problem {
     }
 
     #[must_use]
-    pub fn retry_after(self, seconds: u32) -> Self {
+    pub fn with_retry_after(self, seconds: u32) -> Self {
         self.with_header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
     }
 

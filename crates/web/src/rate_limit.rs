@@ -18,11 +18,11 @@ pub fn rate_limit_class(context: &RequestContext) -> Result<RateLimitClass, Prob
 pub fn limit_by_ip(app: &App, context: &RequestContext) -> Result<(), Problem> {
     let class = rate_limit_class(context)?;
     let now = app.engine.clock().now();
-    require_admitted(context, app.engine.rate_limiter().limit_by_ip(class, context.client_ip, now))
+    require_within_rate_limit(context, app.engine.rate_limiter().limit_by_ip(class, context.client_ip, now))
 }
 
 /// Stores the rate limit state that the response headers show. Fails if the limit is exceeded.
-pub fn require_admitted(context: &RequestContext, limit_state: RateLimitState) -> Result<(), Problem> {
+pub fn require_within_rate_limit(context: &RequestContext, limit_state: RateLimitState) -> Result<(), Problem> {
     let _ = context.limit_state.set(limit_state);
     if limit_state.admitted {
         return Ok(());

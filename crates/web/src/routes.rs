@@ -139,7 +139,7 @@ impl Routes {
 
     /// Gives all routes added so far the error format of CAMARA's APIs.
     #[must_use]
-    pub fn camara_api(mut self) -> Self {
+    pub fn with_camara_errors(mut self) -> Self {
         self.routes.iter_mut().for_each(|route| route.policy.client = ClientKind::Camara);
         self
     }
@@ -183,14 +183,14 @@ impl Routes {
 
     /// Gives the error format of CAMARA's APIs to requests whose path has no route but matches `pattern`.
     #[must_use]
-    pub fn camara_unknown(mut self, pattern: &'static str) -> Self {
+    pub fn with_camara_errors_if_unmatched(mut self, pattern: &'static str) -> Self {
         self.unknown_paths.push((pattern, RoutePolicy { client: ClientKind::Camara, ..RoutePolicy::default() }));
         self
     }
 
     /// Applies a rate limit to requests whose path has no route but matches `pattern`.
     #[must_use]
-    pub fn rate_limit_unknown(mut self, pattern: &'static str, class: RateLimitClass) -> Self {
+    pub fn rate_limit_unmatched(mut self, pattern: &'static str, class: RateLimitClass) -> Self {
         self.unknown_paths.push((pattern, RoutePolicy { rate_limit: Some(class), ..RoutePolicy::default() }));
         self
     }

@@ -35,7 +35,7 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
 /// `retry` is the delay in milliseconds before the client reconnects when the stream ends.
 const LISTENING_EVENT: &str = "retry: 2000\nevent: listening\ndata: {}\n\n";
 /// Seconds after which a client may try again if too many streams are open.
-const RETRY_AFTER: u32 = 5;
+const STREAM_RETRY_AFTER: u32 = 5;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
@@ -62,7 +62,8 @@ async fn open(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let query = Query::parse(query.as_deref(), &["url"])?;
-    let project = app.engine.management.project(&caller.manager(), ids.workspace()?, ids.project()?).await?;
+    let project =
+        app.engine.management.project(&caller.management_actor(), ids.workspace_id()?, ids.project_id()?).await?;
     let url = query.get("url").map(CallbackUrl::parse_loopback_only).transpose();
     let url = url.map_err(|error| Problem::bad_request(format!("`url`: {error}")))?;
     let last_event = headers.get(&LAST_EVENT_ID).map(|id| id.to_str().ok().and_then(timestamp::parse));
@@ -71,7 +72,7 @@ async fn open(
         after => after.flatten(),
     };
     let stream = app.engine.callbacks.open_stream(project, after, url);
-    let stream = stream.map_err(|error| Problem::too_many_requests(error.to_string(), RETRY_AFTER))?;
+    let stream = stream.map_err(|error| Problem::too_many_requests(error.to_string(), STREAM_RETRY_AFTER))?;
     let events = EventStream {
         stream,
         // The server closes connections that are idle for `idle_timeout`, so heartbeats must be more frequent.

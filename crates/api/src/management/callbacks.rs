@@ -73,7 +73,8 @@ async fn list(
     let query = Query::parse(query.as_deref(), &["size", "page", "state", "product", "receiver"])?;
     let request = query.page_request()?;
     let filter = parse_filter(&query)?;
-    let project = app.engine.management.project(&caller.manager(), ids.workspace()?, ids.project()?).await?;
+    let project =
+        app.engine.management.project(&caller.management_actor(), ids.workspace_id()?, ids.project_id()?).await?;
     let callbacks = app.engine.callbacks.list_callbacks(&project, &filter).await?;
     let page = Page::of_list(&callbacks.callbacks, request);
     Ok(json_response(StatusCode::OK, &PageBody::new(page, CallbackBody::from)))

@@ -9,14 +9,14 @@ use serde_json::{Map, Value};
 
 /// Returns the section (top-level member of the configuration) of each setting, so names repeat. Responses contain
 /// every section, even if it is empty.
-fn sections() -> impl Iterator<Item = &'static str> {
+fn section_of_each_setting() -> impl Iterator<Item = &'static str> {
     SETTINGS.iter().filter_map(|setting| setting.path.split('.').next())
 }
 
 /// Renders a configuration, with the absolute URL of an uploaded logo.
 pub(super) fn render_configuration(configuration: &Configuration, base_url: &str) -> Value {
     let mut root: Map<String, Value> =
-        sections().map(|section| (section.to_owned(), Value::Object(Map::new()))).collect();
+        section_of_each_setting().map(|section| (section.to_owned(), Value::Object(Map::new()))).collect();
     for (setting, value) in configuration.values() {
         insert(&mut root, setting.path, render_value(setting.kind, value));
     }
@@ -56,13 +56,13 @@ pub(super) fn parse_configuration(node: Node, pointer: &str) -> Result<Configura
         return Ok(ConfigurationPatch::reset());
     }
     let mut changes = vec![];
-    parse_members(node, pointer, "", &mut changes)?;
+    collect_changes(node, pointer, "", &mut changes)?;
     Ok(changes.into_iter().collect())
 }
 
 type Changes = Vec<(&'static Setting, Option<SettingValue>)>;
 
-fn parse_members(node: Node, pointer: &str, prefix: &str, changes: &mut Changes) -> Result<(), JsonError> {
+fn collect_changes(node: Node, pointer: &str, prefix: &str, changes: &mut Changes) -> Result<(), JsonError> {
     for (name, pointer, node) in as_object(node, pointer)?.into_members() {
         let path = [prefix, &name].concat();
         // A dot separates the members of a setting's path, so a member name with a dot matches no setting.
@@ -73,7 +73,7 @@ fn parse_members(node: Node, pointer: &str, prefix: &str, changes: &mut Changes)
             (Some(setting), node) => changes.push((setting, Some(parse_value(setting.kind, node, &pointer)?))),
             (None, _) if section.peek().is_none() => return Err(JsonError::new(&pointer, "unknown property")),
             (None, Node::Null) => changes.extend(section.map(|setting| (setting, None))),
-            (None, node) => parse_members(node, &pointer, &format!("{path}."), changes)?,
+            (None, node) => collect_changes(node, &pointer, &format!("{path}."), changes)?,
         }
     }
     Ok(())

@@ -23,20 +23,20 @@ use crate::{
 };
 
 pub fn routes() -> Routes {
-    const OF_PROJECT: &str = "/v1/management/workspaces/{workspace_id}/projects/{project_id}/credentials";
-    const ONE_OF_PROJECT: &str =
+    const PROJECT_CREDENTIALS_PATH: &str = "/v1/management/workspaces/{workspace_id}/projects/{project_id}/credentials";
+    const PROJECT_CREDENTIAL_PATH: &str =
         "/v1/management/workspaces/{workspace_id}/projects/{project_id}/credentials/{client_id}";
-    const OF_WORKSPACE: &str = "/v1/management/workspaces/{workspace_id}/credentials";
-    const ONE_OF_WORKSPACE: &str = "/v1/management/workspaces/{workspace_id}/credentials/{client_id}";
+    const WORKSPACE_CREDENTIALS_PATH: &str = "/v1/management/workspaces/{workspace_id}/credentials";
+    const WORKSPACE_CREDENTIAL_PATH: &str = "/v1/management/workspaces/{workspace_id}/credentials/{client_id}";
     Routes::default()
-        .get(OF_PROJECT, list)
-        .route(OF_PROJECT, post(create).idempotent())
-        .get(ONE_OF_PROJECT, get)
-        .route(ONE_OF_PROJECT, delete(revoke))
-        .get(OF_WORKSPACE, list)
-        .route(OF_WORKSPACE, post(create).idempotent())
-        .get(ONE_OF_WORKSPACE, get)
-        .route(ONE_OF_WORKSPACE, delete(revoke))
+        .get(PROJECT_CREDENTIALS_PATH, list)
+        .route(PROJECT_CREDENTIALS_PATH, post(create).idempotent())
+        .get(PROJECT_CREDENTIAL_PATH, get)
+        .route(PROJECT_CREDENTIAL_PATH, delete(revoke))
+        .get(WORKSPACE_CREDENTIALS_PATH, list)
+        .route(WORKSPACE_CREDENTIALS_PATH, post(create).idempotent())
+        .get(WORKSPACE_CREDENTIAL_PATH, get)
+        .route(WORKSPACE_CREDENTIAL_PATH, delete(revoke))
 }
 
 #[derive(Serialize)]
@@ -93,7 +93,8 @@ async fn list(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let page = Query::parse(query.as_deref(), &["size", "page"])?.page_request()?;
-    let page = app.engine.management.list_credentials(&caller.manager(), ids.owner()?, page).await?;
+    let page =
+        app.engine.management.list_credentials(&caller.management_actor(), ids.credential_owner()?, page).await?;
     Ok(json_response(StatusCode::OK, &PageBody::new(page, |credential| CredentialBody::from(&credential))))
 }
 
@@ -105,7 +106,7 @@ async fn create(
     idempotency: Idempotency,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (manager, owner) = (caller.manager(), ids.owner()?);
+    let (manager, owner) = (caller.management_actor(), ids.credential_owner()?);
     let scope = app.engine.management.authorize(&manager, owner).await?;
     let body = read_json_bytes(&app, request).await?;
     let new = parse_new_credential(&body)?;
@@ -119,7 +120,11 @@ async fn create(
 
 /// `GET .../credentials/{client_id}`
 async fn get(State(app): State<App>, caller: Caller<Management>, ids: PathParameters) -> Result<Response, Problem> {
-    let credential = app.engine.management.credential(&caller.manager(), ids.owner()?, &ids.client_id()?).await?;
+    let credential = app
+        .engine
+        .management
+        .credential(&caller.management_actor(), ids.credential_owner()?, &ids.client_id()?)
+        .await?;
     let response = json_response(StatusCode::OK, &CredentialBody::from(&credential));
     Ok(with_etag(response, &CredentialBody::without_last_use(&credential)))
 }
@@ -134,7 +139,10 @@ async fn revoke(
 ) -> Result<Response, Problem> {
     let if_match = IfMatch::from_headers(&headers);
     let condition = |current: &Credential| if_match.matches(&CredentialBody::without_last_use(current));
-    app.engine.management.delete_credential(&caller.manager(), ids.owner()?, &ids.client_id()?, &condition).await?;
+    app.engine
+        .management
+        .delete_credential(&caller.management_actor(), ids.credential_owner()?, &ids.client_id()?, &condition)
+        .await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

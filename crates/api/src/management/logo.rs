@@ -12,7 +12,7 @@ use ringtrue_domain::{
 use ringtrue_engine::tenants::ProjectPatch;
 use ringtrue_web::{
     app::App,
-    body::{NoBody, read_file},
+    body::{NoBody, read_body_of_type},
     parameters::PathParameters,
     problem::Problem,
     response::{IfMatch, json_with_etag},
@@ -41,10 +41,10 @@ async fn upload(
     ids: PathParameters,
     request: Request,
 ) -> Result<Response, Problem> {
-    let owner = CredentialOwner::Project(ids.workspace()?, ids.project()?);
-    app.engine.management.authorize(&caller.manager(), owner).await?;
+    let owner = CredentialOwner::Project(ids.workspace_id()?, ids.project_id()?);
+    app.engine.management.authorize(&caller.management_actor(), owner).await?;
     let if_match = IfMatch::from_headers(request.headers());
-    let content = read_file(&app, request, &MEDIA_TYPES, LogoImage::MAX_BYTES).await?;
+    let content = read_body_of_type(&app, request, &MEDIA_TYPES, LogoImage::MAX_BYTES).await?;
     let image = LogoImage::parse(content.into()).map_err(|error| Problem::bad_request(error.to_string()))?;
     let patch = ProjectPatch { logo: Some(image), ..ProjectPatch::default() };
     let project = change_project(&app, &caller, &ids, &if_match, patch).await?;
@@ -73,6 +73,6 @@ async fn change_project(
     patch: ProjectPatch,
 ) -> Result<Project, Problem> {
     let condition = |current: &Project| if_match.matches(&ProjectBody::new(app, current));
-    let (workspace, id) = (ids.workspace()?, ids.project()?);
-    Ok(app.engine.management.patch_project(&caller.manager(), workspace, id, patch, &condition).await?.project)
+    let (workspace, id) = (ids.workspace_id()?, ids.project_id()?);
+    Ok(app.engine.management.patch_project(&caller.management_actor(), workspace, id, patch, &condition).await?.project)
 }

@@ -57,7 +57,7 @@ pub fn routes() -> Routes {
         .merge(callbacks::routes())
         .merge(callback_stream::routes())
         .rate_limit(RateLimitClass::Management)
-        .rate_limit_unknown("/v1/management/{*path}", RateLimitClass::Management)
+        .rate_limit_unmatched("/v1/management/{*path}", RateLimitClass::Management)
 }
 
 #[derive(Serialize)]
@@ -88,7 +88,7 @@ async fn list_workspaces(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let request = Query::parse(query.as_deref(), &["size", "page"])?.page_request()?;
-    let manager = caller.manager();
+    let manager = caller.management_actor();
     let workspace = app.engine.management.workspace(&manager, manager.workspace).await?;
     let items = if request.offset() == 0 { vec![workspace] } else { vec![] };
     let page = Page { items, request, total_items: 1 };
@@ -101,7 +101,7 @@ async fn get_workspace(
     caller: Caller<Management>,
     ids: PathParameters,
 ) -> Result<Response, Problem> {
-    let workspace = app.engine.management.workspace(&caller.manager(), ids.workspace()?).await?;
+    let workspace = app.engine.management.workspace(&caller.management_actor(), ids.workspace_id()?).await?;
     Ok(json_with_etag(&WorkspaceBody::from(&workspace)))
 }
 
@@ -112,12 +112,12 @@ async fn patch_workspace(
     ids: PathParameters,
     request: Request,
 ) -> Result<Response, Problem> {
-    let id = ids.workspace()?;
-    let manager = caller.manager();
+    let id = ids.workspace_id()?;
+    let manager = caller.management_actor();
     app.engine.management.authorize(&manager, CredentialOwner::Workspace(id)).await?;
     let if_match = IfMatch::from_headers(request.headers());
     let mut body = Object::parse(&read_json_bytes(&app, request).await?)?;
-    let name: Option<Name> = body.replace("name", as_parsed)?;
+    let name: Option<Name> = body.take_non_null("name", as_parsed)?;
     let name = match body.finish(name)? {
         Some(name) => name,
         None => app.engine.management.workspace(&manager, id).await?.name,
@@ -229,7 +229,7 @@ async fn usage(
         period,
         project: query.get_parsed("project_id")?,
     };
-    let report = app.engine.management.usage_report(&caller.manager(), ids.workspace()?, request).await?;
+    let report = app.engine.management.usage_report(&caller.management_actor(), ids.workspace_id()?, request).await?;
     Ok(json_response(StatusCode::OK, &UsageBody::from(report)))
 }
 
@@ -286,7 +286,10 @@ async fn audit_events(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let page = Query::parse(query.as_deref(), &["size", "page"])?.page_request()?;
-    let page =
-        app.engine.management.list_audit_events(&caller.manager(), ids.workspace()?, &AuditFilter::ANY, page).await?;
+    let page = app
+        .engine
+        .management
+        .list_audit_events(&caller.management_actor(), ids.workspace_id()?, &AuditFilter::ANY, page)
+        .await?;
     Ok(json_response(StatusCode::OK, &PageBody::new(page, AuditEventBody::from)))
 }

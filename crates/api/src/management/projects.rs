@@ -113,7 +113,7 @@ async fn list(
     let page = app
         .engine
         .management
-        .list_projects(&caller.manager(), ids.workspace()?, query.page_request()?, filter.as_ref())
+        .list_projects(&caller.management_actor(), ids.workspace_id()?, query.page_request()?, filter.as_ref())
         .await?;
     Ok(json_response(StatusCode::OK, &PageBody::new(page, |project| ProjectBody::new(&app, &project))))
 }
@@ -126,7 +126,7 @@ async fn create(
     idempotency: Idempotency,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (manager, workspace) = (caller.manager(), ids.workspace()?);
+    let (manager, workspace) = (caller.management_actor(), ids.workspace_id()?);
     let scope = app.engine.management.authorize(&manager, CredentialOwner::Workspace(workspace)).await?;
     let body = read_json_bytes(&app, request).await?;
     let new = parse_new_project(&body)?;
@@ -141,7 +141,8 @@ async fn create(
 
 /// `GET /v1/management/workspaces/{workspace_id}/projects/{project_id}`
 async fn get(State(app): State<App>, caller: Caller<Management>, ids: PathParameters) -> Result<Response, Problem> {
-    let project = app.engine.management.project(&caller.manager(), ids.workspace()?, ids.project()?).await?;
+    let project =
+        app.engine.management.project(&caller.management_actor(), ids.workspace_id()?, ids.project_id()?).await?;
     Ok(json_with_etag(&ProjectBody::new(&app, &project)))
 }
 
@@ -153,8 +154,8 @@ async fn patch(
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (workspace, id) = (ids.workspace()?, ids.project()?);
-    let manager = caller.manager();
+    let (workspace, id) = (ids.workspace_id()?, ids.project_id()?);
+    let manager = caller.management_actor();
     app.engine.management.authorize(&manager, CredentialOwner::Project(workspace, id)).await?;
     let force = Query::parse(query.as_deref(), &["force"])?.get_parsed::<bool>("force")?.unwrap_or(false);
     let if_match = IfMatch::from_headers(request.headers());
@@ -185,11 +186,11 @@ fn parse_new_project(document: &[u8]) -> Result<NewProject, JsonError> {
 fn parse_project_patch(document: &[u8]) -> Result<ProjectPatch, JsonError> {
     let mut body = Object::parse(document)?;
     let patch = ProjectPatch {
-        name: body.replace("name", as_parsed)?,
-        mode: body.replace("mode", as_parsed)?,
-        disabled: body.replace("disabled", as_boolean)?,
-        products: body.replace("products", parse_products)?,
-        configuration: body.replace("configuration", parse_configuration)?.unwrap_or_default(),
+        name: body.take_non_null("name", as_parsed)?,
+        mode: body.take_non_null("mode", as_parsed)?,
+        disabled: body.take_non_null("disabled", as_boolean)?,
+        products: body.take_non_null("products", parse_products)?,
+        configuration: body.take_non_null("configuration", parse_configuration)?.unwrap_or_default(),
         logo: None,
         skip_live_requirements: false,
     };
@@ -229,7 +230,8 @@ async fn get_allowed_networks(
     caller: Caller<Management>,
     ids: PathParameters,
 ) -> Result<Response, Problem> {
-    let project = app.engine.management.project(&caller.manager(), ids.workspace()?, ids.project()?).await?;
+    let project =
+        app.engine.management.project(&caller.management_actor(), ids.workspace_id()?, ids.project_id()?).await?;
     Ok(json_with_etag(&AllowedNetworksBody::from(&project)))
 }
 
@@ -240,8 +242,8 @@ async fn replace_allowed_networks(
     ids: PathParameters,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (workspace, id) = (ids.workspace()?, ids.project()?);
-    let manager = caller.manager();
+    let (workspace, id) = (ids.workspace_id()?, ids.project_id()?);
+    let manager = caller.management_actor();
     app.engine.management.authorize(&manager, CredentialOwner::Project(workspace, id)).await?;
     let if_match = IfMatch::from_headers(request.headers());
     let networks = parse_networks(&read_json_bytes_with_limit(&app, request, MAX_ALLOWED_NETWORKS_BYTES).await?)?;

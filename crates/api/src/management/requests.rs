@@ -101,7 +101,8 @@ async fn list(
         ..RequestLogFilter::default()
     };
     let page = query.page_request()?;
-    let project = app.engine.management.project(&caller.manager(), ids.workspace()?, ids.project()?).await?;
+    let project =
+        app.engine.management.project(&caller.management_actor(), ids.workspace_id()?, ids.project_id()?).await?;
     let page = app.engine.request_log.list_requests(project.id, &filter, page).await?;
     Ok(json_response(StatusCode::OK, &PageBody::new(page, LoggedRequestBody::from)))
 }

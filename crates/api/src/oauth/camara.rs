@@ -68,7 +68,7 @@ pub(super) async fn grant_by_assertion(
         None
     };
     let granted = app.engine.camara.grant_by_assertion(assertion).await;
-    let (tokens, credential) = granted.map_err(|error| refuse_assertion(app, context, error))?;
+    let (tokens, credential) = granted.map_err(|error| invalid_assertion_problem(app, context, error))?;
     context.log_client(Arc::clone(&credential));
     if client.is_some_and(|client| client.credential.client_id != credential.client_id) {
         let detail = "the assertion is not from the client that has authenticated";
@@ -78,7 +78,7 @@ pub(super) async fn grant_by_assertion(
 }
 
 /// Issues the token of a backchannel request.
-pub(super) async fn finish_backchannel(
+pub(super) async fn grant_by_backchannel(
     app: &App,
     client: &AuthenticatedClient,
     form: &Form<'_>,
@@ -124,8 +124,8 @@ pub(super) async fn backchannel_authorize(
     })
 }
 
-/// Counts an invalid assertion against the address that sent it.
-fn refuse_assertion(app: &App, context: &RequestContext, error: GrantError) -> Problem {
+/// Returns the problem of an invalid assertion, and counts the assertion against the address that sent it.
+fn invalid_assertion_problem(app: &App, context: &RequestContext, error: GrantError) -> Problem {
     let limiter = app.engine.rate_limiter();
     let limit = limiter.limit_by_ip(RateLimitClass::Device, context.client_ip, app.engine.clock().now());
     if limit.admitted {

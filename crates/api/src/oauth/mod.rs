@@ -31,7 +31,7 @@ use client_authentication::{AcceptedClients, authenticate, claimed_credential};
 use sign_in::redeem_code;
 
 /// Initial capacity of a token response's header map. Fits all headers, including those added by the middleware.
-const TOKEN_RESPONSE_HEADERS: usize = 8;
+const TOKEN_RESPONSE_HEADER_CAPACITY: usize = 8;
 const AUTHORIZATION_CODE: &str = "authorization_code";
 
 pub fn routes() -> Routes {
@@ -81,7 +81,7 @@ async fn issue(
             "client_credentials" => {}
             AUTHORIZATION_CODE => return redeem_code(&app, &client, &form).await.map(|tokens| token_response(&tokens)),
             camara::CIBA if has_camara => {
-                return camara::finish_backchannel(&app, &client, &form).await.map(|tokens| token_response(&tokens));
+                return camara::grant_by_backchannel(&app, &client, &form).await.map(|tokens| token_response(&tokens));
             }
             _ => {
                 let camara = if has_camara { [camara::JWT_BEARER, camara::CIBA].as_slice() } else { &[] };
@@ -109,7 +109,7 @@ async fn issue(
         .concat();
         let mut response = Response::new(body.into());
         let headers = response.headers_mut();
-        headers.reserve(TOKEN_RESPONSE_HEADERS);
+        headers.reserve(TOKEN_RESPONSE_HEADER_CAPACITY);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::PRAGMA, HeaderValue::from_static("no-cache"));
         Ok(response)

@@ -28,7 +28,7 @@ pub const REFERENCE_SCRIPT: Asset = Asset {
     body: include_str!("../../assets/reference.js"),
 };
 
-pub const REFERENCE: &str = include_str!("../../templates/reference.html");
+pub const REFERENCE_PAGE: &str = include_str!("../../templates/reference.html");
 
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {

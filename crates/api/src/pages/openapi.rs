@@ -35,7 +35,7 @@ const INTERNAL_OPERATIONS: [&str; 10] = [
 
 /// Members of request examples that hold URLs of sites that do not exist. The API reference omits them, because readers
 /// can send its examples.
-const EXAMPLE_URLS: [&str; 2] = ["callback_url", "redirect_url"];
+const EXAMPLE_URL_MEMBERS: [&str; 2] = ["callback_url", "redirect_url"];
 
 /// Returns the document for the API reference, without internal operations. Readers can send its examples, so these
 /// have no `Idempotency-Key`, which would replay the first response, and no URLs of sites that do not exist.
@@ -68,7 +68,7 @@ fn make_examples_sendable(operation: &mut Value) {
     let bodies = operation.pointer_mut("/requestBody/content").and_then(Value::as_object_mut);
     for body in bodies.into_iter().flat_map(|bodies| bodies.values_mut()) {
         if let Some(example) = body.get_mut("example").and_then(Value::as_object_mut) {
-            example.retain(|name, _| !EXAMPLE_URLS.contains(&name.as_str()));
+            example.retain(|name, _| !EXAMPLE_URL_MEMBERS.contains(&name.as_str()));
         }
     }
 }
@@ -77,7 +77,7 @@ fn make_examples_sendable(operation: &mut Value) {
 mod tests {
     use serde_json::Map;
 
-    use super::{super::openapi_document::ERROR_CODES, *};
+    use super::{super::openapi_document::ERROR_CODES_EXTENSION, *};
 
     type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -219,7 +219,7 @@ mod tests {
         let root = parsed();
         let mut seen = 0;
         walk(&root, "", &mut |pointer, map| {
-            let Some(codes) = map.get(ERROR_CODES) else { return };
+            let Some(codes) = map.get(ERROR_CODES_EXTENSION) else { return };
             let codes: BTreeSet<&str> = codes.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
             for (name, media_type) in map["content"].as_object().into_iter().flatten() {
                 if name.ends_with("json") {
@@ -352,7 +352,7 @@ mod tests {
             }
             let bodies = operation.pointer("/requestBody/content").and_then(Value::as_object);
             for body in bodies.into_iter().flat_map(Map::values) {
-                for name in EXAMPLE_URLS {
+                for name in EXAMPLE_URL_MEMBERS {
                     assert_eq!(body["example"].get(name), None, "{method} {path}");
                 }
             }

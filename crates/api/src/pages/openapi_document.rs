@@ -74,8 +74,8 @@ impl OpenApiDocument {
 
     /// Returns whether the body of a response may be a problem with this error code, or a check that ended with it.
     pub(super) fn may_contain_error(&self, response: &Value, error_code: &str) -> bool {
-        if response.get(ERROR_CODES).is_some() {
-            return array_items(response, ERROR_CODES).any(|known| known == error_code);
+        if response.get(ERROR_CODES_EXTENSION).is_some() {
+            return array_items(response, ERROR_CODES_EXTENSION).any(|known| known == error_code);
         }
         let media_types = response.get("content").and_then(Value::as_object).into_iter().flat_map(Map::values);
         let mut schemas = media_types.filter_map(|media| self.error_code_schema(media.get("schema")?));
@@ -123,12 +123,12 @@ pub(super) fn array_items<'v>(node: &'v Value, name: &str) -> impl Iterator<Item
 }
 
 /// Extension of a response that lists its error codes.
-pub(super) const ERROR_CODES: &str = "x-error-codes";
+pub(super) const ERROR_CODES_EXTENSION: &str = "x-error-codes";
 
 /// Extension of a schema that lists the known values of an enum to which later versions may add values.
-pub(super) const EXTENSIBLE_ENUM: &str = "x-extensible-enum";
+pub(super) const EXTENSIBLE_ENUM_EXTENSION: &str = "x-extensible-enum";
 
-/// Returns the values that a schema lists in `enum` or in [`EXTENSIBLE_ENUM`].
+/// Returns the values that a schema lists in `enum` or in [`EXTENSIBLE_ENUM_EXTENSION`].
 pub(super) fn known_values(schema: &Value) -> impl Iterator<Item = &Value> {
-    array_items(schema, "enum").chain(array_items(schema, EXTENSIBLE_ENUM))
+    array_items(schema, "enum").chain(array_items(schema, EXTENSIBLE_ENUM_EXTENSION))
 }

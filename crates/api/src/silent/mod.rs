@@ -48,7 +48,7 @@ use crate::{
         scope::{Discovery, SecureSna},
     },
     checks::CheckBody,
-    digital_credential::{CredentialBody, Proof},
+    digital_credential::{CredentialRequestBody, Proof},
     idempotency::Idempotency,
     redirect_response::redirect,
     verification_page,
@@ -58,7 +58,7 @@ pub(super) use device_response::{ResponseFormat, accept_quality};
 
 /// Path on the public listener to which the header enrichment listener, which has no TLS, redirects a device with a
 /// single-use handle.
-const HANDLE_PATH: &str = "/southbound/header-enrichment/return";
+const HEADER_ENRICHMENT_RETURN_PATH: &str = "/southbound/header-enrichment/return";
 
 /// A product whose checks redirect the device to its operator.
 trait SilentProduct: RequiredScope {
@@ -76,7 +76,7 @@ impl SilentProduct for Discovery {
 pub fn routes() -> Routes {
     Routes::default()
         .route("/southbound/camara/{connector}/callback", get(oauth_callback).completes_after_disconnect())
-        .route(HANDLE_PATH, get(header_enrichment_return).completes_after_disconnect())
+        .route(HEADER_ENRICHMENT_RETURN_PATH, get(header_enrichment_return).completes_after_disconnect())
         .merge(product_routes::<SecureSna>([
             "/v1/number-verification/secure-sna-checks",
             "/v1/number-verification/secure-sna-checks/{check_id}",
@@ -112,7 +112,7 @@ struct NewCheckBody {
     url: String,
     ttl: u16,
     #[serde(skip_serializing_if = "Option::is_none")]
-    digital_credential: Option<CredentialBody>,
+    digital_credential: Option<CredentialRequestBody>,
 }
 
 impl From<&CreatedSilent> for NewCheckBody {
@@ -121,7 +121,7 @@ impl From<&CreatedSilent> for NewCheckBody {
             check: (&created.check).into(),
             url: created.url.clone(),
             ttl: created.ttl,
-            digital_credential: created.digital_credential.as_ref().map(CredentialBody::from),
+            digital_credential: created.digital_credential.as_ref().map(CredentialRequestBody::from),
         }
     }
 }
@@ -182,7 +182,7 @@ async fn redeem<S: SilentProduct>(
     ids: PathParameters,
     request: Request,
 ) -> Result<Response, Problem> {
-    let check = ids.check()?;
+    let check = ids.check_id()?;
     let (project, silent) = (caller.project().id, &app.engine.silent);
     let redeemed = match parse_proof(S::PRODUCT, &caller.read_json_bytes(&app, request).await?)? {
         Proof::Code(code) => silent.redeem(project, S::PRODUCT, check, &code).await?,
@@ -209,7 +209,7 @@ async fn show<S: SilentProduct>(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
-    let check = app.engine.silent.silent_check(caller.project().id, S::PRODUCT, ids.check()?).await?;
+    let check = app.engine.silent.silent_check(caller.project().id, S::PRODUCT, ids.check_id()?).await?;
     Ok(json_response(StatusCode::OK, &render_check(&app.engine, &check)))
 }
 
@@ -267,7 +267,7 @@ async fn begin_redirect<S: SilentProduct>(
 
 /// Parses the check id and verifies the device token without a database query.
 fn parse_check_url(app: &App, ids: &PathParameters, parts: &Parts) -> Result<(CheckId, String, DeviceQuery), Problem> {
-    let check = ids.check()?;
+    let check = ids.check_id()?;
     let query = DeviceQuery::parse(parts.uri.query())?;
     let token = query.get_unique("t")?.ok_or(RedirectError::NotFound)?.to_owned();
     if !app.engine.silent.is_device_token(check, &token) {
@@ -296,7 +296,7 @@ async fn oauth_callback(
         }
         // No headers are passed on: devices can forge them here, so enrichment headers count only on their own
         // listener.
-        let returned = device_return(&context, &ids, &state, &query.0, &[]);
+        let returned = build_device_return(&context, &ids, &state, &query.0, &[]);
         let keys = browser_cookie::read_keys(&app, &parts.headers);
         let end = app.engine.silent.handle_authorization_response(returned, &keys).await?;
         finish_redirect(&app, &context, &parts.headers, &end).await
@@ -306,8 +306,8 @@ async fn oauth_callback(
 
 /// `GET /he/{connector}/{state}`
 ///
-/// This listener has no TLS, so the result must not be sent here. The response redirects the device to [`HANDLE_PATH`]
-/// on the public listener, which returns the result.
+/// This listener has no TLS, so the result must not be sent here. The response redirects the device to
+/// [`HEADER_ENRICHMENT_RETURN_PATH`] on the public listener, which returns the result.
 async fn header_enrichment_callback(
     State(app): State<App>,
     State(context): State<Arc<RequestContext>>,
@@ -322,9 +322,9 @@ async fn header_enrichment_callback(
     let headers: Vec<_> =
         request.headers().iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
     let hand_over = async {
-        let returned = device_return(&context, &ids, state, &[], &headers);
+        let returned = build_device_return(&context, &ids, state, &[], &headers);
         let handle = app.engine.silent.handle_plain_response(returned).await?;
-        redirect(&format!("{}{HANDLE_PATH}?state={handle}", app.engine.base_url()))
+        redirect(&format!("{}{HEADER_ENRICHMENT_RETURN_PATH}?state={handle}", app.engine.base_url()))
     };
     format.render(hand_over.await)
 }
@@ -353,7 +353,7 @@ async fn header_enrichment_return(
     format.render(finish.await)
 }
 
-fn device_return<'a>(
+fn build_device_return<'a>(
     context: &RequestContext,
     ids: &'a PathParameters,
     state: &'a str,

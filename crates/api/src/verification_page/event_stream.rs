@@ -18,9 +18,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::verification_page::{page_state::page_state, visitor::PageVisitor};
 
 /// Delay before an event stream reads the state again after an error.
-const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+const READ_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// How often an event stream checks whether the end time of the current state has passed.
-const WAIT_INTERVAL: Duration = Duration::from_secs(1);
+const DEADLINE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of heartbeats, which keep proxies from closing the connection and detect a closed one.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 /// Field of an event stream that sets the browser's reconnection delay, in milliseconds.
@@ -36,7 +36,7 @@ const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering
 /// Sends the name of the page's state whenever it changes. The stream ends when the verification ends.
 pub async fn events(State(app): State<App>, visitor: PageVisitor) -> Response {
     let opened = async {
-        let view = visitor.view(&app).await?;
+        let view = visitor.load_view_for_visit(&app).await?;
         let follower = app.engine.verifications.follow_page(&view);
         let follower = follower.map_err(|error| Problem::too_many_requests(error.to_string(), STREAM_RETRY_AFTER))?;
         let stream = EventStream {
@@ -93,24 +93,24 @@ impl EventStream {
     async fn next(&mut self) -> Option<String> {
         let shutdown = self.app.shutdown.clone();
         if let Some(view) = self.first_view.take() {
-            return self.describe(&view);
+            return self.render_if_changed(&view);
         }
         while !self.is_over && self.app.engine.clock().now() < self.ends_at {
             tokio::select! {
                 () = shutdown.cancelled() => return None,
                 () = self.follower.changed() => {}
-                () = sleep(RETRY_INTERVAL), if self.must_retry => {}
-                () = sleep(WAIT_INTERVAL), if self.waits_until.is_some() => {
+                () = sleep(READ_RETRY_DELAY), if self.must_retry => {}
+                () = sleep(DEADLINE_CHECK_INTERVAL), if self.waits_until.is_some() => {
                     if self.waits_until.is_some_and(|until| self.app.engine.clock().now() < until) {
                         continue;
                     }
                 }
-                () = sleep_until(self.wrote_at + self.heartbeat) => return Some(self.write(":\n\n".to_owned())),
+                () = sleep_until(self.wrote_at + self.heartbeat) => return Some(self.mark_written(":\n\n".to_owned())),
             }
             match self.app.engine.verifications.page(&self.token, &self.browser_keys).await {
                 Ok(Some(view)) => {
                     self.must_retry = false;
-                    if let Some(event) = self.describe(&view) {
+                    if let Some(event) = self.render_if_changed(&view) {
                         return Some(event);
                     }
                 }
@@ -125,7 +125,7 @@ impl EventStream {
     }
 
     /// Renders the event for a state. `None`: the state is the same as in the last event.
-    fn describe(&mut self, view: &PageView) -> Option<String> {
+    fn render_if_changed(&mut self, view: &PageView) -> Option<String> {
         let state = page_state(view, Platform::Unknown);
         self.waits_until = match view.state {
             PageState::Silent { waits_until, .. } => waits_until,
@@ -136,10 +136,11 @@ impl EventStream {
             return None;
         }
         self.is_over = state.is_final();
-        Some(self.write(format!("{retry}event: state\ndata: {}\n\n", state.name())))
+        Some(self.mark_written(format!("{retry}event: state\ndata: {}\n\n", state.name())))
     }
 
-    fn write(&mut self, event: String) -> String {
+    /// Stores the time at which an event is written, and returns the event.
+    fn mark_written(&mut self, event: String) -> String {
         self.wrote_at = Instant::now();
         event
     }

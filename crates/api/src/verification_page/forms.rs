@@ -20,12 +20,12 @@ use crate::verification_page::{
 
 /// `POST /v/{token}/silent`
 ///
-/// Issues a permit to start the silent check and redirects to `leave`. The redirect keeps the form out of the
-/// browser's history: browsers ask for a confirmation before they go back to a submitted form.
+/// Issues a permit to start the silent check and redirects to `leave_for_operator`. The redirect keeps the form out of
+/// the browser's history: browsers ask for a confirmation before they go back to a submitted form.
 pub async fn start_silent(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap) -> Response {
     let started = async {
         require_same_origin(&app, &headers)?;
-        let view = visitor.view_for_action(&app).await?;
+        let view = visitor.load_view_for_action(&app).await?;
         if let PageState::Returned { code: Some(code), return_to: None } = &view.state {
             app.engine.verifications.page_redeem(&visitor.token, code).await?;
         }
@@ -49,7 +49,7 @@ pub async fn give_up_step(State(app): State<App>, visitor: PageVisitor, request:
         let method = read_own_form(&app, request, "method").await?;
         let method = method.and_then(|method| method.parse().ok());
         let method = method.ok_or_else(|| Problem::bad_request("the form names no method"))?;
-        visitor.view_for_action(&app).await?;
+        visitor.load_view_for_action(&app).await?;
         app.engine.verifications.page_give_up(&visitor.token, method).await?;
         visitor.redirect_to_page()
     };
@@ -64,7 +64,7 @@ pub async fn end(State(app): State<App>, visitor: PageVisitor, request: Request)
         let reason = read_own_form(&app, request, "reason").await?;
         let reason = reason.and_then(|reason| reason.parse().ok());
         let reason = reason.ok_or_else(|| Problem::bad_request("the form names no reason"))?;
-        visitor.view_for_action(&app).await?;
+        visitor.load_view_for_action(&app).await?;
         let end = match reason {
             QuestionSubject::GiveUp => UserEnd::GivenUp,
             QuestionSubject::WrongNumber => UserEnd::WrongNumber,

@@ -31,7 +31,7 @@ use event_stream::events;
 pub(crate) use forms::require_same_origin;
 use forms::{end, give_up_step, start_silent};
 use page_state::page_state;
-use visitor::{PageVisitor, START_PARAMETER, StartHint, display_query, page_path};
+use visitor::{PageVisitor, START_REFUSAL_PARAMETER, StartRefusal, display_query, page_path};
 use wallet::{answer, request};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -40,7 +40,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub fn routes() -> Routes {
     Routes::default()
         .get("/v/{token}", show)
-        .route("/v/{token}/silent", get(leave).completes_after_disconnect())
+        .route("/v/{token}/silent", get(leave_for_operator).completes_after_disconnect())
         .route("/v/{token}/silent", post(start_silent).completes_after_disconnect())
         .route("/v/{token}/next", post(give_up_step).completes_after_disconnect())
         .route("/v/{token}/end", post(end).completes_after_disconnect())
@@ -53,7 +53,7 @@ pub fn routes() -> Routes {
 /// `GET /v/{token}`
 async fn show(State(app): State<App>, visitor: PageVisitor) -> Response {
     let shown = async {
-        let view = visitor.view(&app).await?;
+        let view = visitor.load_view_for_visit(&app).await?;
         if !view.was_opened {
             app.engine.verifications.record_opening(&visitor.token, visitor.platform).await?;
         }
@@ -66,24 +66,26 @@ async fn show(State(app): State<App>, visitor: PageVisitor) -> Response {
 ///
 /// Starts the silent check and shows a page that sends the browser to the operator. Without a permit, it does so only
 /// if the page opened this URL by itself (see [`page_state::starts_by_itself`]), and otherwise redirects back to the page.
-async fn leave(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap) -> Response {
+async fn leave_for_operator(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap) -> Response {
     let left = async {
-        let view = visitor.view_for_action(&app).await?;
+        let view = visitor.load_view_for_action(&app).await?;
         let Some(key) = visitor.permitted_key(&app, &view)? else {
-            let hint = visitor.refused_start(&app, &view);
-            return visitor.redirect_to_action("", hint.map(|hint| (START_PARAMETER, hint.into_str())));
+            let refusal = visitor.start_refusal(&app, &view);
+            return visitor
+                .redirect_to_action("", refusal.map(|refusal| (START_REFUSAL_PARAMETER, refusal.into_str())));
         };
         let (address, sim) = (visitor.device_address(&view), visitor.sim.as_deref());
         // A link with the parameter may be opened on a device without a wallet.
-        let has_wallet = visitor.has_wallet && visitor.wallet(&app, &view).is_some();
+        let has_wallet = visitor.has_wallet && visitor.wallet_timing(&app, &view).is_some();
         let begun = app.engine.verifications.begin_silent(&visitor.token, &key, address, sim, has_wallet).await?;
         let mut response = match begun.ok_or(RedirectError::NotFound)? {
             NextStep::Redirect(location) => {
-                let wallet = has_wallet.then_some(page::Wallet::Fallback);
+                let wallet = has_wallet.then_some(page::WalletTiming::Fallback);
                 visitor.render_with(Some(&view), page::State::Leaving { location: &location }, wallet)
             }
             NextStep::Finish(end) if end.leaves_wallet => {
-                return visitor.redirect_to_action("", Some((START_PARAMETER, StartHint::Wallet.into_str())));
+                return visitor
+                    .redirect_to_action("", Some((START_REFUSAL_PARAMETER, StartRefusal::Wallet.into_str())));
             }
             // The silent check has failed before a redirect. The page shows the next method, or the end of the
             // verification.
@@ -100,7 +102,7 @@ async fn leave(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap)
 /// Responds with the name of the page's state. For browsers whose proxy holds back the events.
 async fn state(State(app): State<App>, visitor: PageVisitor) -> Response {
     let read = async {
-        let view = visitor.view(&app).await?;
+        let view = visitor.load_view_for_visit(&app).await?;
         let mut response = Response::new(Body::from(page_state(&view, Platform::Unknown).name()));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         Ok(response)

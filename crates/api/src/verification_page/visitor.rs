@@ -46,8 +46,8 @@ use crate::{
 /// Query parameter with a permit to start the silent check. The browser gets the permit when it submits the page's
 /// form.
 pub const PERMIT_PARAMETER: &str = "go";
-/// Query parameter that says why the silent check could not start: a [`StartHint`].
-pub const START_PARAMETER: &str = "start";
+/// Query parameter that says why the silent check could not start: a [`StartRefusal`].
+pub const START_REFUSAL_PARAMETER: &str = "start";
 /// Query parameter that says that the browser can ask the phone's wallet.
 const WALLET_PARAMETER: &str = "wallet";
 /// Maximum length of the page's query parameters. Longer ones are ignored, because the page copies some to its links.
@@ -76,7 +76,7 @@ pub struct PageVisitor {
     /// Permit to start the silent check, from the query.
     permit: Option<String>,
     /// Why an earlier request of this browser could not start the silent check, from the query.
-    start_hint: Option<StartHint>,
+    start_refusal: Option<StartRefusal>,
     /// Confirmation to ask the user for, from the query. `None`: the page shows its regular content.
     question: Option<QuestionSubject>,
     /// Phone number of the simulated SIM, from the query.
@@ -96,7 +96,7 @@ pub struct PageVisitor {
 /// Reason why a browser could not start the silent check. It determines what the page shows next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "snake_case", const_into_str)]
-pub enum StartHint {
+pub enum StartRefusal {
     /// The check cannot start by itself. The page shows a button.
     Tap,
     /// The browser did not keep the cookie with its key. The page asks the user to allow cookies.
@@ -153,9 +153,10 @@ impl FromRequestParts<HandlerState> for PageVisitor {
         // `sim` is the phone number of a simulated SIM. An unescaped `+` in it has been decoded to a space.
         let sim = parameter("sim").map(|sim| sim.replace(' ', "+"));
         let (simulated_ip, wallet) = (parameter("ip"), parameter(WALLET_PARAMETER));
-        let start_hint: Option<StartHint> = parameter(START_PARAMETER).and_then(|hint| hint.parse().ok());
-        // The other hints are about one attempt. The wallet is left in every language, and after a question.
-        let carried_hint = start_hint.filter(|hint| *hint == StartHint::Wallet);
+        let start_refusal: Option<StartRefusal> =
+            parameter(START_REFUSAL_PARAMETER).and_then(|refusal| refusal.parse().ok());
+        // The other refusals are about one attempt. The wallet is left in every language, and after a question.
+        let carried_refusal = start_refusal.filter(|refusal| *refusal == StartRefusal::Wallet);
         let context = Arc::clone(&state.context);
         let visitor = PageVisitor::new(&state.app, context, token, language.clone(), &parts.headers);
         let display = requested_display(parameter(DISPLAY_PARAMETER).as_deref(), &parts.headers);
@@ -167,7 +168,7 @@ impl FromRequestParts<HandlerState> for PageVisitor {
                 ("sim", sim.as_deref()),
                 ("ip", simulated_ip.as_deref()),
                 (WALLET_PARAMETER, wallet.as_deref()),
-                (START_PARAMETER, carried_hint.map(|hint| hint.into_str())),
+                (START_REFUSAL_PARAMETER, carried_refusal.map(|refusal| refusal.into_str())),
                 (DISPLAY_PARAMETER, display_value),
             ]),
             display,
@@ -175,7 +176,7 @@ impl FromRequestParts<HandlerState> for PageVisitor {
             simulated_ip: simulated_ip.and_then(|ip| ip.parse().ok()),
             has_wallet: wallet.is_some(),
             permit: parameter(PERMIT_PARAMETER),
-            start_hint,
+            start_refusal,
             question: parameter("ask").and_then(|subject| subject.parse().ok()),
             navigation: match (display, parts.headers.get(SEC_FETCH_DEST)) {
                 // A silent check cannot start in a frame. Without `Sec-Fetch-Dest`, the page may have moved from the
@@ -210,7 +211,7 @@ impl PageVisitor {
             accept_language: text(header::ACCEPT_LANGUAGE).map(str::to_owned),
             platform: detect_platform(text(header::USER_AGENT).unwrap_or_default()),
             browser_keys: browser_cookie::read_keys(app, headers),
-            start_hint: None,
+            start_refusal: None,
             navigation: Navigation::Other,
             display: if is_framed(headers) { DisplayMode::Handset } else { DisplayMode::Tab },
             context,
@@ -220,9 +221,9 @@ impl PageVisitor {
 
     /// Reads the verification and counts the visit. A visit with a valid token counts against the limit for this
     /// visitor of the verification, a visit with an invalid token against the limit for the IP address.
-    pub async fn view(&self, app: &App) -> Result<PageView, Problem> {
+    pub async fn load_view_for_visit(&self, app: &App) -> Result<PageView, Problem> {
         let (verification, visitor) = self.identify(app)?;
-        require_admitted(app.engine.rate_limiter().limit_page_visit(
+        require_within_rate_limit(app.engine.rate_limiter().limit_page_visit(
             verification.0,
             visitor,
             app.engine.clock().now(),
@@ -232,9 +233,9 @@ impl PageVisitor {
 
     /// Reads the verification for a request that starts or ends something. Such requests have their own rate limit, so
     /// that page views cannot use it up.
-    pub async fn view_for_action(&self, app: &App) -> Result<PageView, Problem> {
+    pub async fn load_view_for_action(&self, app: &App) -> Result<PageView, Problem> {
         let (verification, visitor) = self.identify(app)?;
-        require_admitted(app.engine.rate_limiter().limit_page_action(
+        require_within_rate_limit(app.engine.rate_limiter().limit_page_action(
             verification.0,
             visitor,
             app.engine.clock().now(),
@@ -250,7 +251,7 @@ impl PageVisitor {
     fn identify(&self, app: &App) -> Result<(CheckId, PageVisitorKey), Problem> {
         let (limiter, address) = (app.engine.rate_limiter(), self.context.client_ip);
         let Some(verification) = app.engine.verifications.verification_of_token(&self.token) else {
-            require_admitted(limiter.limit_by_ip(RateLimitClass::Device, address, app.engine.clock().now()))?;
+            require_within_rate_limit(limiter.limit_by_ip(RateLimitClass::Device, address, app.engine.clock().now()))?;
             return Err(Problem::not_found());
         };
         let key = self.own_key(app, verification);
@@ -285,17 +286,17 @@ impl PageVisitor {
     }
 
     /// Returns the reason why the silent check did not start, for the redirect back to the page. Without it, a page
-    /// that starts the check by itself would come back to `leave` again and again.
-    pub fn refused_start(&self, app: &App, view: &PageView) -> Option<StartHint> {
+    /// that starts the check by itself would come back to `leave_for_operator` again and again.
+    pub fn start_refusal(&self, app: &App, view: &PageView) -> Option<StartRefusal> {
         let is_own = self.navigation != Navigation::Other;
         match view.state {
             // The form set a key in a cookie, but the browser did not keep the cookie.
             PageState::Silent { .. }
                 if self.permit.is_some() && is_own && self.own_key(app, view.verification).is_none() =>
             {
-                Some(StartHint::Cookies)
+                Some(StartRefusal::Cookies)
             }
-            _ if starts_by_itself(view) => Some(StartHint::Tap),
+            _ if starts_by_itself(view) => Some(StartRefusal::Tap),
             _ => None,
         }
     }
@@ -332,7 +333,7 @@ impl PageVisitor {
 
     /// Returns when the page asks the phone's wallet. `None`: never. Only Android's wallets have operator tokens, a
     /// computer's browser would ask the wallet of another phone, and a frame in another site may not ask.
-    pub fn wallet(&self, app: &App, view: &PageView) -> Option<page::Wallet> {
+    pub fn wallet_timing(&self, app: &App, view: &PageView) -> Option<page::WalletTiming> {
         let PageState::Silent { takes_wallet: true, waits_until: None, has_begun, expires_at, .. } = view.state else {
             return None;
         };
@@ -344,29 +345,29 @@ impl PageVisitor {
         if !is_phone || self.question.is_some() {
             return None;
         }
-        let has_failed = has_begun || self.start_hint == Some(StartHint::Wallet);
+        let has_failed = has_begun || self.start_refusal == Some(StartRefusal::Wallet);
         let may_use_mobile_data = app.engine.verifications.may_use_mobile_data(view, self.device_address(view));
-        let starts = starts_by_itself(view) && self.start_hint.is_none() && self.navigation != Navigation::Unknown;
+        let starts = starts_by_itself(view) && self.start_refusal.is_none() && self.navigation != Navigation::Unknown;
         Some(if has_failed || !may_use_mobile_data {
-            page::Wallet::Offered { starts, seconds_left: seconds_until(expires_at, self.now) }
+            page::WalletTiming::Offered { starts, seconds_left: seconds_until(expires_at, self.now) }
         } else {
-            page::Wallet::Fallback
+            page::WalletTiming::Fallback
         })
     }
 
     pub fn render_view(&self, app: &App, view: &PageView) -> Response {
         let own_url = format!("{}{}{}", app.engine.base_url(), self.path, self.query);
-        let wallet = self.wallet(app, view);
+        let wallet = self.wallet_timing(app, view);
         let state = match page_state(view, self.platform) {
             // The page waits for a tap on its button for the wallet.
-            page::State::Silent if matches!(wallet, Some(page::Wallet::Offered { .. })) => {
+            page::State::Silent if matches!(wallet, Some(page::WalletTiming::Offered { .. })) => {
                 page::State::Start { own_url: None }
             }
-            // The page shows a button instead of starting the check by itself where `leave` would refuse to start it:
-            // without `Sec-Fetch` headers, after an earlier refusal (`start_hint`), and in a frame.
+            // The page shows a button instead of starting the check by itself where `leave_for_operator` would refuse
+            // to start it: without `Sec-Fetch` headers, after an earlier refusal (`start_refusal`), and in a frame.
             page::State::Silent
                 if self.navigation == Navigation::Unknown
-                    || self.start_hint.is_some()
+                    || self.start_refusal.is_some()
                     || self.display == DisplayMode::Frame =>
             {
                 page::State::Start { own_url: None }
@@ -377,11 +378,11 @@ impl PageVisitor {
             }
             state => state,
         };
-        self.render_with(Some(view), self.ask_in(state, view), wallet)
+        self.render_with(Some(view), self.replace_with_question(state, view), wallet)
     }
 
     /// Replaces the state with the confirmation question that the query names, if the question fits the state.
-    fn ask_in<'v>(&self, state: page::State<'v>, view: &PageView) -> page::State<'v> {
+    fn replace_with_question<'v>(&self, state: page::State<'v>, view: &PageView) -> page::State<'v> {
         let Some(subject) = self.question else { return state };
         let method = match state {
             page::State::Start { .. } | page::State::Silent | page::State::Stalled => Method::SecureSna,
@@ -425,7 +426,7 @@ impl PageVisitor {
         &self,
         view: Option<&PageView>,
         state: page::State<'_>,
-        wallet: Option<page::Wallet>,
+        wallet: Option<page::WalletTiming>,
     ) -> Response {
         let frame_origins = view.map_or(&[][..], |view| &view.frame_origins);
         let frame_origins: Vec<_> = frame_origins.iter().map(WebOrigin::as_str).collect();
@@ -444,9 +445,9 @@ impl PageVisitor {
             has_redirect_url: view.is_some_and(|view| view.has_redirect_url),
             has_other_method: view.is_some_and(|view| view.has_other_method),
             wallet,
-            notice: match self.start_hint {
-                Some(StartHint::Cookies) => Some(Notice::AllowCookies),
-                Some(StartHint::Tap | StartHint::Wallet) | None => None,
+            notice: match self.start_refusal {
+                Some(StartRefusal::Cookies) => Some(Notice::AllowCookies),
+                Some(StartRefusal::Tap | StartRefusal::Wallet) | None => None,
             },
             state,
         }
@@ -531,6 +532,6 @@ fn query_with(query: &str, name: &str, value: &str) -> String {
     form_urlencoded::Serializer::for_suffix("?".to_owned(), 1).extend_pairs(kept).append_pair(name, value).finish()
 }
 
-fn require_admitted(limit: RateLimitState) -> Result<(), Problem> {
+fn require_within_rate_limit(limit: RateLimitState) -> Result<(), Problem> {
     if limit.admitted { Ok(()) } else { Err(Problem::too_many_requests("too many visits", limit.reset_seconds)) }
 }

@@ -17,7 +17,7 @@ use ringtrue_web::{
 use serde::Serialize;
 
 use crate::{
-    digital_credential::CredentialBody,
+    digital_credential::CredentialRequestBody,
     verification_page::{forms::require_same_origin, visitor::PageVisitor},
 };
 
@@ -62,11 +62,11 @@ struct NextPage {
 /// Responds with a request to the wallet. Only the browser that gets it may answer, so it gets a key in a cookie.
 pub async fn request(State(app): State<App>, visitor: PageVisitor, headers: HeaderMap) -> Result<Response, Problem> {
     require_same_origin(&app, &headers)?;
-    let view = visitor.view_for_action(&app).await?;
+    let view = visitor.load_view_for_action(&app).await?;
     let key = visitor.own_or_new_key(&app, view.verification)?;
     let request = app.engine.verifications.wallet_request(&visitor.token, &key, visitor.device_address(&view)).await?;
     let request = request.ok_or_else(Problem::not_found)?;
-    let mut response = json_response(StatusCode::OK, &CredentialBody::from(&request));
+    let mut response = json_response(StatusCode::OK, &CredentialRequestBody::from(&request));
     visitor.set_browser_key(&app, &headers, view.verification, &key, &mut response);
     Ok(response)
 }
@@ -77,7 +77,7 @@ pub async fn request(State(app): State<App>, visitor: PageVisitor, headers: Head
 /// state of the verification, whatever it is.
 pub async fn answer(State(app): State<App>, visitor: PageVisitor, request: Request) -> Result<Response, Problem> {
     require_same_origin(&app, request.headers())?;
-    let view = visitor.view_for_action(&app).await?;
+    let view = visitor.load_view_for_action(&app).await?;
     let (keys, address) = (&visitor.browser_keys, visitor.device_address(&view));
     let verifications = &app.engine.verifications;
     let return_to = match WalletOutcome::parse(&read_json_bytes(&app, request).await?)? {

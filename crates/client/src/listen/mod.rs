@@ -36,7 +36,7 @@ use self::{
     receiver::{CallbackReceiver, ForwardTarget, MAX_CONNECTIONS, bind},
     report::{CallbackCounts, ListenEvent},
     resume::MissedCallbackReplay,
-    stream::{ProjectStream, signed_url},
+    stream::{ProjectCallbackStream, callback_url_to_sign},
     verification::KeySet,
 };
 use crate::{
@@ -63,7 +63,8 @@ pub async fn listen(context: &ClientContext, arguments: ListenArguments) -> Resu
     let printer = context.printer;
     let (keys, session, journal) = match &arguments.profile {
         Some(profile) => {
-            let session = ApiSession::open(context, &ProfileOption { profile: Some(profile.clone()) })?.in_background();
+            let session =
+                ApiSession::open(context, &ProfileOption { profile: Some(profile.clone()) })?.with_background_reads();
             // Uses the session's HTTP client, because the server of a profile may need extra CA certificates.
             let keys = KeySet::new(session.profile.jwks_url().map_err(CommandError::other)?, session.http.clone());
             (keys, Some(session), Some(Arc::new(ListenJournal::open(context, profile, now())?)))
@@ -92,7 +93,7 @@ pub async fn listen(context: &ClientContext, arguments: ListenArguments) -> Resu
     {
         let mut accepting = pin!(receiver.accept_connections(listener));
         // Resends are requested only now, when the listener can receive them.
-        let mut replay = pin!(replay_missed(session, journal));
+        let mut replay = pin!(request_missed_callbacks(session, journal));
         while max_callbacks.is_none_or(|max_callbacks| sink.counts.callbacks() < max_callbacks) {
             tokio::select! {
                 () = signals.wait_for_stop() => break,
@@ -114,13 +115,13 @@ async fn listen_to_project(
 ) -> Result<(), CommandError> {
     let printer = context.printer;
     let profile_option = ProfileOption { profile: arguments.profile.clone() };
-    let session = ApiSession::open(context, &profile_option)?.in_background();
+    let session = ApiSession::open(context, &profile_option)?.with_background_reads();
     let project = resolve_project(&session, project).await?;
     let profile = resolve_profile(context, &profile_option)?;
     let journal = Arc::new(ListenJournal::open_for_project(context, &profile, &project, now())?);
     let mut text = format!("\n  project        {project}\n");
     if let Some(to) = &arguments.forward {
-        let _ = writeln!(text, "  forwarded to   {}", signed_url(to));
+        let _ = writeln!(text, "  forwarded to   {}", callback_url_to_sign(to));
     }
     text.push_str(if journal.is_in_memory() {
         "  resumes        no: another `ringtrue listen` is listening to this project\n"
@@ -149,8 +150,9 @@ async fn listen_to_project(
         events: sender,
     };
     let mut sink = EventSink { printer, journal: Some(Arc::clone(&journal)), counts: CallbackCounts::default() };
-    let signed_url = arguments.forward.as_ref().map(signed_url);
-    let stream = ProjectStream { session, project, signed_url, journal, receiver: Arc::new(receiver) };
+    let callback_url_to_sign = arguments.forward.as_ref().map(callback_url_to_sign);
+    let stream =
+        ProjectCallbackStream { session, project, callback_url_to_sign, journal, receiver: Arc::new(receiver) };
     {
         let mut receiving = pin!(stream.run());
         while max_callbacks.is_none_or(|max_callbacks| sink.counts.callbacks() < max_callbacks) {
@@ -165,7 +167,7 @@ async fn listen_to_project(
 }
 
 /// Requests resends of missed callbacks. Without a profile, waits forever.
-async fn replay_missed(
+async fn request_missed_callbacks(
     session: Option<ApiSession>,
     journal: Option<Arc<ListenJournal>>,
 ) -> Result<Infallible, CommandError> {
@@ -265,7 +267,7 @@ fn key_set_url(arguments: &ListenArguments) -> Result<SecureUrl, CommandError> {
     }
     let path = arguments.data.join("dev.json");
     let not_found = |error: String| {
-        CommandError::with_hint(
+        CommandError::failed(
             format!("cannot locate the public keys: {}: {error}", path.display()),
             "Start `ringtrue dev`, set its data directory with --data DIR, or set a key set with --jwks URL.",
         )

@@ -294,7 +294,7 @@ pub(super) async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr
         Ok((listener, address))
     };
     listener.await.map_err(|error: io::Error| {
-        CommandError::with_hint(
+        CommandError::failed(
             format!("failed to listen on {address}: {error}"),
             "Use another address: `--listen 127.0.0.1:0` picks a free port.",
         )
@@ -342,7 +342,7 @@ impl BackgroundReceiver {
     }
 
     /// Waits for the next callback of this check.
-    pub(crate) async fn wait_for_check(&mut self, check: &str, timeout: Duration) -> Option<ReceivedCallback> {
+    pub(crate) async fn wait_for_callback(&mut self, check: &str, timeout: Duration) -> Option<ReceivedCallback> {
         let deadline = Instant::now() + timeout;
         while let Ok(Some(event)) = timeout_at(deadline, self.events.recv()).await {
             let ListenEvent::Callback(callback) = event else { continue };

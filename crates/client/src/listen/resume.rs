@@ -111,8 +111,8 @@ pub(crate) enum Claim {
 
 impl ListenJournal {
     pub(crate) fn open(context: &ClientContext, profile: &ProfileName, now: Timestamp) -> Result<Self, CommandError> {
-        ListenJournal::open_unlocked(context, profile.as_str(), now)?.ok_or_else(|| {
-            CommandError::with_hint(
+        ListenJournal::open_if_unlocked(context, profile.as_str(), now)?.ok_or_else(|| {
+            CommandError::failed(
                 format!("another `ringtrue listen` is using the profile `{profile}`"),
                 "Stop it, or create another profile: ringtrue login --profile NAME",
             )
@@ -127,12 +127,12 @@ impl ListenJournal {
         project: &str,
         now: Timestamp,
     ) -> Result<Self, CommandError> {
-        let opened = ListenJournal::open_unlocked(context, &format!("{profile}.{project}"), now)?;
+        let opened = ListenJournal::open_if_unlocked(context, &format!("{profile}.{project}"), now)?;
         Ok(opened.unwrap_or_else(|| ListenJournal { file: None, state: Mutex::new(JournalState::new(now)) }))
     }
 
     /// Opens a journal by name. `None`: another process has locked it.
-    fn open_unlocked(context: &ClientContext, name: &str, now: Timestamp) -> Result<Option<Self>, CommandError> {
+    fn open_if_unlocked(context: &ClientContext, name: &str, now: Timestamp) -> Result<Option<Self>, CommandError> {
         let (dir, file) = (ConfigDir::open(context, JOURNAL_DIR)?, file_name(name));
         let Some(lock) = dir.lock(&format!("{name}.lock"))? else { return Ok(None) };
         let state =
@@ -221,7 +221,11 @@ impl ListenJournal {
     }
 
     /// Like [`advance_cursor`](Self::advance_cursor), but only if the cursor moves by at least `step`.
-    pub(crate) fn advance_cursor_by(&self, cursor: Timestamp, step: SignedDuration) -> Result<(), CommandError> {
+    pub(crate) fn advance_cursor_by_at_least(
+        &self,
+        cursor: Timestamp,
+        step: SignedDuration,
+    ) -> Result<(), CommandError> {
         let current = self.state().cursor;
         if cursor.duration_since(current) < step { Ok(()) } else { self.advance_cursor(cursor) }
     }
@@ -279,7 +283,7 @@ pub(super) struct MissedCallbackReplay {
 }
 
 /// State of a concluded check's callback.
-enum ReplayState {
+enum MissedCallbackState {
     /// The callback was received, or is no longer expected.
     Settled,
     /// The server is still delivering the callback.
@@ -326,11 +330,11 @@ impl MissedCallbackReplay {
         let products = self.session.permitted_products(Product::WITH_CALLBACKS).await?;
         for check in fetch_concluded(&self.session, &products, self.journal.replay_start(), &[]).await? {
             newest = newest.max(Some(check.concluded_at));
-            let state = self.callback_state(&check).await?;
-            if matches!(state, ReplayState::ResendRequested) {
+            let state = self.resend_if_missed(&check).await?;
+            if matches!(state, MissedCallbackState::ResendRequested) {
                 requested += 1;
             }
-            if !matches!(state, ReplayState::Settled) {
+            if !matches!(state, MissedCallbackState::Settled) {
                 // The list is sorted, oldest first, so the first check whose callback is still expected is the oldest.
                 oldest_unsettled = oldest_unsettled.or(Some(check.concluded_at));
             }
@@ -346,41 +350,42 @@ impl MissedCallbackReplay {
         }
     }
 
-    async fn callback_state(&mut self, check: &ConcludedCheck) -> Result<ReplayState, CommandError> {
+    /// Requests a resend of a missed callback, and records callbacks that are no longer expected in the journal.
+    async fn resend_if_missed(&mut self, check: &ConcludedCheck) -> Result<MissedCallbackState, CommandError> {
         let id = &check.check_id;
         if self.journal.contains_check(id) {
             self.resend_requested_at.remove(id);
-            return Ok(ReplayState::Settled);
+            return Ok(MissedCallbackState::Settled);
         }
         match self.resend_requested_at.get(id) {
-            Some(at) if at.elapsed() < RESEND_TIMEOUT => return Ok(ReplayState::InProgress),
+            Some(at) if at.elapsed() < RESEND_TIMEOUT => return Ok(MissedCallbackState::InProgress),
             Some(_) => {
                 self.session.printer.print_status(&format!(
                     "The callback for {id} was resent but did not arrive. Check its callback URL."
                 ))?;
                 self.resend_requested_at.remove(id);
                 self.journal.record_without_callback(id, check.concluded_at)?;
-                return Ok(ReplayState::Settled);
+                return Ok(MissedCallbackState::Settled);
             }
             None => {}
         }
         match resend(&self.session, check.product, id).await? {
             ResendOutcome::Scheduled(_) => {
                 self.resend_requested_at.insert(id.clone(), Instant::now());
-                Ok(ReplayState::ResendRequested)
+                Ok(MissedCallbackState::ResendRequested)
             }
             ResendOutcome::Rejected(problem) => match problem.error_code.as_str() {
-                "callback_in_progress" => Ok(ReplayState::InProgress),
+                "callback_in_progress" => Ok(MissedCallbackState::InProgress),
                 "limit_reached" => {
                     self.session
                         .printer
                         .print_status(&format!("The callback for {id} did not arrive: {}", problem.detail))?;
                     self.journal.record_without_callback(id, check.concluded_at)?;
-                    Ok(ReplayState::Settled)
+                    Ok(MissedCallbackState::Settled)
                 }
                 "callback_missing" | "callback_erased" | "check_not_found" => {
                     self.journal.record_without_callback(id, check.concluded_at)?;
-                    Ok(ReplayState::Settled)
+                    Ok(MissedCallbackState::Settled)
                 }
                 _ => Err(CommandError::Api(problem)),
             },

@@ -22,7 +22,7 @@ use crate::{
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Path for which callbacks are signed if `--forward` has none.
-pub(super) const DEFAULT_PATH: &str = "/callbacks";
+pub(super) const DEFAULT_CALLBACK_PATH: &str = "/callbacks";
 /// Time without any data after which the connection counts as lost. The server sends a heartbeat every two seconds.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
 const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -34,11 +34,11 @@ const MIN_CURSOR_STEP: SignedDuration = SignedDuration::from_mins(1);
 
 /// The stream of a project's callbacks.
 #[derive(Debug)]
-pub(super) struct ProjectStream {
+pub(super) struct ProjectCallbackStream {
     pub session: ApiSession,
     pub project: String,
     /// The URL for which callbacks are signed. `None`: each callback's own URL.
-    pub signed_url: Option<String>,
+    pub callback_url_to_sign: Option<String>,
     pub journal: Arc<ListenJournal>,
     pub receiver: Arc<CallbackReceiver>,
 }
@@ -100,7 +100,7 @@ impl EventParser {
     }
 }
 
-impl ProjectStream {
+impl ProjectCallbackStream {
     /// Receives callbacks until a permanent error occurs.
     pub(super) async fn run(self) -> Result<Infallible, CommandError> {
         let mut last_event = self.journal.replay_start();
@@ -128,7 +128,7 @@ impl ProjectStream {
     async fn connect(&self, last_event: Timestamp) -> Result<StreamedResponse, CommandError> {
         let workspace = self.session.workspace_id()?;
         let path = ["v1", "management", "workspaces", workspace, "projects", &self.project, "callbacks", "stream"];
-        let query: Vec<_> = self.signed_url.iter().map(|url| ("url", url.clone())).collect();
+        let query: Vec<_> = self.callback_url_to_sign.iter().map(|url| ("url", url.clone())).collect();
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/problem+json"));
         headers
@@ -182,7 +182,7 @@ impl ProjectStream {
         }
         let Some(parts) = request_parts(&callback) else { return Ok(()) };
         self.receiver.receive(&parts, &Bytes::from(callback.body)).await;
-        self.journal.advance_cursor_by(concluded_at, MIN_CURSOR_STEP)
+        self.journal.advance_cursor_by_at_least(concluded_at, MIN_CURSOR_STEP)
     }
 }
 
@@ -197,10 +197,10 @@ fn request_parts(callback: &CallbackEvent) -> Option<Parts> {
 }
 
 /// Returns the URL for which the server signs callbacks: that of `--forward`, so that the application can verify them.
-pub(super) fn signed_url(forward: &SecureUrl) -> String {
+pub(super) fn callback_url_to_sign(forward: &SecureUrl) -> String {
     let mut url = forward.as_url().clone();
     if !forward.has_path() {
-        url.set_path(DEFAULT_PATH);
+        url.set_path(DEFAULT_CALLBACK_PATH);
     }
     url.into()
 }
@@ -244,7 +244,7 @@ mod tests {
             ("http://localhost:3000", "http://localhost:3000/callbacks"),
             ("http://127.0.0.1:3000/a?b=c", "http://127.0.0.1:3000/a?b=c"),
         ] {
-            assert_eq!(signed_url(&SecureUrl::parse_local(forward).unwrap()), signed);
+            assert_eq!(callback_url_to_sign(&SecureUrl::parse_local(forward).unwrap()), signed);
         }
     }
 }

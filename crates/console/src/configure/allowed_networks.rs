@@ -163,7 +163,7 @@ fn networks_page(app: &App, access: &ProjectAccess, query: &NetworkListQuery, wa
     });
     let unknown = single.filter(|id| directory.get(id).is_none() && query.matches_id(id)).map(ListedNetwork::Unknown);
     let known = directory.networks().filter(|network| query.matches(network)).map(ListedNetwork::Known);
-    let found = query.select(known.chain(unknown));
+    let found = query.paginate(known.chain(unknown));
     let mut rows = vec![NetworkRow {
         name: "All networks".to_owned(),
         country: String::new(),

@@ -109,7 +109,7 @@ struct CredentialsPage {
 /// Page that asks for confirmation before a credential is rotated or deleted.
 #[derive(Debug, Template)]
 #[template(path = "configure/credential.html")]
-struct CredentialPage {
+struct CredentialConfirmationPage {
     layout: Layout,
     /// Path of the credentials list.
     path: String,
@@ -148,7 +148,7 @@ struct RevealedCredential {
 }
 
 /// The signed-in user's access to the credentials pages of one project or workspace.
-struct CredentialsView {
+struct CredentialsAccess {
     session: ConsoleSession,
     actor: ManagementActor,
     owner: CredentialOwner,
@@ -157,7 +157,7 @@ struct CredentialsView {
     may_change: bool,
 }
 
-impl CredentialsView {
+impl CredentialsAccess {
     /// Checks the user's permission. The owner of the credentials is the project in the path, otherwise the workspace.
     /// Only workspace owners can access a workspace's credentials.
     async fn authorize(
@@ -167,11 +167,11 @@ impl CredentialsView {
         permission: Permission,
     ) -> Result<Self, ConsoleError> {
         if ids.get("project_id").is_some() {
-            return Ok(CredentialsView::for_project(session.authorize_project(app, ids, permission).await?));
+            return Ok(CredentialsAccess::for_project(session.authorize_project(app, ids, permission).await?));
         }
         let access = session.authorize_workspace(app, ids, Permission::ManageAccess).await?;
         let layout = access.layout("Credentials", MenuSection::WorkspaceCredentials);
-        Ok(CredentialsView {
+        Ok(CredentialsAccess {
             actor: access.actor,
             owner: CredentialOwner::Workspace(access.workspace.id),
             path: format!("{}/credentials", layout.workspace_path()),
@@ -183,7 +183,7 @@ impl CredentialsView {
 
     fn for_project(access: ProjectAccess) -> Self {
         let layout = access.layout("Credentials", MenuSection::Credentials);
-        CredentialsView {
+        CredentialsAccess {
             actor: access.actor,
             owner: CredentialOwner::Project(access.workspace.id, access.project.id),
             path: format!("{}/credentials", layout.project_path()),
@@ -239,7 +239,7 @@ impl CredentialsView {
     }
 
     /// Renders the page that asks for confirmation before the credential is rotated or deleted.
-    async fn render_one(
+    async fn render_confirmation(
         self,
         app: &App,
         ids: &PathParameters,
@@ -251,7 +251,7 @@ impl CredentialsView {
         let emails = app.engine.management.emails_of_creators(&credential).await?;
         let [credential] = credential.map(|one| credential_row(&one, &emails, app.engine.clock().now()));
         let status = if error.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
-        let page = CredentialPage {
+        let page = CredentialConfirmationPage {
             layout: self.layout,
             path: self.path,
             credential,
@@ -302,29 +302,29 @@ async fn list(
     headers: HeaderMap,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ConsoleError> {
-    let view = CredentialsView::authorize(&app, session, &ids, Permission::View).await?;
+    let access = CredentialsAccess::authorize(&app, session, &ids, Permission::View).await?;
     let Some(Flash::NewCredential { client_id, secret, scope, went_live }) =
-        Flash::read(&app, &view.session, &headers, &view.path)
+        Flash::read(&app, &access.session, &headers, &access.path)
     else {
-        return view.render(&app, query.as_deref(), None, (None, String::new())).await;
+        return access.render(&app, query.as_deref(), None, (None, String::new())).await;
     };
     let new = Some(RevealedCredential { client_id, secret, scope, went_live });
-    let response = view.render(&app, query.as_deref(), new, (None, String::new())).await?;
+    let response = access.render(&app, query.as_deref(), new, (None, String::new())).await?;
     Ok(Flash::clear(&app, response))
 }
 
 /// `POST …/credentials`
 async fn create(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
-    let view = CredentialsView::authorize(&app, form.session, &ids, Permission::Develop).await?;
+    let access = CredentialsAccess::authorize(&app, form.session, &ids, Permission::Develop).await?;
     let label = form.fields.get("label").unwrap_or_default().to_owned();
-    let new = match parse_new_credential(&app, &view, &form.fields) {
+    let new = match parse_new_credential(&app, &access, &form.fields) {
         Ok(new) => new,
-        Err(error) => return view.render(&app, None, None, (Some(to_sentence(&error)), label)).await,
+        Err(error) => return access.render(&app, None, None, (Some(to_sentence(&error)), label)).await,
     };
-    match app.engine.management.create_credential(&view.actor, view.owner, new, None).await {
-        Ok(issued) => view.reveal(&app, &issued, false),
+    match app.engine.management.create_credential(&access.actor, access.owner, new, None).await {
+        Ok(issued) => access.reveal(&app, &issued, false),
         Err(ManagementError::LimitReached(error)) => {
-            view.render(&app, None, None, (Some(to_sentence(&error)), label)).await
+            access.render(&app, None, None, (Some(to_sentence(&error)), label)).await
         }
         Err(error) => Err(error.into()),
     }
@@ -336,20 +336,25 @@ async fn show_rotation(
     session: ConsoleSession,
     ids: PathParameters,
 ) -> Result<Response, ConsoleError> {
-    CredentialsView::authorize(&app, session, &ids, Permission::Develop).await?.render_one(&app, &ids, true, None).await
+    CredentialsAccess::authorize(&app, session, &ids, Permission::Develop)
+        .await?
+        .render_confirmation(&app, &ids, true, None)
+        .await
 }
 
 /// `POST …/credentials/{client_id}/rotate`
 async fn rotate(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
-    let view = CredentialsView::authorize(&app, form.session, &ids, Permission::Develop).await?;
+    let access = CredentialsAccess::authorize(&app, form.session, &ids, Permission::Develop).await?;
     let overlap = form.fields.get("overlap").unwrap_or(OVERLAP_OPTIONS[0].value);
     let Some(option) = OVERLAP_OPTIONS.iter().find(|option| option.value == overlap) else {
-        return view.render_one(&app, &ids, true, Some("Select an overlap from the list.".to_owned())).await;
+        return access.render_confirmation(&app, &ids, true, Some("Select an overlap from the list.".to_owned())).await;
     };
     let (client_id, overlap) = (ids.client_id()?, SignedDuration::from_hours(option.hours));
-    match app.engine.management.rotate_credential(&view.actor, view.owner, &client_id, overlap).await {
-        Ok(issued) => view.reveal(&app, &issued, false),
-        Err(ManagementError::LimitReached(error)) => view.render_one(&app, &ids, true, Some(to_sentence(&error))).await,
+    match app.engine.management.rotate_credential(&access.actor, access.owner, &client_id, overlap).await {
+        Ok(issued) => access.reveal(&app, &issued, false),
+        Err(ManagementError::LimitReached(error)) => {
+            access.render_confirmation(&app, &ids, true, Some(to_sentence(&error))).await
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -360,45 +365,49 @@ async fn show_deletion(
     session: ConsoleSession,
     ids: PathParameters,
 ) -> Result<Response, ConsoleError> {
-    CredentialsView::authorize(&app, session, &ids, Permission::Develop)
+    CredentialsAccess::authorize(&app, session, &ids, Permission::Develop)
         .await?
-        .render_one(&app, &ids, false, None)
+        .render_confirmation(&app, &ids, false, None)
         .await
 }
 
 /// `POST …/credentials/{client_id}/delete`
 async fn delete(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
-    let view = CredentialsView::authorize(&app, form.session, &ids, Permission::Develop).await?;
-    match app.engine.management.delete_credential(&view.actor, view.owner, &ids.client_id()?, &|_| true).await {
-        Ok(()) => Ok(page::see_other(&view.path)),
+    let access = CredentialsAccess::authorize(&app, form.session, &ids, Permission::Develop).await?;
+    match app.engine.management.delete_credential(&access.actor, access.owner, &ids.client_id()?, &|_| true).await {
+        Ok(()) => Ok(page::see_other(&access.path)),
         Err(error @ ManagementError::LastCredential) => {
-            view.render_one(&app, &ids, false, Some(to_sentence(&error.to_string()))).await
+            access.render_confirmation(&app, &ids, false, Some(to_sentence(&error.to_string()))).await
         }
         Err(error) => Err(error.into()),
     }
 }
 
 /// Redirects to the project's credentials list, which shows the secret of the new credential once.
-pub fn show_new_credential(app: &App, access: ProjectAccess, new: &IssuedCredential) -> Result<Response, ConsoleError> {
-    CredentialsView::for_project(access).reveal(app, new, false)
-}
-
-/// Like [`show_new_credential`], for a project that has just gone live.
-pub fn show_live_credential(
+pub fn redirect_to_new_credential(
     app: &App,
     access: ProjectAccess,
     new: &IssuedCredential,
 ) -> Result<Response, ConsoleError> {
-    CredentialsView::for_project(access).reveal(app, new, true)
+    CredentialsAccess::for_project(access).reveal(app, new, false)
+}
+
+/// Like [`redirect_to_new_credential`], for a project that has just gone live.
+pub fn redirect_to_live_credential(
+    app: &App,
+    access: ProjectAccess,
+    new: &IssuedCredential,
+) -> Result<Response, ConsoleError> {
+    CredentialsAccess::for_project(access).reveal(app, new, true)
 }
 
 /// Parses the form for a new credential. `for=some` limits the credential to the checked products. Otherwise it is for
 /// all products, including those that the project does not use yet.
-fn parse_new_credential(app: &App, view: &CredentialsView, fields: &FormFields) -> Result<NewCredential, String> {
+fn parse_new_credential(app: &App, access: &CredentialsAccess, fields: &FormFields) -> Result<NewCredential, String> {
     let checked =
         Product::VARIANTS.iter().copied().filter(|product| fields.contains(product.into_str())).map(Scope::Product);
     let scopes = match fields.get("for") {
-        Some("some") if !view.is_workspace_owned() => Some(checked.collect::<Vec<_>>()),
+        Some("some") if !access.is_workspace_owned() => Some(checked.collect::<Vec<_>>()),
         _ => None,
     };
     if scopes.as_ref().is_some_and(Vec::is_empty) {

@@ -9,7 +9,7 @@ use ringtrue_engine::tenants::{LiveRequirement, LiveTopic, ManagementError, Proj
 use ringtrue_web::{app::App, parameters::PathParameters, routes::Routes};
 
 use crate::{
-    configure::credentials::show_live_credential,
+    configure::credentials::redirect_to_live_credential,
     page::{
         self, Layout, MenuSection,
         error::{ConsoleError, to_sentence},
@@ -83,7 +83,7 @@ async fn go_live(State(app): State<App>, ids: PathParameters, form: SessionForm)
     let (workspace, project) = (access.workspace.id, access.project.id);
     match app.engine.management.patch_project(&access.actor, workspace, project, patch, &|_| true).await {
         Ok(UpdatedProject { project, credential: Some(issued) }) => {
-            show_live_credential(&app, ProjectAccess { project: project.into(), ..access }, &issued)
+            redirect_to_live_credential(&app, ProjectAccess { project: project.into(), ..access }, &issued)
         }
         Ok(_) => Ok(page::see_other(&format!("{}/settings", access.path()))),
         Err(ManagementError::NotReadyForLive(_)) => refuse("something is missing").await,

@@ -87,7 +87,7 @@ impl Part {
 
     /// Paths of the settings that the part's form saves. The form of [`Part::General`] saves members of the project
     /// that are no settings.
-    fn paths(self) -> &'static [&'static str] {
+    fn setting_paths(self) -> &'static [&'static str] {
         match self {
             Part::General | Part::DangerZone => &[],
             Part::Products => &[
@@ -223,7 +223,7 @@ impl SettingsForm {
 
     /// Returns the submitted fields of the part to which a setting belongs.
     fn submitted_with(&self, path: &str) -> Option<&FormFields> {
-        self.submitted(Part::VARIANTS.iter().copied().find(|part| part.paths().contains(&path))?)
+        self.submitted(Part::VARIANTS.iter().copied().find(|part| part.setting_paths().contains(&path))?)
     }
 
     /// Returns the text for a form field. Items of a list are separated by spaces, or are lines.
@@ -271,7 +271,7 @@ impl SettingsForm {
         self.submitted(Part::General).map_or(&self.name, |fields| fields.raw("name").unwrap_or_default())
     }
 
-    fn products(&self) -> Vec<ProductCheckbox> {
+    fn product_checkboxes(&self) -> Vec<ProductCheckbox> {
         let submitted = self.submitted(Part::General);
         let checkbox = |product: Product| ProductCheckbox {
             name: product.into_str(),
@@ -305,7 +305,7 @@ impl SettingsForm {
 
     /// Returns whether a product has its own callback URL, saved or submitted.
     fn has_callback_overrides(&self) -> bool {
-        let mut overrides = Part::Callbacks.paths().iter().filter(|path| path.ends_with(".callback_url"));
+        let mut overrides = Part::Callbacks.setting_paths().iter().filter(|path| path.ends_with(".callback_url"));
         overrides.any(|path| !self.text(path).trim().is_empty())
     }
 
@@ -371,7 +371,7 @@ async fn update(State(app): State<App>, ids: PathParameters, form: SessionForm) 
     let part = part.ok_or_else(ConsoleError::not_found)?;
     match parse_patch(part, &fields) {
         Ok(patch) => apply_patch(&app, access, part, fields, patch).await,
-        Err(error) => rejected(&app, &access, part, fields, error).await,
+        Err(error) => render_rejected(&app, &access, part, fields, error).await,
     }
 }
 
@@ -385,7 +385,7 @@ async fn set_disabled(
     let disabled = fields.get("disabled") != Some("no");
     if disabled && fields.get("confirm") != Some(&access.project.name.to_string()) {
         let error = FormError::at("confirm", "type the project's name to confirm");
-        return rejected(&app, &access, Part::DangerZone, fields, error).await;
+        return render_rejected(&app, &access, Part::DangerZone, fields, error).await;
     }
     let patch = ProjectPatch { disabled: Some(disabled), ..ProjectPatch::default() };
     apply_patch(&app, access, Part::DangerZone, fields, patch).await
@@ -408,10 +408,10 @@ async fn apply_patch(
         }
         Err(error) => return Err(error.into()),
     };
-    rejected(app, &access, part, fields, error).await
+    render_rejected(app, &access, part, fields, error).await
 }
 
-async fn rejected(
+async fn render_rejected(
     app: &App,
     access: &ProjectAccess,
     part: Part,
@@ -423,7 +423,7 @@ async fn rejected(
 
 /// Builds a patch from the form of a part. An empty field clears its setting. Settings of other parts are not changed.
 fn parse_patch(part: Part, fields: &FormFields) -> Result<ProjectPatch, FormError> {
-    let settings = part.paths().iter().filter_map(|path| Setting::find(path));
+    let settings = part.setting_paths().iter().filter_map(|path| Setting::find(path));
     let mut patch = ProjectPatch {
         configuration: settings.map(|setting| (setting, parse_field(fields, setting))).collect(),
         ..ProjectPatch::default()
@@ -536,14 +536,15 @@ mod tests {
     fn each_setting_has_a_field_in_the_form_of_its_part() {
         let page = rendered_page();
         for setting in SETTINGS {
-            let parts: Vec<_> = Part::VARIANTS.iter().filter(|part| part.paths().contains(&setting.path)).collect();
+            let parts: Vec<_> =
+                Part::VARIANTS.iter().filter(|part| part.setting_paths().contains(&setting.path)).collect();
             let [part] = parts[..] else { panic!("{} belongs to {parts:?}", setting.path) };
             let form = page.split("<form").find(|form| form.contains(&format!(r#"name="part" value="{}""#, part.id())));
             let form = form.and_then(|form| form.split("</form>").next()).unwrap();
             let field = format!(r#"name="{}""#, setting.path);
             assert_eq!((form.matches(&field).count(), page.matches(&field).count()), (1, 1), "{}", setting.path);
         }
-        for path in Part::VARIANTS.iter().flat_map(|part| part.paths()) {
+        for path in Part::VARIANTS.iter().flat_map(|part| part.setting_paths()) {
             assert!(Setting::find(path).is_some(), "{path} is no setting");
         }
     }

@@ -30,7 +30,7 @@ use crate::{
 const NETWORKS_PATH: &str = "/console/deployment/networks";
 
 /// Maximum number of networks or receivers that the page lists for a connector.
-const MAX_SERVED: usize = 10;
+const MAX_LISTED_PER_CONNECTOR: usize = 10;
 /// Maximum number of receivers that the page shows.
 const MAX_RECEIVERS: usize = 100;
 
@@ -108,7 +108,7 @@ async fn show_networks(
     session.require_admin()?;
     let query = NetworkListQuery::parse(&Query::parse(query.as_deref(), &[SEARCH_PARAMETER, PAGE_PARAMETER])?)?;
     let directory = app.engine.networks().directory();
-    let found = query.select(directory.networks().filter(|network| query.matches(network)));
+    let found = query.paginate(directory.networks().filter(|network| query.matches(network)));
     let receivers = || {
         let pools = directory.all_pools().filter(|(scope, _)| match scope {
             PoolScope::Network(network) => query.matches(network),
@@ -208,10 +208,10 @@ fn connector_view(report: ConnectorStatus) -> ConnectorView {
     }
 }
 
-/// Joins the first [`MAX_SERVED`] items and says how many items were left out.
+/// Joins the first [`MAX_LISTED_PER_CONNECTOR`] items and says how many items were left out.
 fn join_first<'i>(items: impl ExactSizeIterator<Item = &'i str>) -> String {
-    let more = items.len().saturating_sub(MAX_SERVED);
-    let first: Vec<&str> = items.take(MAX_SERVED).collect();
+    let more = items.len().saturating_sub(MAX_LISTED_PER_CONNECTOR);
+    let first: Vec<&str> = items.take(MAX_LISTED_PER_CONNECTOR).collect();
     match more {
         0 => first.join(", "),
         more => format!("{} and {more} more", first.join(", ")),

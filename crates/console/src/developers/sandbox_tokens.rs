@@ -102,7 +102,7 @@ async fn issue(State(app): State<App>, ids: PathParameters, form: SessionForm) -
     let Some(credential) = found.items.into_iter().find(usable) else {
         return Err(refused("The project has no credential with this scope. Create one on its page Credentials."));
     };
-    let token = app.engine.tokens.mint_token(&expiring_soon(credential, now), scope, now);
+    let token = app.engine.tokens.mint_token(&with_limited_expiry(credential, now), scope, now);
     let token = token.map_err(|error| match error {
         MintError::Scope(error) => refused(&to_sentence(&error.to_string())),
         MintError::NoKey => ConsoleError::new(StatusCode::SERVICE_UNAVAILABLE, "No token", "There is no token key."),
@@ -113,7 +113,7 @@ async fn issue(State(app): State<App>, ids: PathParameters, form: SessionForm) -
 
 /// Returns the credential with an expiry of at most [`TOKEN_LIFETIME`] from now. A token never outlives its credential,
 /// so this limits the lifetime of the token.
-fn expiring_soon(credential: Credential, now: Timestamp) -> Credential {
+fn with_limited_expiry(credential: Credential, now: Timestamp) -> Credential {
     let end = now + TOKEN_LIFETIME;
     Credential { expires_at: Some(credential.expires_at.map_or(end, |at| at.min(end))), ..credential }
 }

@@ -150,7 +150,7 @@ async fn start(State(app): State<App>, ids: PathParameters, form: SessionForm) -
         code_verifier: generate(),
     };
     let json = serde_json::to_vec(&pending).map_err(|error| Problem::internal(&error))?;
-    let sealed = app.engine.accounts.seal_for_browser(&purpose(&access.session), &json, SIGN_IN_TTL)?;
+    let sealed = app.engine.accounts.seal_for_browser(&cookie_purpose(&access.session), &json, SIGN_IN_TTL)?;
     let mut response = page::see_other(&authorization_url(&app, &access, &fields, &pending));
     response.headers_mut().append(header::SET_COOKIE, Cookie::SignInTest.set_for(&app, &sealed, SIGN_IN_TTL));
     Ok(response)
@@ -248,7 +248,7 @@ async fn redeem(
 impl PendingTest {
     fn read(app: &App, access: &ProjectAccess, headers: &HeaderMap) -> Option<Self> {
         let sealed = Cookie::SignInTest.read(app, headers)?;
-        let json = app.engine.accounts.unseal_from_browser(&purpose(&access.session), sealed)?;
+        let json = app.engine.accounts.unseal_from_browser(&cookie_purpose(&access.session), sealed)?;
         let pending: PendingTest = serde_json::from_slice(&json).ok()?;
         (pending.project == access.project.id.to_string()).then_some(pending)
     }
@@ -343,7 +343,7 @@ fn redirect_uri(app: &App, access: &ProjectAccess) -> String {
     format!("{}{}/sign-in/callback", app.engine.base_url(), access.path())
 }
 
-fn purpose(session: &ConsoleSession) -> String {
+fn cookie_purpose(session: &ConsoleSession) -> String {
     format!("sign-in-test:{}", session.token.reveal())
 }
 

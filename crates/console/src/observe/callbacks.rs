@@ -84,7 +84,7 @@ struct CallbacksPage {
     filter: FilterFields,
     is_filtered: bool,
     /// `None`: the list is complete.
-    cut: Option<CutList>,
+    cut: Option<TruncationNotice>,
     max_listed: u32,
     max_resends: usize,
     /// `None`: the list has no attempts, or does not contain all callbacks.
@@ -122,7 +122,7 @@ struct RangePreset {
 
 /// Says that a list leaves out older callbacks.
 #[derive(Debug)]
-struct CutList {
+struct TruncationNotice {
     /// Creation time of the oldest check whose callback may be in the list.
     since: UtcTime,
     /// Path of the list of older callbacks.
@@ -246,7 +246,7 @@ async fn show(
         reasons: options(all.iter().map(|callback| callback.reason.as_str()), &fields.reason, failure_label),
         presets: range_presets(&path, state, &fields, app.engine.clock().now()),
         is_filtered: filter != CallbackFilter::new(selection),
-        cut: found.read_back_to.map(|since| cut_list(&path, state, &fields, since)),
+        cut: found.read_back_to.map(|since| truncation_notice(&path, state, &fields, since)),
         max_listed: MAX_LISTED_CALLBACKS,
         max_resends: MAX_BULK_RESENDS,
         charts: statistics.as_ref().map(delivery_charts),
@@ -288,7 +288,7 @@ async fn resend_all(State(app): State<App>, ids: PathParameters, form: SessionFo
 async fn resend_one(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
     let form = form.with_rate_limit_class(RateLimitClass::Create);
     let (access, fields) = form.authorize_project(&app, &ids, Permission::Develop).await?;
-    let (check, product) = (ids.check()?, parse_product(&fields).ok_or_else(ConsoleError::not_found)?);
+    let (check, product) = (ids.check_id()?, parse_product(&fields).ok_or_else(ConsoleError::not_found)?);
     let resent = app.engine.callbacks.resend_callback(&access.actor, &access.project, product, check, None).await;
     let since = resent.map_err(resend_error)?.due_at;
     let batch = Some(ResendBatch { since, first: check, last: check });
@@ -389,12 +389,12 @@ fn range_presets(path: &str, state: &str, fields: &FilterFields, now: Timestamp)
     TimeRange::presets(now).map(preset).collect()
 }
 
-fn cut_list(path: &str, state: &str, fields: &FilterFields, since: Timestamp) -> CutList {
+fn truncation_notice(path: &str, state: &str, fields: &FilterFields, since: Timestamp) -> TruncationNotice {
     // Includes the checks that were created in the same millisecond.
     let end = since.checked_add(SignedDuration::from_millis(1)).ok();
     let [_, to] = TimeRange { from: None, to: end }.fields();
     let older = FilterFields { to, ..fields.clone() };
-    CutList { since: UtcTime(since), older: page::path_with_query(path, &older.query(state)) }
+    TruncationNotice { since: UtcTime(since), older: page::path_with_query(path, &older.query(state)) }
 }
 
 fn delivery_charts(statistics: &DeliveryStatistics) -> DeliveryCharts {
@@ -426,8 +426,8 @@ fn delivery_charts(statistics: &DeliveryStatistics) -> DeliveryCharts {
         series("No response", "expired", |period| Some(period.unanswered)),
     ];
     DeliveryCharts {
-        response_times: plot("Response times", Unit::Millis, percentiles).lines(),
-        results: plot("Attempts", Unit::Count, results).bars(),
+        response_times: plot("Response times", Unit::Millis, percentiles).into_line_chart(),
+        results: plot("Attempts", Unit::Count, results).into_bar_chart(),
         is_truncated: statistics.is_truncated,
         max_attempts: MAX_COUNTED_ATTEMPTS,
     }

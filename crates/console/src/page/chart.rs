@@ -130,7 +130,7 @@ impl Series {
 
 impl Plot {
     /// Draws stacked bars, one for each period.
-    pub fn bars(self) -> Chart {
+    pub fn into_bar_chart(self) -> Chart {
         let highest = (0..self.labels.len()).map(|period| self.period_total(period)).max().unwrap_or(0);
         let axis_max = self.unit.axis_max(highest);
         let svg = draw_bars(&self, axis_max);
@@ -147,7 +147,7 @@ impl Plot {
     }
 
     /// Draws one line for each series. A line is interrupted where values are missing.
-    pub fn lines(self) -> Chart {
+    pub fn into_line_chart(self) -> Chart {
         let highest = self.series.iter().flat_map(|series| &series.values).flatten().max().copied();
         let axis_max = self.unit.axis_max(highest.unwrap_or(0));
         let svg = draw_lines(&self, axis_max);
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn bars_are_stacked() {
-        let chart = plot(Unit::Count, &[&[Some(2), Some(0), Some(1)], &[Some(2), Some(0), None]]).bars();
+        let chart = plot(Unit::Count, &[&[Some(2), Some(0), Some(1)], &[Some(2), Some(0), None]]).into_bar_chart();
         let html = chart.render().unwrap();
         for part in [
             "viewBox=\"0 0 30 1000\"",
@@ -386,14 +386,14 @@ mod tests {
 
     #[test]
     fn small_bars_have_a_minimum_height() {
-        let html = plot(Unit::Count, &[&[Some(100_000), Some(1), None]]).bars().render().unwrap();
+        let html = plot(Unit::Count, &[&[Some(100_000), Some(1), None]]).into_bar_chart().render().unwrap();
         assert!(html.contains("x=\"11\" y=\"988\" width=\"8\" height=\"12\""), "{html}");
     }
 
     #[test]
     fn lines_connect_adjacent_periods_only() {
         let values = [Some(1_000), Some(2_000), None];
-        let html = plot(Unit::Millis, &[&values, &[Some(500), None, Some(500)]]).lines().render().unwrap();
+        let html = plot(Unit::Millis, &[&values, &[Some(500), None, Some(500)]]).into_line_chart().render().unwrap();
         for part in [
             "<path class=\"line good\" d=\"M5 500L15 0\"/>",
             "<path class=\"dots bad\" d=\"M5 750h0M25 750h0\"/>",
@@ -407,13 +407,13 @@ mod tests {
     #[test]
     fn empty_plot_renders_an_empty_chart() {
         for values in [vec![None; 3], vec![Some(0); 3]] {
-            let bars = plot(Unit::Count, &[&values]).bars().render().unwrap();
+            let bars = plot(Unit::Count, &[&values]).into_bar_chart().render().unwrap();
             assert!(bars.contains("Checks per minute: none.") && !bars.contains("<rect"), "{bars}");
         }
         let mut nothing = plot(Unit::Millis, &[&[None; 3]]);
-        assert!(nothing.clone().lines().render().unwrap().contains("Checks per minute: none."));
+        assert!(nothing.clone().into_line_chart().render().unwrap().contains("Checks per minute: none."));
         nothing.labels.clear();
-        assert!(nothing.lines().render().unwrap().contains("viewBox=\"0 0 0 1000\""));
+        assert!(nothing.into_line_chart().render().unwrap().contains("viewBox=\"0 0 0 1000\""));
     }
 
     #[test]

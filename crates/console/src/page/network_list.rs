@@ -44,8 +44,8 @@ impl NetworkListQuery {
         id.as_str().starts_with(&self.text)
     }
 
-    /// Selects the items on the requested page.
-    pub fn select<T>(&self, items: impl Iterator<Item = T>) -> Page<T> {
+    /// Takes the items on the requested page, and counts all items.
+    pub fn paginate<T>(&self, items: impl Iterator<Item = T>) -> Page<T> {
         let (mut selected, mut total) = (Vec::new(), 0);
         for item in items {
             let is_on_page = (self.page.offset()..self.page.offset() + u64::from(self.page.size())).contains(&total);

@@ -25,7 +25,7 @@ use ringtrue_web::{
 
 use crate::{
     page::{self, Layout, MenuSection, error::ConsoleError},
-    session::{layout_source::LayoutSource, place::RequestPlace},
+    session::{layout_source::LayoutSource, response_context::ResponseContext},
 };
 
 const SECOND_FACTOR_SETUP_PATH: &str = "/console/account/second-factor";
@@ -44,7 +44,7 @@ pub struct ConsoleSession {
     pub rate_limit_class: Option<RateLimitClass>,
     /// The project that the browser has opened last. The user may have lost the access to it.
     last_project: Option<ProjectId>,
-    place: RequestPlace,
+    response_context: ResponseContext,
 }
 
 /// A session that is also accepted while its user still has to set up a required second factor.
@@ -242,7 +242,7 @@ impl ConsoleSession {
         let Some(token) = token else { return Ok(None) };
         let limiter = app.engine.rate_limiter();
         match limiter.limit_session_lookup(token.reveal(), context.client_ip, context.received_at) {
-            Some(state) => require_admitted(state)?,
+            Some(state) => require_within_rate_limit(state)?,
             None if limiter.limit_session(token.reveal(), context.received_at).admitted => {}
             None => return Err(ConsoleError::rate_limited("Your session")),
         }
@@ -258,7 +258,7 @@ impl ConsoleSession {
             request_id,
             rate_limit_class: None,
             last_project: Cookie::LastProject.read(app, headers).and_then(|id| id.parse().ok()).map(ProjectId),
-            place: RequestPlace::default(),
+            response_context: ResponseContext::default(),
         }))
     }
 
@@ -288,7 +288,7 @@ impl ConsoleSession {
         ids: &PathParameters,
         permission: Permission,
     ) -> Result<WorkspaceAccess, ConsoleError> {
-        let id = ids.workspace()?;
+        let id = ids.workspace_id()?;
         let actor = self.user.authorize(id, permission, Some(self.request_id.clone()))?;
         let class = self.rate_limit_class.filter(|_| permission != Permission::View);
         limit_workspace(app, id, class.unwrap_or(RateLimitClass::ConsolePage))?;
@@ -303,7 +303,7 @@ impl ConsoleSession {
             projects: projects.into(),
             last_project,
         };
-        access.session.place.enter(access.layout_source());
+        access.session.response_context.set_layout_source(access.layout_source());
         Ok(access)
     }
 
@@ -316,14 +316,14 @@ impl ConsoleSession {
     ) -> Result<ProjectAccess, ConsoleError> {
         let access = self.authorize_workspace(app, ids, permission).await?;
         let WorkspaceAccess { session, actor, workspace, projects, .. } = access;
-        let project = app.engine.management.project(&actor, workspace.id, ids.project()?).await;
+        let project = app.engine.management.project(&actor, workspace.id, ids.project_id()?).await;
         let project = project.map_err(|error| match error {
             // The error must not reveal that the project exists in another workspace.
             ManagementError::OtherOwner(_) => ManagementError::ProjectNotFound,
             other => other,
         })?;
         let access = ProjectAccess { session, actor, workspace, project: Arc::new(project), projects };
-        access.session.place.enter(access.layout_source());
+        access.session.response_context.set_layout_source(access.layout_source());
         Ok(access)
     }
 }
@@ -339,10 +339,14 @@ fn limit_workspace(app: &App, workspace: WorkspaceId, class: RateLimitClass) -> 
 /// Counts a request without a valid session against a limit for its IP address, because it causes a lookup, such as
 /// that of a link token.
 pub fn limit_link_lookup(app: &App, address: IpAddr) -> Result<(), ConsoleError> {
-    require_admitted(app.engine.rate_limiter().limit_by_ip(RateLimitClass::Console, address, app.engine.clock().now()))
+    require_within_rate_limit(app.engine.rate_limiter().limit_by_ip(
+        RateLimitClass::Console,
+        address,
+        app.engine.clock().now(),
+    ))
 }
 
-fn require_admitted(state: RateLimitState) -> Result<(), ConsoleError> {
+fn require_within_rate_limit(state: RateLimitState) -> Result<(), ConsoleError> {
     if state.admitted {
         return Ok(());
     }
@@ -360,9 +364,9 @@ impl FromRequestParts<HandlerState> for ConsoleSession {
         let next = path_to_open_again(parts);
         let session = ConsoleSession::authenticate(app, &parts.headers, context, next).await?;
         let mut session = session.ok_or_else(|| redirect_to_sign_in(next))?;
-        if let Some(place) = parts.extensions.get::<RequestPlace>() {
-            session.place = place.clone();
-            place.enter(session.layout_source());
+        if let Some(response_context) = parts.extensions.get::<ResponseContext>() {
+            session.response_context = response_context.clone();
+            response_context.set_layout_source(session.layout_source());
         }
         Ok(session)
     }
@@ -398,7 +402,10 @@ impl FromRequestParts<HandlerState> for ProjectAccess {
         let Ok(ids) = PathParameters::from_request_parts(parts, state).await;
         let access = session.authorize_project(&state.app, &ids, Permission::View).await?;
         if access.session.last_project != Some(access.project.id) {
-            access.session.place.set_cookie(Cookie::LastProject.set(&state.app, &access.project.id.to_string()));
+            access
+                .session
+                .response_context
+                .set_cookie(Cookie::LastProject.set(&state.app, &access.project.id.to_string()));
         }
         Ok(access)
     }

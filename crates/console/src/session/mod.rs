@@ -8,7 +8,7 @@ pub mod flash;
 pub mod forms;
 mod layout_source;
 mod openid_connect;
-pub mod place;
+pub mod response_context;
 mod second_factor;
 mod sign_in;
 mod visitor;

@@ -26,7 +26,7 @@ use crate::{
     page::{self, error::ConsoleError},
     session::{
         console_session::{BrowserClient, Cookie, limit_link_lookup},
-        visitor::{invitation_token, local_path, query_value, with_cookie},
+        visitor::{invitation_token, query_value, restrict_to_console_path, with_cookie},
     },
 };
 
@@ -88,7 +88,11 @@ async fn start(
     let state = app.engine.accounts.generate_token();
     let started = provider.build_authorization_redirect(&state).await;
     let started = started.map_err(|error| flow_error(FlowError::Provider(error)))?;
-    let flow = Flow { state, secrets: BASE64_URL_SAFE_NO_PAD.encode(&started.flow), next: local_path(next.as_deref()) };
+    let flow = Flow {
+        state,
+        secrets: BASE64_URL_SAFE_NO_PAD.encode(&started.flow),
+        next: restrict_to_console_path(next.as_deref()),
+    };
     let flow = serde_json::to_vec(&flow).map_err(|_| flow_error(FlowError::UnknownFlow))?;
     let sealed = app.engine.accounts.seal_for_browser(FLOW_PURPOSE, &flow, FLOW_TIMEOUT)?;
     let cookie = Cookie::OpenIdConnect.set_for(&app, &sealed, FLOW_TIMEOUT);

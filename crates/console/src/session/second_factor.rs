@@ -23,11 +23,11 @@ use crate::{
         console_session::{BrowserClient, ConsoleSession, Cookie, SecondFactorSetupSession, limit_link_lookup},
         flash::Flash,
         forms::{CSRF_FIELD, SecondFactorSetupForm, SessionForm, VisitorForm},
-        visitor::{local_path, query_value, visitor_csrf_token, with_cookie},
+        visitor::{query_value, restrict_to_console_path, visitor_csrf_token, with_cookie},
     },
 };
 
-const SIGN_IN_PATH: &str = "/console/second-factor";
+const SECOND_FACTOR_PATH: &str = "/console/second-factor";
 const RECOVERY_CODES_PATH: &str = "/console/account/recovery-codes";
 
 pub fn routes() -> Routes {
@@ -90,7 +90,7 @@ struct RecoveryCodesPage {
 
 /// Redirects to the page that asks for the code of the second factor, after the password was correct.
 pub fn redirect_to_second_factor(app: &App, pending: &PendingSignIn, next: &str) -> Response {
-    let path = page::path_with_query(SIGN_IN_PATH, &[("next", Some(next))]);
+    let path = page::path_with_query(SECOND_FACTOR_PATH, &[("next", Some(next))]);
     let cookie = Cookie::SecondFactor.set_for(app, pending.reveal(), SECOND_FACTOR_TIMEOUT);
     with_cookie(page::see_other(&path), Some(cookie))
 }
@@ -107,7 +107,7 @@ async fn show(
     if !app.engine.accounts.is_sign_in_pending(pending).await? {
         return Err(ConsoleError::Redirect("/console/sign-in".to_owned()));
     }
-    let next = local_path(query_value(query.as_deref(), "next").as_deref());
+    let next = restrict_to_console_path(query_value(query.as_deref(), "next").as_deref());
     let (csrf_token, cookie) = visitor_csrf_token(&app, request.headers())?;
     let page = SecondFactorPage { layout: Layout::anonymous("Second factor"), csrf_token, next, error: None };
     Ok(with_cookie(page::render_ok(&page), cookie))
@@ -117,7 +117,7 @@ async fn show(
 async fn submit(State(app): State<App>, headers: HeaderMap, form: VisitorForm) -> Result<Response, ConsoleError> {
     let VisitorForm { fields, client, .. } = form;
     let pending = Cookie::SecondFactor.read(&app, &headers).unwrap_or_default();
-    let next = local_path(fields.get("next"));
+    let next = restrict_to_console_path(fields.get("next"));
     let code = fields.get("code").unwrap_or_default();
     let error = match app.engine.accounts.complete_sign_in(pending, code, &client).await {
         Ok(token) => {
@@ -194,7 +194,7 @@ async fn show_recovery_codes(
     let Some(Flash::RecoveryCodes { codes, next }) = flash else {
         return Err(ConsoleError::Redirect(ACCOUNT_PATH.to_owned()));
     };
-    let next = local_path(Some(&next));
+    let next = restrict_to_console_path(Some(&next));
     let page = RecoveryCodesPage { layout: session.layout("Recovery codes"), codes, next };
     Ok(Flash::clear(&app, page::render_ok(&page)))
 }
@@ -234,7 +234,7 @@ async fn find_purpose(app: &App, session: &ConsoleSession) -> Result<SetupPurpos
 
 /// Returns the path at which the user continues after the setup.
 fn next_path(next: Option<&str>) -> String {
-    next.map_or_else(|| ACCOUNT_PATH.to_owned(), |next| local_path(Some(next)))
+    next.map_or_else(|| ACCOUNT_PATH.to_owned(), |next| restrict_to_console_path(Some(next)))
 }
 
 fn setup_page(

@@ -30,7 +30,7 @@ use crate::{
         forms::{CSRF_FIELD, SecondFactorSetupForm, SessionForm, VisitorForm, form_error},
         openid_connect,
         second_factor::redirect_to_second_factor,
-        visitor::{invitation_token, local_path, query_value, visitor_csrf_token, with_cookie},
+        visitor::{invitation_token, query_value, restrict_to_console_path, visitor_csrf_token, with_cookie},
     },
 };
 
@@ -128,7 +128,7 @@ async fn show(
     request: Request,
 ) -> Result<Response, ConsoleError> {
     let headers = request.headers();
-    let next = local_path(query_value(query.as_deref(), "next").as_deref());
+    let next = restrict_to_console_path(query_value(query.as_deref(), "next").as_deref());
     if ConsoleSession::authenticate(&app, headers, &context, Some(&next)).await?.is_some() {
         return Ok(page::see_other(&next));
     }
@@ -155,7 +155,7 @@ async fn sign_in(
 ) -> Result<Response, ConsoleError> {
     let VisitorForm { fields, client, .. } = form;
     let email = fields.get("email").unwrap_or_default();
-    let next = local_path(fields.get("next"));
+    let next = restrict_to_console_path(fields.get("next"));
     let error = match app.engine.accounts.sign_in(email, fields.raw("password").unwrap_or_default(), &client).await {
         Ok(SignInStep::SecondFactor(pending)) => return Ok(redirect_to_second_factor(&app, &pending, &next)),
         Ok(SignInStep::SignedIn(token)) => {

@@ -34,7 +34,7 @@ pub fn query_value(query: Option<&str>, name: &str) -> Option<String> {
 }
 
 /// Restricts the redirect after sign-in to paths of the console.
-pub fn local_path(next: Option<&str>) -> String {
+pub fn restrict_to_console_path(next: Option<&str>) -> String {
     let is_console_path = |path: &&str| {
         let rest = path.strip_prefix("/console");
         let stays = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']));
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn redirects_stay_within_the_console() {
         for good in ["/console", "/console?x=1", "/console/workspaces/1?search=a%20b"] {
-            assert_eq!(local_path(Some(good)), good);
+            assert_eq!(restrict_to_console_path(Some(good)), good);
         }
         for bad in [
             "",
@@ -62,8 +62,8 @@ mod tests {
             "/console\\x",
             "/console/\r\n",
         ] {
-            assert_eq!(local_path(Some(bad)), "/console", "{bad:?}");
+            assert_eq!(restrict_to_console_path(Some(bad)), "/console", "{bad:?}");
         }
-        assert_eq!(local_path(None), "/console");
+        assert_eq!(restrict_to_console_path(None), "/console");
     }
 }

@@ -13,7 +13,7 @@ use ringtrue_web::{app::App, parameters::PathParameters, routes::Routes};
 use strum::VariantArray as _;
 
 use crate::{
-    configure::credentials::show_new_credential,
+    configure::credentials::redirect_to_new_credential,
     page::{self, Layout, MenuSection, error::ConsoleError},
     session::{
         console_session::{ConsoleSession, ProjectAccess, WorkspaceAccess},
@@ -66,7 +66,7 @@ async fn create(State(app): State<App>, ids: PathParameters, form: SessionForm) 
         Ok(CreatedProject { project, credential }) => {
             let WorkspaceAccess { session, actor, workspace, projects, .. } = access;
             let access = ProjectAccess { session, actor, workspace, project: project.into(), projects };
-            show_new_credential(&app, access, &credential)
+            redirect_to_new_credential(&app, access, &credential)
         }
         Err(error @ (ManagementError::ProjectNameTaken | ManagementError::LimitReached(_))) => {
             let (status, error) = form_error(error);

@@ -141,7 +141,7 @@ impl UsageView {
             ],
             unit: Unit::Count,
         };
-        Some(plot.bars())
+        Some(plot.into_bar_chart())
     }
 
     /// Returns the start of each period in the report, including periods without checks.

@@ -93,7 +93,7 @@ async fn with_engine<T>(
     let Some(data) = &deployment.data else {
         let config = context.config()?;
         let base_url = base_url(&config);
-        return context.with_configured_engine(&config, async |engine| work(engine, &base_url).await).await;
+        return context.with_engine_of(&config, async |engine| work(engine, &base_url).await).await;
     };
     let dev::DevDeployment { config, master, base_url } = dev::open_data_dir(context, data)?;
     context.with_engine_and_key(&config, master, async |engine| work(engine, &base_url).await).await
@@ -123,7 +123,7 @@ async fn issue_link(engine: &Engine, arguments: &LinkArguments) -> Result<Access
                 };
                 match error {
                     MemberError::Store(error) => error.into(),
-                    other => CliError::with_hint(other.to_string(), hint),
+                    other => CliError::failed(other.to_string(), hint),
                 }
             })
         }

@@ -56,10 +56,10 @@ impl CommandContext {
         &self,
         work: impl AsyncFnOnce(&Engine) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
-        self.with_configured_engine(&self.config()?, work).await
+        self.with_engine_of(&self.config()?, work).await
     }
 
-    pub(super) async fn with_configured_engine<T>(
+    pub(super) async fn with_engine_of<T>(
         &self,
         config: &Config,
         work: impl AsyncFnOnce(&Engine) -> Result<T, CliError>,

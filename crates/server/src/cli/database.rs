@@ -73,7 +73,7 @@ pub(super) async fn distribute(context: &CommandContext) -> Result<(), CliError>
     let mut progress = Progress::start();
     let report = |DistributionProgress { table, number, total }| {
         progress.show_bar(number as u64 - 1, total as u64, &format!("tables; {table}"));
-        progress.print_line(&format!("{number} of {total}: {table}"));
+        progress.print_line_unless_terminal(&format!("{number} of {total}: {table}"));
     };
     let distributed = ringtrue_store::distribute(&url, report).await?;
     drop(progress);
@@ -93,7 +93,7 @@ pub(super) async fn erase_number(context: &CommandContext, arguments: &EraseArgu
             "Use the country code and digits only, such as +447700900123.",
         )
     })?;
-    let progress = Progress::spin("erasing");
+    let progress = Progress::with_spinner("erasing");
     let (erased, event) = context.with_engine(async |engine| Ok(engine.node.erase_number(&number).await?)).await?;
     drop(progress);
     context.printer.print_record(vec![
@@ -117,7 +117,10 @@ pub(super) async fn erase_number(context: &CommandContext, arguments: &EraseArgu
 }
 
 /// Invalidates the sessions, tokens and callbacks that became valid again when a backup was restored.
-pub(super) async fn restored(context: &CommandContext, arguments: &RestoredArguments) -> Result<(), CliError> {
+pub(super) async fn accept_restored_database(
+    context: &CommandContext,
+    arguments: &RestoredArguments,
+) -> Result<(), CliError> {
     let config = context.config()?;
     let store = open_store(&config).await?;
     // Must be read before the engine starts, because the engine's first heartbeat overwrites this time.
@@ -126,9 +129,8 @@ pub(super) async fn restored(context: &CommandContext, arguments: &RestoredArgum
         store.reset_latest_time().await?;
     }
     drop(store);
-    let restored = context
-        .with_configured_engine(&config, async |engine| Ok(engine.node.accept_restored_database().await?))
-        .await?;
+    let restored =
+        context.with_engine_of(&config, async |engine| Ok(engine.node.accept_restored_database().await?)).await?;
     context.printer.print_record(vec![
         ("restored_at", json!(timestamp::format(restored.event.at))),
         ("changes_lost_since", json!(timestamp::format(last_heartbeat))),
@@ -194,7 +196,7 @@ async fn reset_hash_key(context: &CommandContext, is_confirmed: bool) -> Result<
     open_keys(&*store, &master).await?;
     let clock = database_clock(&*store).await?;
     if store.count_live_nodes(clock.now() - NODE_TIMEOUT).await? > 0 {
-        return Err(CliError::with_hint(
+        return Err(CliError::failed(
             "servers are running",
             "They would continue to use the old hash key. Stop all of them first.",
         ));

@@ -49,8 +49,8 @@ async fn explain(
     let input = user.read()?;
     let config = context.config()?;
     context
-        .with_configured_engine(&config, async |engine| {
-            wiring::dry_run(engine, &config)?;
+        .with_engine_of(&config, async |engine| {
+            wiring::apply_config_without_starting(engine, &config)?;
             let project = project.map(|id| find_project(engine, id)).transpose()?;
             // Errors must not echo the input: it is personal data.
             let user = EligibilitySubject::parse(&input, project.as_deref());

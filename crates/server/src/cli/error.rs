@@ -63,8 +63,8 @@ pub(super) enum CliError {
 }
 
 impl CliError {
-    pub(super) fn with_hint(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        CommandError::with_hint(message, hint).into()
+    pub(super) fn failed(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        CommandError::failed(message, hint).into()
     }
 
     /// Creates an error for an invalid command line that clap cannot detect.
@@ -111,7 +111,7 @@ impl From<AccountError> for CliError {
     fn from(error: AccountError) -> Self {
         match error {
             AccountError::Store(error) => error.into(),
-            other => CliError::with_hint(other.to_string(), "The console's accounts page lists all accounts."),
+            other => CliError::failed(other.to_string(), "The console's accounts page lists all accounts."),
         }
     }
 }
@@ -140,7 +140,7 @@ impl From<ResetHashKeyError> for CliError {
         match error {
             ResetHashKeyError::Store(error) => CliError::Store(error),
             ResetHashKeyError::Unseal(error) => CliError::KeyUnsealError(error),
-            other @ ResetHashKeyError::NoKey => CliError::with_hint(other.to_string(), "No changes were made."),
+            other @ ResetHashKeyError::NoKey => CliError::failed(other.to_string(), "No changes were made."),
         }
     }
 }
@@ -160,7 +160,7 @@ impl From<RewrapError> for CliError {
         match error {
             RewrapError::Store(error) => CliError::Store(error),
             RewrapError::Key(error) => CliError::KeyUnsealError(error),
-            RewrapError::ConcurrentChange => CliError::with_hint(error.to_string(), "Run the command again."),
+            RewrapError::ConcurrentChange => CliError::failed(error.to_string(), "Run the command again."),
         }
     }
 }

@@ -106,7 +106,7 @@ async fn run_command(context: &CommandContext, command: Command) -> Result<(), C
         }
         Command::Console(action) => console::run(context, action).await,
         Command::Doctor(arguments) => doctor::doctor(context, &arguments).await,
-        Command::Restored(arguments) => database::restored(context, &arguments).await,
+        Command::Restored(arguments) => database::accept_restored_database(context, &arguments).await,
         Command::Backup(arguments) => transfer::backup(context, &arguments).await,
         Command::Export(arguments) => transfer::export(context, &arguments).await,
         Command::Import(arguments) => transfer::import(context, &arguments).await,

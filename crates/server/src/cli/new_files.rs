@@ -21,7 +21,7 @@ pub(super) fn new_paths<const N: usize>(dir: &Path, names: [&str; N]) -> Result<
     let paths = names.map(|name| dir.join(name));
     for path in &paths {
         if path.try_exists().map_err(|error| io_error("read", path, &error))? {
-            return Err(CliError::with_hint(
+            return Err(CliError::failed(
                 format!("{} already exists", path.display()),
                 "Nothing was changed. Edit the file, or use another directory.",
             ));
@@ -55,7 +55,7 @@ fn inherit_owner(file: &File, dir: &Path) -> io::Result<()> {
 }
 
 fn io_error(action: &str, path: &Path, error: &io::Error) -> CliError {
-    CliError::with_hint(
+    CliError::failed(
         format!("cannot {action} {}: {error}", path.display()),
         "Use another directory, in which you can create files.",
     )

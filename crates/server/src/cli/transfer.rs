@@ -21,13 +21,13 @@ use super::{
 /// File name that stands for standard input or output.
 const STANDARD_STREAM: &str = "-";
 
-fn report_rows() -> impl FnMut(TransferProgress) + Send + 'static {
+fn progress_reporter() -> impl FnMut(TransferProgress) + Send + 'static {
     let mut progress = Progress::start();
     move |TransferProgress { table, number, total, rows, is_complete }| {
         let done = if is_complete { number } else { number - 1 };
         progress.show_bar(done, total, &format!("tables; {table}: {rows} rows"));
         if is_complete {
-            progress.print_line(&format!("{table}: {rows} rows"));
+            progress.print_line_unless_terminal(&format!("{table}: {rows} rows"));
         } else {
             progress.print_occasionally(|| format!("{table}: {rows} rows so far"));
         }
@@ -44,19 +44,19 @@ pub(super) async fn backup(context: &CommandContext, arguments: &BackupArguments
     };
     let bytes = ringtrue_store::backup(&url, &arguments.file, report).await.map_err(|error| match error {
         BackupError::Store(error) => CliError::Store(error),
-        BackupError::NotSqlite => CliError::with_hint(
+        BackupError::NotSqlite => CliError::failed(
             format!("{url}: `ringtrue backup` copies SQLite databases only"),
             "Use PostgreSQL's own tools: `pg_basebackup` with WAL archiving, to restore any point in time, or `pg_dump`. \
              See docs/backup.md.",
         ),
         BackupError::Empty => {
-            CliError::with_hint(format!("{url}: the database is empty"), "Check `store.url`. Nothing was written.")
+            CliError::failed(format!("{url}: the database is empty"), "Check `store.url`. Nothing was written.")
         }
         BackupError::Exists { .. } => {
-            CliError::with_hint(error.to_string(), "A backup never replaces a file: choose another name.")
+            CliError::failed(error.to_string(), "A backup never replaces a file: choose another name.")
         }
         BackupError::Locked | BackupError::File { .. } => {
-            CliError::with_hint(error.to_string(), "Nothing was written. Check the directory and its free space.")
+            CliError::failed(error.to_string(), "Nothing was written. Check the directory and its free space.")
         }
     })?;
     context.printer.print_record(vec![
@@ -78,12 +78,13 @@ pub(super) async fn export(context: &CommandContext, arguments: &ExportArguments
     let options = ExportOptions { now, allow_running_servers: arguments.online };
     let url = &config.store.url;
     if arguments.file == Path::new(STANDARD_STREAM) {
-        let rows = ringtrue_store::export(url, options, BufWriter::new(io::stdout()), report_rows()).await;
+        let rows = ringtrue_store::export(url, options, BufWriter::new(io::stdout()), progress_reporter()).await;
         printer::print_note(&format!("Exported {} rows.", rows.map_err(transfer_error)?));
         return Ok(());
     }
     let file = NewFile::create(&arguments.file)?;
-    let rows = ringtrue_store::export(url, options, file.writer()?, report_rows()).await.map_err(transfer_error)?;
+    let rows =
+        ringtrue_store::export(url, options, file.writer()?, progress_reporter()).await.map_err(transfer_error)?;
     let bytes = file.publish()?;
     context.printer.print_record(vec![
         ("file", json!(arguments.file.display().to_string())),
@@ -104,10 +105,10 @@ pub(super) async fn import(context: &CommandContext, arguments: &ImportArguments
     drop(open_store(&config).await?);
     let url = &config.store.url;
     let imported = if arguments.file == Path::new(STANDARD_STREAM) {
-        ringtrue_store::import(url, BufReader::new(io::stdin()), report_rows()).await
+        ringtrue_store::import(url, BufReader::new(io::stdin()), progress_reporter()).await
     } else {
         let file = File::open(&arguments.file).map_err(|error| unreadable(&arguments.file, &error))?;
-        ringtrue_store::import(url, BufReader::new(file), report_rows()).await
+        ringtrue_store::import(url, BufReader::new(file), progress_reporter()).await
     };
     let rows = imported.map_err(transfer_error)?;
     context.printer.print_record(vec![("rows", json!(rows)), ("database", json!(url.to_string()))])?;
@@ -125,7 +126,7 @@ fn transfer_error(error: TransferError) -> CliError {
     match error {
         TransferError::Store(error) => CliError::Store(error),
         TransferError::SchemaMismatch => CliError::Store(StoreError::Refused(error.to_string())),
-        TransferError::ServersRunning { .. } => CliError::with_hint(
+        TransferError::ServersRunning { .. } => CliError::failed(
             error.to_string(),
             "A server that was killed counts as running for 5 s. `--online` exports anyway, for a rehearsal.",
         ),
@@ -133,19 +134,19 @@ fn transfer_error(error: TransferError) -> CliError {
         | TransferError::Damaged { .. }
         | TransferError::Truncated { .. }
         | TransferError::WrongChecksum => {
-            CliError::with_hint(error.to_string(), "Nothing was imported. Copy the file again, or repeat the export.")
+            CliError::failed(error.to_string(), "Nothing was imported. Copy the file again, or repeat the export.")
         }
         TransferError::File(error) if error.kind() == io::ErrorKind::BrokenPipe => error.into(),
         TransferError::File(_)
         | TransferError::NotEmpty { .. }
         | TransferError::UnsupportedVersion { .. }
         | TransferError::OtherSchema { .. }
-        | TransferError::Column { .. } => CliError::with_hint(error.to_string(), "Nothing was exported or imported."),
+        | TransferError::Column { .. } => CliError::failed(error.to_string(), "Nothing was exported or imported."),
     }
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> CliError {
-    CliError::with_hint(format!("{}: {error}", path.display()), "Nothing was exported or imported.")
+    CliError::failed(format!("{}: {error}", path.display()), "Nothing was exported or imported.")
 }
 
 /// An output file that has a temporary name until it is complete. Only its owner can read it.
@@ -158,7 +159,7 @@ impl NewFile {
     fn create(path: &Path) -> Result<Self, CliError> {
         let exists = path.try_exists().map_err(|error| unreadable(path, &error))?;
         if exists {
-            return Err(already_exists(path));
+            return Err(already_exists_error(path));
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let temporary = tempfile::Builder::new().prefix(".ringtrue-export-").tempfile_in(folder);
@@ -175,13 +176,13 @@ impl NewFile {
         file.sync_all()?;
         let bytes = file.metadata()?.len();
         self.temporary.persist_noclobber(&self.path).map_err(|error| match error.error.kind() {
-            io::ErrorKind::AlreadyExists => already_exists(&self.path),
+            io::ErrorKind::AlreadyExists => already_exists_error(&self.path),
             _ => unreadable(&self.path, &error.error),
         })?;
         Ok(bytes)
     }
 }
 
-fn already_exists(path: &Path) -> CliError {
-    CliError::with_hint(format!("{} exists already", path.display()), "An export never replaces a file.")
+fn already_exists_error(path: &Path) -> CliError {
+    CliError::failed(format!("{} exists already", path.display()), "An export never replaces a file.")
 }

@@ -36,9 +36,9 @@ pub enum ConfigError {
     Unreadable { path: PathBuf, error: io::Error },
     #[error("{}:{line}: invalid TOML: {error}", path.display())]
     Syntax { path: PathBuf, line: usize, error: String },
-    #[error("{key} ({origin}): unknown key{}", hint(suggestion.as_deref()))]
+    #[error("{key} ({origin}): unknown key{}", render_suggestion(suggestion.as_deref()))]
     UnknownKey { key: String, origin: Origin, suggestion: Option<String> },
-    #[error("{name}: no setting for this environment variable{}", hint(suggestion.as_deref()))]
+    #[error("{name}: no setting for this environment variable{}", render_suggestion(suggestion.as_deref()))]
     UnknownVariable { name: String, suggestion: Option<String> },
     #[error("{name}: the value of this environment variable is not UTF-8")]
     NotText { name: String },
@@ -99,7 +99,7 @@ const MAX_ERRORS: usize = 50;
 /// Maximum number of setting reads over all passes. Limits the start-up time for a large configuration.
 const MAX_SETTING_READS: usize = 1_000_000;
 
-fn hint(suggestion: Option<&str>) -> String {
+fn render_suggestion(suggestion: Option<&str>) -> String {
     suggestion.map(|name| format!("; did you mean {name}?")).unwrap_or_default()
 }
 
@@ -329,7 +329,7 @@ impl<'e> ConfigDocument<'e> {
         let mut changed: Vec<_> = changed
             .map(|(key, Entry { value, origin })| ChangedSetting {
                 key: key.clone(),
-                value: render_masked(value),
+                value: render_masked_value(value),
                 origin: origin.clone(),
             })
             .collect();
@@ -372,7 +372,7 @@ impl<'e> ConfigDocument<'e> {
 /// Description of the allowed secrets for error messages, and the function that parses a secret.
 pub(super) type SecretParser<T> = (&'static str, fn(&str) -> Option<T>);
 
-const SECRET_FILE: &str = "a path to a file readable by its owner only";
+const ALLOWED_SECRET_FILE: &str = "a path to a file readable by its owner only";
 
 /// A table of the configuration, such as `http`.
 pub(super) struct Section<'a> {
@@ -409,7 +409,7 @@ impl<'a> Section<'a> {
             return Err(self.invalid(member, "nothing", parser.allowed));
         };
         let parsed = entry.typed().and_then(|value| parser.parse(&value)).or_else(|| parser.parse(&entry.value));
-        parsed.ok_or_else(|| self.invalid(member, render_masked(&entry.value), parser.allowed))
+        parsed.ok_or_else(|| self.invalid(member, render_masked_value(&entry.value), parser.allowed))
     }
 
     pub(super) fn get_opt<T>(&self, member: &str, parser: ValueParser<T>) -> Result<Option<T>, ConfigError> {
@@ -431,14 +431,14 @@ impl<'a> Section<'a> {
     /// Parses the section's name, for groups in which the name is a value itself, such as a network id.
     pub(super) fn parse_name<T>(&self, parser: ValueParser<T>) -> Result<T, ConfigError> {
         let name = Value::from(self.name());
-        parser.parse(&name).ok_or_else(|| self.invalid("", render_masked(&name), parser.allowed))
+        parser.parse(&name).ok_or_else(|| self.invalid("", render_masked_value(&name), parser.allowed))
     }
 
     /// Reads a required secret. See [`get_opt_secret`](Self::get_opt_secret).
     pub(super) fn get_secret<T>(&self, member: &str, parser: &SecretParser<T>) -> Result<T, ConfigError> {
         self.get_opt_secret(member, parser)?.ok_or_else(|| {
             let alternative = self.key(&format!("{member}_env"));
-            self.invalid(&format!("{member}_file"), "nothing", format!("{SECRET_FILE}; or set `{alternative}`"))
+            self.invalid(&format!("{member}_file"), "nothing", format!("{ALLOWED_SECRET_FILE}; or set `{alternative}`"))
         })
     }
 
@@ -455,7 +455,7 @@ impl<'a> Section<'a> {
             (None, None) => return Ok(None),
             (Some(path), None) => {
                 let shown = format!("\"{}\"", path.display());
-                let invalid = |error| self.invalid(&file, format!("{shown}, which {error}"), SECRET_FILE);
+                let invalid = |error| self.invalid(&file, format!("{shown}, which {error}"), ALLOWED_SECRET_FILE);
                 let secret = read_private_file(&path).map_err(invalid)?;
                 (file, shown, secret)
             }
@@ -482,7 +482,7 @@ impl<'a> Section<'a> {
         self.document
             .entries
             .get(&self.key(member))
-            .map_or_else(|| "nothing".to_owned(), |entry| render_masked(&entry.value))
+            .map_or_else(|| "nothing".to_owned(), |entry| render_masked_value(&entry.value))
     }
 
     pub(super) fn invalid(&self, member: &str, found: impl Display, allowed: impl Display) -> ConfigError {
@@ -556,10 +556,10 @@ pub(super) fn suggest_similar<'a>(name: &str, known: impl Iterator<Item = &'a st
 }
 
 /// Renders a value, and masks passwords and queries in URLs.
-pub(super) fn render_masked(value: &Value) -> String {
+pub(super) fn render_masked_value(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{:?}", mask_url(text)),
-        Value::Array(items) => format!("[{}]", items.iter().map(render_masked).collect::<Vec<_>>().join(", ")),
+        Value::Array(items) => format!("[{}]", items.iter().map(render_masked_value).collect::<Vec<_>>().join(", ")),
         other => other.to_string(),
     }
 }

@@ -45,7 +45,7 @@ pub struct HttpSection {
 impl HttpSection {
     /// Returns the same limits and timeouts for another listener that is behind other proxies.
     #[must_use]
-    pub fn behind_proxies(&self, trusted_proxies: &[IpNet], proxy_protocol: bool) -> HttpSection {
+    pub fn with_trusted_proxies(&self, trusted_proxies: &[IpNet], proxy_protocol: bool) -> HttpSection {
         HttpSection { trusted_proxies: trusted_proxies.to_vec(), proxy_protocol, ..self.clone() }
     }
 

@@ -141,8 +141,8 @@ fn read_enum_dns(section: &Section<'_>, known: &KnownNetworks) -> Result<EnumCon
     section.update("timeout", duration(50 * MILLISECOND, 10 * SECOND), &mut config.timeout)?;
     section.update("tries", integer(1..=5), &mut config.tries)?;
     section.update("mixed_case", boolean(), &mut config.mixed_case)?;
-    section.update("routing_numbers", code_table(), &mut config.rules.routing_numbers)?;
-    section.update("service_providers", code_table(), &mut config.rules.service_providers)?;
+    section.update("routing_numbers", code_table_parser(), &mut config.rules.routing_numbers)?;
+    section.update("service_providers", code_table_parser(), &mut config.rules.service_providers)?;
     config.rules.not_ported = section.get_opt("not_ported", network_id())?;
     section.update("authoritative", boolean(), &mut config.rules.is_authoritative)?;
     config.rules.known_networks = known.clone();
@@ -275,7 +275,7 @@ fn read_telco_finder(section: &Section<'_>, known: &KnownNetworks) -> Result<Tel
     let interfaces = keyword(&[("telco_finder", true), ("network_id", false)]);
     let operation = if section.get_or("interface", interfaces, true)? {
         TelcoFinderOperation::Search {
-            operators: section.get("operators", list(code_mapping()))?.into_iter().collect(),
+            operators: section.get("operators", list(code_mapping_parser()))?.into_iter().collect(),
             depth: section.get_or("depth", keyword(DEPTHS), SearchDepth::default())?,
         }
     } else {
@@ -297,13 +297,13 @@ fn read_telco_finder(section: &Section<'_>, known: &KnownNetworks) -> Result<Tel
 }
 
 /// Parses `CODE=NETWORK_ID`: the code by which a number source identifies a network, and the id of this network.
-fn code_mapping() -> ValueParser<(String, NetworkId)> {
+fn code_mapping_parser() -> ValueParser<(String, NetworkId)> {
     text("a code, `=` and a network id, such as \"d2701=25001\"", |text| {
         let (code, network) = text.rsplit_once('=').filter(|(code, _)| !code.is_empty())?;
         Some((code.to_owned(), network.parse().ok()?))
     })
 }
 
-fn code_table() -> ValueParser<CodeTable> {
-    list(code_mapping()).map(|codes| codes.into_iter().collect())
+fn code_table_parser() -> ValueParser<CodeTable> {
+    list(code_mapping_parser()).map(|codes| codes.into_iter().collect())
 }

@@ -48,9 +48,10 @@ pub(super) fn read(section: &Section<'_>) -> Result<Option<OpenIdConnectSection>
     let client_secret = section.get_opt_secret("client_secret", &secret)?;
     let (scopes, provider_name) =
         (section.get("scopes", list(token()))?, section.get("provider_name", display_name())?);
-    let (ca_file, roles_claim) = (section.get("ca_file", optional(path()))?, section.get("roles_claim", identifier())?);
-    let client_id = section.get("client_id", optional(identifier()))?;
-    if section.get("issuer", optional(issuer()))?.is_none() {
+    let (ca_file, roles_claim) =
+        (section.get("ca_file", optional(path()))?, section.get("roles_claim", identifier_parser())?);
+    let client_id = section.get("client_id", optional(identifier_parser()))?;
+    if section.get("issuer", optional(issuer_parser()))?.is_none() {
         return Ok(None);
     }
     let missing_id = || section.invalid("client_id", "nothing", "the client id, because `issuer` is set");
@@ -67,7 +68,7 @@ pub(super) fn read(section: &Section<'_>) -> Result<Option<OpenIdConnectSection>
     }))
 }
 
-fn identifier() -> ValueParser<String> {
+fn identifier_parser() -> ValueParser<String> {
     string("1 to 300 characters without whitespace and control characters", |text| {
         let is_allowed = |symbol: char| !symbol.is_whitespace() && !symbol.is_control();
         (1..=300).contains(&text.len()) && text.chars().all(is_allowed)
@@ -75,7 +76,7 @@ fn identifier() -> ValueParser<String> {
 }
 
 /// Parses the issuer's URL. Without TLS, an attacker on the network path could sign in as any user.
-fn issuer() -> ValueParser<Url> {
+fn issuer_parser() -> ValueParser<Url> {
     plain_url("the https:// URL of an issuer, or an http:// URL of a loopback address", |url| match url.scheme() {
         "https" => url.has_host(),
         "http" => match url.host() {

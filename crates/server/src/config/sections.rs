@@ -142,7 +142,7 @@ pub(super) fn read(document: &ConfigDocument<'_>) -> Result<Config, ConfigError>
         connectors,
         log: read_log(document)?,
         telemetry: TelemetrySection {
-            otlp_endpoint: root.get("telemetry.otlp_endpoint", optional(otlp_endpoint()))?,
+            otlp_endpoint: root.get("telemetry.otlp_endpoint", optional(otlp_endpoint_parser()))?,
             service_name: root.get("telemetry.service_name", display_name())?,
         },
         header_enrichment: listeners.header_enrichment,
@@ -319,7 +319,7 @@ pub(super) fn parse_log_filter(text: &str) -> Option<Targets> {
     if text.split(',').all(has_level) { text.parse().ok() } else { None }
 }
 
-fn otlp_endpoint() -> ValueParser<Url> {
+fn otlp_endpoint_parser() -> ValueParser<Url> {
     let allowed = if cfg!(feature = "otlp") {
         "the http:// URL of a collector, such as \"http://127.0.0.1:4318\", without user name, password or query"
     } else {

@@ -29,7 +29,7 @@ use tokio::{
 
 use crate::config::HttpSection;
 use connection_limits::{ActivityCounter, CloseMode, CloseSignal, ConnectionLimits, ConnectionPermit, MaxConnections};
-use stream::{ConnectionStream, request_body};
+use stream::{ConnectionStream, watch_body};
 pub use tls::Tls;
 
 /// Maximum size of a request head in hyper. It is larger than the middleware's limit, so that the middleware reports
@@ -190,7 +190,7 @@ impl Connection {
         let service = service_fn(|request: hyper::Request<Incoming>| {
             let guard = self.activity.begin_request();
             async move {
-                let request = request.map(|incoming| request_body(incoming, &self.activity));
+                let request = request.map(|incoming| watch_body(incoming, &self.activity));
                 let response = self.service.respond(self.peer, request).await;
                 drop(guard);
                 Ok::<_, Infallible>(response)
@@ -220,8 +220,11 @@ impl Connection {
         stream: &mut ConnectionStream<impl AsyncRead + AsyncWrite + Unpin + Send>,
         error: &hyper::Error,
     ) {
-        let response =
-            self.service.reject_unparsed(parse_problem(error, stream.take_parser_response(), stream.has_read_line()));
+        let response = self.service.reject_unparsed(problem_of_parse_error(
+            error,
+            stream.take_parser_response(),
+            stream.has_read_line(),
+        ));
         let response = Mutex::new(Some(response));
         let service = service_fn(|_: hyper::Request<Incoming>| {
             let response = response.lock().take().unwrap_or_default();
@@ -236,7 +239,7 @@ impl Connection {
 }
 
 /// Converts hyper's parse error and the status of its response to a problem.
-fn parse_problem(error: &hyper::Error, status: Option<StatusCode>, has_request_line: bool) -> Problem {
+fn problem_of_parse_error(error: &hyper::Error, status: Option<StatusCode>, has_request_line: bool) -> Problem {
     let text = error.to_string();
     if error.is_parse_too_large() {
         // hyper inspects the request line only when it is complete. If the limit is reached before, the URL is too

@@ -105,7 +105,7 @@ impl<S: AsyncWrite> AsyncWrite for ConnectionStream<S> {
 }
 
 /// Wraps a request body to track whether it is complete. Most requests have no body and need no tracking.
-pub fn request_body(incoming: Incoming, activity: &ActivityCounter) -> Body {
+pub fn watch_body(incoming: Incoming, activity: &ActivityCounter) -> Body {
     if incoming.is_end_stream() {
         return Body::empty();
     }

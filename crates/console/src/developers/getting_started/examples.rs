@@ -73,7 +73,7 @@ pub struct Credential {
 }
 
 /// Data of the deployment and project that the examples contain.
-pub struct Deployment<'a> {
+pub struct ExampleContext<'a> {
     pub base_url: &'a str,
     pub development: Option<&'a Development>,
     /// Set in the demo project of `ringtrue dev`, whose commands read the credential from a file.
@@ -83,9 +83,9 @@ pub struct Deployment<'a> {
     pub products: &'a [Product],
 }
 
-impl Deployment<'_> {
+impl ExampleContext<'_> {
     /// Explains how to install the tool.
-    pub fn install(&self, tool: Tool) -> Example {
+    pub fn install_example(&self, tool: Tool) -> Example {
         let install = |title, text, commands: &[&str]| Example {
             id: "install",
             title,
@@ -141,7 +141,7 @@ impl Deployment<'_> {
 
     /// Renders commands that set the environment variables that all tools read. For curl, they also define functions
     /// that need only a POSIX shell, `curl` and `grep -o`.
-    pub fn setup(&self, tool: Tool) -> String {
+    pub fn render_setup_commands(&self, tool: Tool) -> String {
         let (id, secret) = self.client_credential();
         let mut lines = vec![
             format!("export RINGTRUE_URL={}", shell_quote(self.base_url)),
@@ -349,10 +349,10 @@ fn product_examples(has_local_callbacks: bool) -> [(Product, Example); 7] {
             "Creates a verification, prints the URL of its hosted page, and reads the verification. Open the page, then \
              repeat the last command.",
             &[
-                set_auth_header(Product::Verification),
-                create(r#"{"phone_number": "+990123456702"}"#, "/v1/verifications"),
+                auth_header_command(Product::Verification),
+                create_command(r#"{"phone_number": "+990123456702"}"#, "/v1/verifications"),
                 r#"of "$check" url"#.to_owned(),
-                get(r#"/v1/verifications/$(of "$check" verification_id)"#),
+                get_command(r#"/v1/verifications/$(of "$check" verification_id)"#),
             ],
         ),
         (
@@ -365,10 +365,10 @@ fn product_examples(has_local_callbacks: bool) -> [(Product, Example); 7] {
                    URL.",
                 file: None,
                 commands: [
-                    set_auth_header(Product::Verification),
-                    create(r#"{"phone_number": "+990123456748"}"#, "/v1/verifications"),
+                    auth_header_command(Product::Verification),
+                    create_command(r#"{"phone_number": "+990123456748"}"#, "/v1/verifications"),
                     r#"code=$(of "$(curl -sL "$(of "${check#*next_step}" url)")" code)"#.to_owned(),
-                    post(r#"{\"code\": \"$code\"}"#, r#"/v1/verifications/$(of "$check" verification_id)"#),
+                    post_command(r#"{\"code\": \"$code\"}"#, r#"/v1/verifications/$(of "$check" verification_id)"#),
                 ]
                 .join("\n"),
             },
@@ -377,13 +377,13 @@ fn product_examples(has_local_callbacks: bool) -> [(Product, Example); 7] {
             Product::ReverseSms,
             "Creates a check, sends its SMS from a simulated phone, and reads the result.",
             &[
-                set_auth_header(Product::ReverseSms),
-                create(&format!(r#"{{"phone_number": "+990123456704"{callback}}}"#), sms_checks),
-                post(
+                auth_header_command(Product::ReverseSms),
+                create_command(&format!(r#"{{"phone_number": "+990123456704"{callback}}}"#), sms_checks),
+                post_command(
                     r#"{\"from\": \"+990123456704\", \"to\": \"$(of "$check" receiver_phone_number)\", \"body\": \"$(of "$check" expected_sms_body)\"}"#,
                     "/v1/sandbox/inbound-sms",
                 ),
-                get(&format!(r#"{sms_checks}/$(of "$check" check_id)"#)),
+                get_command(&format!(r#"{sms_checks}/$(of "$check" check_id)"#)),
             ],
         ),
         example(
@@ -400,14 +400,14 @@ fn product_examples(has_local_callbacks: bool) -> [(Product, Example); 7] {
             Product::SimSwap,
             "Asks the operator when the SIM of a number was changed. The result is immediate.",
             &[
-                set_auth_header(Product::SimSwap),
-                post(r#"{\"phone_number\": \"+990123456710\"}"#, "/v1/sim-swap-checks"),
+                auth_header_command(Product::SimSwap),
+                post_command(r#"{\"phone_number\": \"+990123456710\"}"#, "/v1/sim-swap-checks"),
             ],
         ),
         example(
             Product::Eligibility,
             "Asks which products can verify the user of a number.",
-            &[set_auth_header(Product::Eligibility), get("/v1/eligibility/phone-numbers/+990123456712")],
+            &[auth_header_command(Product::Eligibility), get_command("/v1/eligibility/phone-numbers/+990123456712")],
         ),
     ]
 }
@@ -416,28 +416,28 @@ fn product_examples(has_local_callbacks: bool) -> [(Product, Example); 7] {
 fn silent_commands(product: Product, body: &str, collection: &str, more: &str) -> [String; 4] {
     let path = format!("/v1/number-verification/{collection}");
     [
-        set_auth_header(product),
-        create(body, &path),
+        auth_header_command(product),
+        create_command(body, &path),
         format!(r#"code=$(of "$(curl -sL "$(of "$check" url){more}")" code)"#),
-        post(r#"{\"code\": \"$code\"}"#, &format!(r#"{path}/$(of "$check" check_id)"#)),
+        post_command(r#"{\"code\": \"$code\"}"#, &format!(r#"{path}/$(of "$check" check_id)"#)),
     ]
 }
 
-fn set_auth_header(product: Product) -> String {
+fn auth_header_command(product: Product) -> String {
     format!(r#"auth="Authorization: Bearer $(token {product})""#)
 }
 
 /// Renders a command that creates a check and keeps the response in `$check`. The shell gets `body` in single quotes.
-fn create(body: &str, path: &str) -> String {
+fn create_command(body: &str, path: &str) -> String {
     format!(r#"check=$(curl -s -H "$auth" -H "$json" -d '{body}' "$RINGTRUE_URL{path}")"#)
 }
 
 /// Renders a `POST` command. The shell gets `body` in double quotes, so it expands variables in it.
-fn post(body: &str, path: &str) -> String {
+fn post_command(body: &str, path: &str) -> String {
     format!(r#"curl -s -H "$auth" -H "$json" -d "{body}" "$RINGTRUE_URL{path}"; echo"#)
 }
 
-fn get(path: &str) -> String {
+fn get_command(path: &str) -> String {
     format!(r#"curl -s -H "$auth" "$RINGTRUE_URL{path}"; echo"#)
 }
 
@@ -447,7 +447,7 @@ fn management_commands(development: &Development, workspace: WorkspaceId) -> Str
     let (id, secret) = (read("client_id"), read("client_secret"));
     [
         format!(r#"auth="Authorization: Bearer $(RINGTRUE_CLIENT_ID={id} RINGTRUE_CLIENT_SECRET={secret}; token management)""#),
-        get(&format!("/v1/management/workspaces/{workspace}/projects")),
+        get_command(&format!("/v1/management/workspaces/{workspace}/projects")),
     ]
     .join("\n")
 }

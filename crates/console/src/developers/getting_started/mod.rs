@@ -14,7 +14,7 @@ use axum::{
     extract::{RawQuery, State},
     response::Response,
 };
-use examples::{Credential, Deployment, Example, TOOLS, Tool};
+use examples::{Credential, Example, ExampleContext, TOOLS, Tool};
 use http::{HeaderMap, StatusCode};
 use ringtrue_domain::{
     account::Permission,
@@ -99,7 +99,7 @@ struct BrowserTrial {
 
 impl BrowserTrial {
     /// Returns the project page to which the form leads, and the name of the field with the number.
-    fn form(&self) -> (&'static str, &'static str) {
+    fn target_page_and_field(&self) -> (&'static str, &'static str) {
         match self.product {
             Product::Eligibility => ("eligibility", "user"),
             _ => ("handset", "number"),
@@ -205,9 +205,9 @@ async fn render(
     let has_secret = new.is_some();
     let credential = match new {
         Some(new) => Some(new),
-        None => find_live_credential(app, access).await?,
+        None => find_active_credential(app, access).await?,
     };
-    let deployment = Deployment {
+    let context = ExampleContext {
         base_url: app.engine.base_url(),
         development,
         // The commands read the credential from the file, unless the page has just created one and knows its secret.
@@ -233,10 +233,10 @@ async fn render(
         tool: tool.name(),
         is_library: tool.is_library(),
         curl_path: format!("{}#with", tool_path(access, Tool::Curl)),
-        install: deployment.install(tool),
-        setup: deployment.setup(tool),
-        examples: deployment.examples(tool),
-        credential: match (deployment.demo, &credential) {
+        install: context.install_example(tool),
+        setup: context.render_setup_commands(tool),
+        examples: context.examples(tool),
+        credential: match (context.demo, &credential) {
             (Some(_), _) => SetupCredential::InFile,
             (None, Some(Credential { secret: Some(_), .. })) => SetupCredential::New,
             (None, Some(Credential { client_id, .. })) => SetupCredential::WithoutSecret(client_id.clone()),
@@ -248,16 +248,16 @@ async fn render(
 }
 
 /// Returns the active credential whose scopes cover the most products of the project. The newest one, if several do.
-async fn find_live_credential(app: &App, access: &ProjectAccess) -> Result<Option<Credential>, ConsoleError> {
+async fn find_active_credential(app: &App, access: &ProjectAccess) -> Result<Option<Credential>, ConsoleError> {
     let owner = CredentialOwner::Project(access.workspace.id, access.project.id);
     let newest = Query::parse(None, &[])?.page_with_default_size(page::PAGE_SIZE)?;
     let found = app.engine.management.list_credentials(&access.actor, owner, newest).await?;
     let now = app.engine.clock().now();
-    let live = found.items.iter().filter(|credential| credential.is_active(now) && credential.retires_at.is_none());
+    let active = found.items.iter().filter(|credential| credential.is_active(now) && credential.retires_at.is_none());
     let covers = |credential: &&ringtrue_domain::tenancy::Credential| {
         let has_scope = |product: &&Product| credential.scopes.contains(&Scope::Product(**product));
         access.project.products.iter().filter(has_scope).count()
     };
-    let best = live.min_by_key(|credential| Reverse(covers(credential)));
+    let best = active.min_by_key(|credential| Reverse(covers(credential)));
     Ok(best.map(|credential| Credential { client_id: credential.client_id.to_string(), secret: None }))
 }

@@ -274,7 +274,7 @@ pub async fn show(
     let state = query.get("phone").and_then(|_| PhoneState::read(&app, &access, &headers));
     if let Some(PhoneState { check_form, mut screen, .. }) = state {
         if let PhoneScreen::Sms(draft) = &mut screen {
-            draft.restore_links();
+            draft.set_links();
         }
         return render_handset(&app, &access, check_form, screen).await;
     }

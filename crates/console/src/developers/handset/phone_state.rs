@@ -40,7 +40,7 @@ impl PhoneState {
     /// Sets the cookie and redirects to the page that shows the phone.
     pub fn redirect(&self, app: &App, access: &ProjectAccess) -> Result<Response, ConsoleError> {
         let json = serde_json::to_vec(self).map_err(|error| Problem::internal(&error))?;
-        let sealed = app.engine.accounts.seal_for_browser(&purpose(&access.session), &json, LIFETIME)?;
+        let sealed = app.engine.accounts.seal_for_browser(&cookie_purpose(&access.session), &json, LIFETIME)?;
         let mut response = page::see_other(&format!("{}/handset?phone", access.path()));
         response.headers_mut().append(header::SET_COOKIE, Cookie::Handset.set_for(app, &sealed, LIFETIME));
         Ok(response)
@@ -50,7 +50,7 @@ impl PhoneState {
     /// project.
     pub fn read(app: &App, access: &ProjectAccess, headers: &HeaderMap) -> Option<Self> {
         let sealed = Cookie::Handset.read(app, headers)?;
-        let json = app.engine.accounts.unseal_from_browser(&purpose(&access.session), sealed)?;
+        let json = app.engine.accounts.unseal_from_browser(&cookie_purpose(&access.session), sealed)?;
         let state: PhoneState = serde_json::from_slice(&json).ok()?;
         (state.project == access.project.id.to_string()).then_some(state)
     }
@@ -62,7 +62,7 @@ impl PhoneState {
     }
 }
 
-fn purpose(session: &ConsoleSession) -> String {
+fn cookie_purpose(session: &ConsoleSession) -> String {
     format!("handset:{}", session.token.reveal())
 }
 

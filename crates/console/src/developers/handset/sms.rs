@@ -82,12 +82,12 @@ impl SmsDraft {
             error: Some(to_sentence(error)),
             ..SmsDraft::default()
         };
-        draft.restore_links();
+        draft.set_links();
         draft
     }
 
     /// Sets the links and the QR code from the receiver and body. Sets none if the receiver is not a valid number.
-    pub fn restore_links(&mut self) {
+    pub fn set_links(&mut self) {
         let Ok(receiver) = Msisdn::parse(&self.receiver, Mode::Sandbox) else { return };
         let link = |platform| sms_link(&receiver, &self.body, platform);
         self.qr = QrSvg::encode(&link(Platform::Android), "QR code");

@@ -120,7 +120,7 @@ async fn detail(
     RawQuery(query): RawQuery,
 ) -> Result<Response, ConsoleError> {
     let was_resent = Query::parse(query.as_deref(), &["resent"])?.get("resent").is_some();
-    let (product, id) = (parse_product(&ids)?, ids.check()?);
+    let (product, id) = (parse_product(&ids)?, ids.check_id()?);
     let project = access.project.id;
     // Must come first, because reading a verification expires an overdue step, which the reads below then show.
     let (progress, step_status) = match product {
@@ -222,7 +222,7 @@ async fn load_verification_events(
 async fn resend(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
     let form = form.with_rate_limit_class(RateLimitClass::Create);
     let (access, _) = form.authorize_project(&app, &ids, Permission::Develop).await?;
-    let (product, id) = (parse_product(&ids)?, ids.check()?);
+    let (product, id) = (parse_product(&ids)?, ids.check_id()?);
     let resent = app.engine.callbacks.resend_callback(&access.actor, &access.project, product, id, None).await;
     resent.map_err(resend_error)?;
     Ok(page::see_other(&format!("{}/checks/{product}/{id}?resent", access.path())))

@@ -18,7 +18,7 @@ pub fn checks_chart(view: View, span: OverviewPeriods, periods: &[PeriodActivity
         series("Failed", "failed", periods, |counts| Some(counts.failed)),
         series("Open", "open", periods, |counts| Some(counts.open_checks())),
     ];
-    plot(view.title(), span, periods, series.into(), Unit::Count).bars()
+    plot(view.title(), span, periods, series.into(), Unit::Count).into_bar_chart()
 }
 
 /// Draws percentiles of the time that checks took to complete.
@@ -28,7 +28,7 @@ pub fn latency_chart(span: OverviewPeriods, periods: &[PeriodActivity]) -> Chart
         series("p95", "second", periods, |counts| counts.latency_percentile(95)),
         series("p50", "first", periods, |counts| counts.latency_percentile(50)),
     ];
-    plot("Time to completion", span, periods, series.into(), Unit::Millis).lines()
+    plot("Time to completion", span, periods, series.into(), Unit::Millis).into_line_chart()
 }
 
 /// Draws the number of callback attempts by the time at which they ended.
@@ -37,7 +37,7 @@ pub fn callback_attempts_chart(span: OverviewPeriods, periods: &[PeriodActivity]
         series("Delivered", "match", periods, |counts| Some(counts.attempts_delivered)),
         series("Failed", "failed", periods, |counts| Some(counts.attempts_failed)),
     ];
-    plot("Callback attempts", span, periods, series.into(), Unit::Count).bars()
+    plot("Callback attempts", span, periods, series.into(), Unit::Count).into_bar_chart()
 }
 
 fn series(

@@ -39,7 +39,7 @@ impl DataDir {
         let lock = lock.map_err(|error| io_error("open", &lock_path, &error))?;
         match lock.try_lock() {
             Ok(()) => Ok(DataDir { path, _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(CliError::with_hint(
+            Err(TryLockError::WouldBlock) => Err(CliError::failed(
                 format!("another `ringtrue dev` is using {}", path.display()),
                 "Stop it, or use another directory with --data DIR.",
             )),
@@ -52,7 +52,7 @@ impl DataDir {
     pub(super) fn read_existing(path: &Path) -> Result<(PathBuf, MasterKey, Option<String>), CliError> {
         let database = path.join(DATABASE_FILE);
         if !exists(&database)? {
-            return Err(CliError::with_hint(
+            return Err(CliError::failed(
                 format!("{} is not a data directory of `ringtrue dev`", path.display()),
                 "Use the directory given to `ringtrue dev --data DIR`.",
             ));
@@ -83,7 +83,7 @@ impl DataDir {
         let path = self.path.join(MASTER_KEY_FILE);
         let is_missing = !exists(&path)?;
         if is_missing && exists(&self.database_path())? {
-            return Err(CliError::with_hint(
+            return Err(CliError::failed(
                 format!("{} is missing, but the database requires it", path.display()),
                 format!("Restore it, or start over: rm -r {}", self.path.display()),
             ));
@@ -148,7 +148,7 @@ fn create_private_dir(path: &Path) -> Result<(), CliError> {
         (true, true) => {
             fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(|error| io_error("restrict", path, &error))
         }
-        (true, false) => Err(CliError::with_hint(
+        (true, false) => Err(CliError::failed(
             format!("{} is accessible to other users and contains files of other programs", path.display()),
             "It will hold secrets: use another directory with --data DIR.",
         )),
@@ -160,7 +160,7 @@ fn exists(path: &Path) -> Result<bool, CliError> {
 }
 
 fn io_error(action: &str, path: &Path, error: &io::Error) -> CliError {
-    CliError::with_hint(
+    CliError::failed(
         format!("cannot {action} {}: {error}", path.display()),
         "Use a writable directory with --data DIR.",
     )

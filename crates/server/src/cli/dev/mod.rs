@@ -45,7 +45,7 @@ use crate::{
 };
 
 /// Simulated number in the examples. Checks of this number match, because its last digit is even.
-const NUMBER: &str = "+990123456700";
+const EXAMPLE_NUMBER: &str = "+990123456700";
 const ADMIN_EMAIL: &str = "dev@localhost";
 
 pub(super) async fn dev(context: &CommandContext, arguments: &DevArguments) -> Result<(), CliError> {
@@ -187,7 +187,7 @@ async fn start(
             cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
         });
         if is_in_use {
-            CliError::with_hint(
+            CliError::failed(
                 format!("{listen} is already in use"),
                 "Stop the other program, or use another address: `--listen 127.0.0.1:0` picks a free port.",
             )
@@ -210,7 +210,7 @@ fn render_banner(demo: &DemoWorkspace, development: &Development) -> String {
     let renew = development.sign_in_link_command();
     let file = development.credentials_file();
     let login = development.data_command("login");
-    let verify = development.command(&format!("verify {NUMBER}"));
+    let verify = development.command(&format!("verify {EXAMPLE_NUMBER}"));
     let listen = development.data_command("listen");
     format!(
         "

@@ -322,10 +322,10 @@ async fn check_keys(store: &dyn Store, master: Option<&MasterKey>, clock: &Datab
     }
     match KeyRing::from_sealed(&stored, master, &KeyRing::default()) {
         Err(error) => failed(KEYS, error.to_string(), "Use the master key that this database was created with."),
-        Ok(ring) if ring.has_all_active_keys(clock.now()) => passed(KEYS, render_states(&summaries)),
+        Ok(ring) if ring.has_all_active_keys(clock.now()) => passed(KEYS, render_key_states(&summaries)),
         Ok(_) => failed(
             KEYS,
-            format!("some purposes have no active key ({})", render_states(&summaries)),
+            format!("some purposes have no active key ({})", render_key_states(&summaries)),
             "Start a server once, which creates missing keys, or run `ringtrue keys rotate --emergency --purpose …`.",
         ),
     }
@@ -400,7 +400,7 @@ async fn check_exclusive_binds(store: &dyn Store, config: &Config, clock: &Datab
 }
 
 /// Renders the states of all keys, grouped by purpose.
-fn render_states(summaries: &[KeySummary]) -> String {
+fn render_key_states(summaries: &[KeySummary]) -> String {
     let render = |purpose: &KeyPurpose| {
         let states: Vec<_> =
             summaries.iter().filter(|key| key.purpose == *purpose).map(|key| key.state.into_str()).collect();

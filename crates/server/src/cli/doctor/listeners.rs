@@ -77,14 +77,14 @@ fn check_request_signer(connector: &str, signer: &WalletRequestSigner, now: Time
         return failed(check, "a certificate is malformed", HINT);
     };
     let key = format!("connectors.{connector}.operator_tokens_certificate_file");
-    match describe_validity(&key, (from, until), now) {
+    match days_until_expiry(&key, (from, until), now) {
         Ok(days) => passed(check, format!("{key} is valid for {days} days")),
         Err(detail) => warning(check, detail, HINT),
     }
 }
 
 /// Returns the number of days for which a certificate is still valid, or why it is not valid.
-fn describe_validity(certificate: &str, (from, until): (Timestamp, Timestamp), now: Timestamp) -> Result<i64, String> {
+fn days_until_expiry(certificate: &str, (from, until): (Timestamp, Timestamp), now: Timestamp) -> Result<i64, String> {
     if now >= until {
         return Err(format!("{certificate} expired at {}", timestamp::format(until)));
     }
@@ -109,7 +109,7 @@ fn check_certificate(check: &'static str, files: &TlsFiles, name: Option<&Server
     }) else {
         return failed(check, format!("{path} contains a malformed certificate"), FILES_HINT);
     };
-    let days = match describe_validity(&path.to_string(), (from, until), now) {
+    let days = match days_until_expiry(&path.to_string(), (from, until), now) {
         Ok(days) => days,
         Err(detail) if now < from => return failed(check, detail, "Check this machine's clock, or wait."),
         Err(detail) => return failed(check, detail, RENEW_HINT),
@@ -159,7 +159,7 @@ async fn check_listener(listener: &Listener<'_>) -> Finding {
         return passed(check, format!("{address} is free"));
     };
     match error.kind() {
-        io::ErrorKind::AddrInUse => check_user(listener).await,
+        io::ErrorKind::AddrInUse => check_program_at_address(listener).await,
         io::ErrorKind::PermissionDenied => failed(
             check,
             format!("{address}: {error}"),
@@ -170,7 +170,7 @@ async fn check_listener(listener: &Listener<'_>) -> Finding {
 }
 
 /// Checks whether the program that uses the address is a Ringtrue server with the configured certificate.
-async fn check_user(&Listener { check, address, tls, proxy_protocol }: &Listener<'_>) -> Finding {
+async fn check_program_at_address(&Listener { check, address, tls, proxy_protocol }: &Listener<'_>) -> Finding {
     let other = || failed(check, format!("{address} is in use by another program"), "Stop it, or use another address.");
     let running = format!("Ringtrue is already listening on {address}");
     if proxy_protocol {

@@ -22,8 +22,8 @@ use super::{
     },
     Connector,
     client::{
-        AUTHENTICATION_MEMBERS, CLIENT_MEMBERS, PRIVATE_KEY, SIGNING_KEY_MEMBERS, audience, read_authentication,
-        read_breaker, read_client, read_signing_key,
+        AUTHENTICATION_MEMBERS, CLIENT_MEMBERS, PRIVATE_KEY_PARSER, SIGNING_KEY_MEMBERS, audience_parser,
+        read_authentication, read_breaker, read_client, read_signing_key,
     },
 };
 
@@ -89,7 +89,7 @@ pub(super) fn read(section: &Section<'_>, _: &Listeners) -> Result<Connector, Co
     config.sim_swap = sim_swap;
     config.operator_tokens = operator_tokens;
     config.breaker = read_breaker(section)?;
-    section.update("number_verification_path", base_path(), &mut config.number_verification_path)?;
+    section.update("number_verification_path", base_path_parser(), &mut config.number_verification_path)?;
     section.update("login_hint", keyword(LOGIN_HINTS), &mut config.login_hint)?;
     section.update("hashed_number", boolean(), &mut config.sends_hashed_number)?;
     section.update("pkce", boolean(), &mut config.pkce)?;
@@ -140,7 +140,7 @@ fn read_request_object(section: &Section<'_>, key: Option<SigningKey>) -> Result
     let key = key.ok_or_else(missing_key)?;
     Ok(RequestObjectMode::Signed {
         key,
-        audience: section.get_or("request_object_audience", audience(), <_>::default())?,
+        audience: section.get_or("request_object_audience", audience_parser(), <_>::default())?,
     })
 }
 
@@ -174,12 +174,12 @@ fn read_sim_swap(section: &Section<'_>, key: Option<&SigningKey>) -> Result<Opti
             let allowed = "another flow, because no signing key is set";
             SimSwapFlow::JwtBearer {
                 key: key.cloned().ok_or_else(|| section.invalid("sim_swap", "\"jwt_bearer\"", allowed))?,
-                audience: section.get_or("assertion_audience", audience(), <_>::default())?,
+                audience: section.get_or("assertion_audience", audience_parser(), <_>::default())?,
             }
         }
     };
     let mut config = SimSwapConfig::new(flow);
-    section.update("sim_swap_path", base_path(), &mut config.path)?;
+    section.update("sim_swap_path", base_path_parser(), &mut config.path)?;
     section.update(OPERATIONS, list(keyword(SIM_SWAP_OPERATIONS)), &mut config.operations)?;
     section.update("sim_swap_retrieve_date_scope", token(), &mut config.retrieve_date_scope)?;
     section.update("sim_swap_check_scope", token(), &mut config.check_scope)?;
@@ -224,7 +224,7 @@ fn read_operator_tokens(
             let allowed = "another flow, because no signing key is set";
             OperatorTokenFlow::JwtBearer {
                 key: key.cloned().ok_or_else(|| section.invalid(SWITCH, "\"jwt_bearer\"", allowed))?,
-                audience: section.get_or("assertion_audience", audience(), <_>::default())?,
+                audience: section.get_or("assertion_audience", audience_parser(), <_>::default())?,
             }
         }
     };
@@ -232,7 +232,7 @@ fn read_operator_tokens(
         let allowed = format!("\"off\", because `{}` is empty", section.key("verify_scope"));
         return Err(section.invalid(SWITCH, section.render_value(SWITCH), allowed));
     }
-    let text = |member| section.get(member, display_text());
+    let text = |member| section.get(member, display_text_parser());
     let consent = ConsentData::new(
         &text("operator_tokens_consent_text")?,
         &section.get("operator_tokens_policy_link", web_url())?,
@@ -249,7 +249,7 @@ fn read_request_signer(section: &Section<'_>) -> Result<WalletRequestSigner, Con
     const KEY_VARIABLE: &str = "operator_tokens_key_env";
     let path = section.get(CERTIFICATES, path())?;
     let certificates = section.read_file(CERTIFICATES, &path)?;
-    let key = section.get_secret("operator_tokens_key", &PRIVATE_KEY)?;
+    let key = section.get_secret("operator_tokens_key", &PRIVATE_KEY_PARSER)?;
     WalletRequestSigner::from_pem(&certificates, key.as_bytes()).map_err(|error| {
         let (member, allowed) = match error {
             WalletRequestSignerError::InvalidKey if section.has(KEY_VARIABLE) => (KEY_VARIABLE, "our private key"),
@@ -282,14 +282,14 @@ const LOGIN_HINTS: &[(&str, LoginHintFormat)] = &[
 const SIM_SWAP_OPERATIONS: &[(&str, SimSwapOperation)] =
     &[("retrieve_date", SimSwapOperation::RetrieveDate), ("check", SimSwapOperation::Check)];
 
-fn base_path() -> ValueParser<String> {
+fn base_path_parser() -> ValueParser<String> {
     string("a path that begins with `/`, such as \"/number-verification/v2\"", |text| {
         text.starts_with('/') && !text.contains(['?', '#'])
     })
 }
 
 /// Parses a text that phones show to their users.
-fn display_text() -> ValueParser<String> {
+fn display_text_parser() -> ValueParser<String> {
     string("1 to 500 characters without control characters", |text| {
         (1..=500).contains(&text.chars().count()) && !text.chars().any(char::is_control)
     })

@@ -71,11 +71,11 @@ pub(in crate::config) fn read_breaker(section: &Section<'_>) -> Result<BreakerSe
     })
 }
 
-pub(in crate::config) const PRIVATE_KEY: SecretParser<Zeroizing<String>> =
+pub(in crate::config) const PRIVATE_KEY_PARSER: SecretParser<Zeroizing<String>> =
     ("a private key in PKCS#8 PEM form", |text| text.contains("PRIVATE KEY").then(|| Zeroizing::new(text.to_owned())));
 
 pub(in crate::config) fn read_signing_key(section: &Section<'_>) -> Result<Option<SigningKey>, ConfigError> {
-    let Some(pem) = section.get_opt_secret("signing_key", &PRIVATE_KEY)? else { return Ok(None) };
+    let Some(pem) = section.get_opt_secret("signing_key", &PRIVATE_KEY_PARSER)? else { return Ok(None) };
     let algorithms = keyword(&[
         ("ES256", Algorithm::ES256),
         ("RS256", Algorithm::RS256),
@@ -102,7 +102,7 @@ pub(in crate::config) fn read_authentication(
     Ok(match method {
         AuthenticationMethod::PrivateKeyJwt => ClientAuthentication::PrivateKeyJwt {
             key: require_signing_key(section, key)?,
-            audience: section.get_or("assertion_audience", audience(), Audience::default())?,
+            audience: section.get_or("assertion_audience", audience_parser(), Audience::default())?,
         },
         AuthenticationMethod::BearerJwt => ClientAuthentication::BearerJwt { key: require_signing_key(section, key)? },
         AuthenticationMethod::ClientSecretBasic => ClientAuthentication::SecretBasic(read_client_secret(section)?),
@@ -114,6 +114,6 @@ pub(in crate::config) fn read_client_secret(section: &Section<'_>) -> Result<Cli
     section.get_secret("client_secret", &("a secret", |text| (!text.is_empty()).then(|| text.into())))
 }
 
-pub(in crate::config) fn audience() -> ValueParser<Audience> {
+pub(in crate::config) fn audience_parser() -> ValueParser<Audience> {
     keyword(&[("endpoint", Audience::Endpoint), ("issuer", Audience::Issuer)])
 }

@@ -38,8 +38,8 @@ enum CipherKind {
 pub(super) fn read(section: &Section<'_>, listeners: &Listeners) -> Result<Connector, ConfigError> {
     section.reject_unknown(&[&MEMBERS])?;
     let msisdn_location = MsisdnLocation {
-        header: section.get_opt("header", header_name())?,
-        cookie: section.get_opt("cookie", header_name())?,
+        header: section.get_opt("header", header_name_parser())?,
+        cookie: section.get_opt("cookie", header_name_parser())?,
     };
     if msisdn_location.header.is_none() && msisdn_location.cookie.is_none() {
         let allowed = format!("a header name; or set `{}`", section.key("cookie"));
@@ -81,15 +81,17 @@ pub(super) fn read(section: &Section<'_>, listeners: &Listeners) -> Result<Conne
 }
 
 fn read_cipher(section: &Section<'_>) -> Result<Cipher, ConfigError> {
-    const KEY: SecretParser<CipherKey> =
+    const CIPHER_KEY_PARSER: SecretParser<CipherKey> =
         ("a key in hexadecimal digits or in base64", |text| CipherKey::parse(text).ok());
     let kind = section.get_or("cipher", variant(), CipherKind::None)?;
     if matches!(kind, CipherKind::None) {
         return Ok(Cipher::None);
     }
-    let key = section.get_secret("key", &KEY)?;
-    let signing_key = || section.get_secret("signing_key", &KEY);
-    let iv = section.get_opt("initialization_vector", initialization_vector())?.map_or(IvSource::Sent, IvSource::Fixed);
+    let key = section.get_secret("key", &CIPHER_KEY_PARSER)?;
+    let signing_key = || section.get_secret("signing_key", &CIPHER_KEY_PARSER);
+    let iv = section
+        .get_opt("initialization_vector", initialization_vector_parser())?
+        .map_or(IvSource::Sent, IvSource::Fixed);
     let cipher = match kind {
         CipherKind::None => Ok(Cipher::None),
         CipherKind::Aes256Gcm => Cipher::aes256_gcm(key),
@@ -115,14 +117,14 @@ fn read_format(section: &Section<'_>) -> Result<ValueFormat, ConfigError> {
     }
 }
 
-fn initialization_vector() -> ValueParser<[u8; 16]> {
+fn initialization_vector_parser() -> ValueParser<[u8; 16]> {
     text("32 hexadecimal digits", |text| {
         let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         u128::from_str_radix(text, 16).ok().filter(|_| is_hex).map(u128::to_be_bytes)
     })
 }
 
-fn header_name() -> ValueParser<String> {
+fn header_name_parser() -> ValueParser<String> {
     string("a name of letters, digits, `-` and `_`", |text| {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         (1..=100).contains(&text.len()) && text.bytes().all(is_allowed)

@@ -87,7 +87,7 @@ pub(super) fn read(document: &ConfigDocument<'_>, listeners: &Listeners) -> Resu
     let mut connectors = vec![];
     let mut countries: BTreeMap<Msisdn, (String, Option<Country>)> = BTreeMap::new();
     for section in document.named_sections("connectors") {
-        section.parse_name(connector_name())?;
+        section.parse_name(connector_name_parser())?;
         let read = section.get("kind", keyword(KINDS))?;
         let connector = ConnectorSection { connector: read(&section, listeners)?, fingerprint: section.fingerprint() };
         let country = connector.country();
@@ -111,7 +111,7 @@ pub(super) fn read(document: &ConfigDocument<'_>, listeners: &Listeners) -> Resu
 }
 
 /// Parses the name of a connector, which appears in paths and metric labels.
-fn connector_name() -> ValueParser<String> {
+fn connector_name_parser() -> ValueParser<String> {
     string("a name of 1 to 40 lower-case letters, digits, `-` and `_`, other than \"sandbox\"", |text| {
         let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
         text.bytes().all(is_allowed) && (1..=40).contains(&text.len()) && text != SANDBOX_NAME

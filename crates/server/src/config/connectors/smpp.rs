@@ -32,7 +32,7 @@ const MEMBERS: [&str; 28] = [
 ];
 
 pub(super) fn read(section: &Section<'_>, _: &Listeners) -> Result<Connector, ConfigError> {
-    const PASSWORD: SecretParser<SmppPassword> =
+    const PASSWORD_PARSER: SecretParser<SmppPassword> =
         ("a password of 1 to 8 ASCII characters, the limit of SMPP", |text| is_field(text, 1, 8).then(|| text.into()));
     section.reject_unknown(&[&MEMBERS])?;
     let host = string("a host name or an IP address, without a port", |text| {
@@ -42,15 +42,15 @@ pub(super) fn read(section: &Section<'_>, _: &Listeners) -> Result<Connector, Co
     let (host, port) = (section.get("host", host)?, section.get("port", integer(1..=u16::MAX))?);
     let mut config = SmppConfig::new(section.name(), host, port, read_receivers(section)?);
     config.tls = read_tls(section, &config.host)?;
-    config.system_id = section.get("system_id", field("1 to 15 ASCII characters", 1, 15))?;
-    config.password = section.get_secret("password", &PASSWORD)?;
+    config.system_id = section.get("system_id", smpp_field_parser("1 to 15 ASCII characters", 1, 15))?;
+    config.password = section.get_secret("password", &PASSWORD_PARSER)?;
     config.country = section.get_opt("country", country())?;
-    section.update("system_type", field("up to 12 ASCII characters", 0, 12), &mut config.system_type)?;
+    section.update("system_type", smpp_field_parser("up to 12 ASCII characters", 0, 12), &mut config.system_type)?;
     section.update("bind", keyword(BIND_DIRECTIONS), &mut config.bind)?;
     section.update("interface_version", keyword(INTERFACE_VERSIONS), &mut config.interface_version)?;
     section.update("address_ton", integer(0..=255), &mut config.address_range.ton)?;
     section.update("address_npi", integer(0..=255), &mut config.address_range.npi)?;
-    let pattern = field("up to 40 ASCII characters, in the syntax of the SMSC", 0, 40);
+    let pattern = smpp_field_parser("up to 40 ASCII characters, in the syntax of the SMSC", 0, 40);
     section.update("address_range", pattern, &mut config.address_range.pattern)?;
     section.update("default_alphabet", keyword(ALPHABETS), &mut config.default_alphabet)?;
     section.update("binds", integer(1..=64), &mut config.binds)?;
@@ -116,7 +116,7 @@ const ALPHABETS: &[(&str, DefaultAlphabet)] = &[
     ("ascii", DefaultAlphabet::Ascii),
 ];
 
-fn field(allowed: &str, min: usize, max: usize) -> ValueParser<String> {
+fn smpp_field_parser(allowed: &str, min: usize, max: usize) -> ValueParser<String> {
     string(allowed, move |text| is_field(text, min, max))
 }
 

@@ -81,7 +81,7 @@ impl Vendor {
 }
 
 pub(super) fn read(section: &Section<'_>, listeners: &Listeners) -> Result<Connector, ConfigError> {
-    const PATH_SECRET: SecretParser<PathSecret> =
+    const PATH_SECRET_PARSER: SecretParser<PathSecret> =
         ("16 to 128 letters, digits, `-` and `_`, which proxies do not rewrite", |text| PathSecret::new(text).ok());
     let vendor: Vendor = section.get("driver", variant())?;
     section.reject_unknown(&[&COMMON_MEMBERS, vendor.signature_members(), vendor.driver_members()])?;
@@ -93,7 +93,7 @@ pub(super) fn read(section: &Section<'_>, listeners: &Listeners) -> Result<Conne
         name: section.name().into(),
         driver: read_driver(section, vendor)?,
         public_url: section.get("public_url", public_url)?,
-        path_secret: section.get_opt_secret("path_secret", &PATH_SECRET)?,
+        path_secret: section.get_opt_secret("path_secret", &PATH_SECRET_PARSER)?,
         allowed_addresses: section.get_or("allowed_addresses", ip_networks(), vec![])?,
         max_skew: section.get_or("max_skew", duration(SECOND, HOUR), WebhookConfig::DEFAULT_MAX_SKEW)?,
         country: section.get_opt("country", country())?,
@@ -114,13 +114,13 @@ pub(super) fn read(section: &Section<'_>, listeners: &Listeners) -> Result<Conne
 }
 
 fn read_driver(section: &Section<'_>, vendor: Vendor) -> Result<WebhookDriver, ConfigError> {
-    const SECRET: SecretParser<Secret> = ("a non-empty secret", |text| Secret::new(text).ok());
+    const SECRET_PARSER: SecretParser<Secret> = ("a non-empty secret", |text| Secret::new(text).ok());
     let is_signed = section.get_or("signature", keyword(&[("required", true), ("off", false)]), true)?;
     if !is_signed && let Some(member) = vendor.signature_members().iter().find(|member| section.has(member)) {
         let allowed = format!("nothing, because `{}` is \"off\"", section.key("signature"));
         return Err(section.invalid(member, "a value", allowed));
     }
-    let secret = |member| is_signed.then(|| section.get_secret(member, &SECRET)).transpose();
+    let secret = |member| is_signed.then(|| section.get_secret(member, &SECRET_PARSER)).transpose();
     Ok(match vendor {
         Vendor::Twilio => WebhookDriver::Twilio(Twilio { auth_token: secret("auth_token")? }),
         Vendor::Vonage => {
@@ -141,7 +141,7 @@ fn read_driver(section: &Section<'_>, vendor: Vendor) -> Result<WebhookDriver, C
         Vendor::Sinch => WebhookDriver::Sinch(Sinch { secret: secret("secret")? }),
         Vendor::MessageBird => WebhookDriver::MessageBird(MessageBird { secret: secret("secret")? }),
         Vendor::Bird => {
-            let channels = section.get_or("channels", list(channel()), vec![])?.into_iter().collect();
+            let channels = section.get_or("channels", list(channel_number_parser()), vec![])?.into_iter().collect();
             WebhookDriver::Bird(Bird { secret: secret("secret")?, channels })
         }
         Vendor::Plivo => {
@@ -158,10 +158,10 @@ fn read_driver(section: &Section<'_>, vendor: Vendor) -> Result<WebhookDriver, C
         Vendor::Generic => {
             let signature = secret("secret")?.map(|secret| read_generic_signature(section, secret)).transpose()?;
             let fields = FieldMap {
-                from: section.get_or("from_field", field_name(), "from".to_owned())?,
-                to: section.get_or("to_field", field_name(), "to".to_owned())?,
-                text: section.get_or("text_field", field_name(), "text".to_owned())?,
-                id: section.get_opt("id_field", field_name())?,
+                from: section.get_or("from_field", field_name_parser(), "from".to_owned())?,
+                to: section.get_or("to_field", field_name_parser(), "to".to_owned())?,
+                text: section.get_or("text_field", field_name_parser(), "text".to_owned())?,
+                id: section.get_opt("id_field", field_name_parser())?,
             };
             WebhookDriver::Generic(Generic { fields, signature })
         }
@@ -191,7 +191,7 @@ const VONAGE_METHODS: &[(&str, Option<SigMethod>)] = &[
 ];
 
 /// Parses `CHANNEL_ID=NUMBER`, which the vendor Bird needs.
-fn channel() -> ValueParser<(String, String)> {
+fn channel_number_parser() -> ValueParser<(String, String)> {
     text("a channel id and its number, such as \"614208aa-b153-4d5d-9989-2fddfc0ce4c3=+447700900001\"", |text| {
         let (channel, number) = text.split_once('=').filter(|(channel, _)| !channel.is_empty())?;
         let number = Msisdn::parse(number, Mode::Live).ok()?;
@@ -199,6 +199,6 @@ fn channel() -> ValueParser<(String, String)> {
     })
 }
 
-fn field_name() -> ValueParser<String> {
+fn field_name_parser() -> ValueParser<String> {
     string("a field name, or a JSON pointer such as \"/message/from\"", |text| !text.is_empty())
 }

@@ -1,4 +1,4 @@
-//! Where in the console a request is: what the extractors find out about it, for the response.
+//! What the extractors of a request leave for its response.
 
 use std::sync::Arc;
 
@@ -8,18 +8,20 @@ use parking_lot::Mutex;
 
 use crate::{page::error::ErrorContent, session::layout_source::LayoutSource};
 
-/// The user, workspace and project of a request. The extractors fill it in, as far as the user has access.
+/// The layout for an error page, and a cookie. The layout shows the user, workspace and project, as far as the user has
+/// access.
 #[derive(Clone, Debug, Default)]
-pub struct RequestPlace(Arc<Mutex<Place>>);
+pub struct ResponseContext(Arc<Mutex<ResponseContextFields>>);
 
 #[derive(Debug, Default)]
-struct Place {
+struct ResponseContextFields {
     layout: Option<LayoutSource>,
     cookie: Option<HeaderValue>,
 }
 
-impl RequestPlace {
-    pub fn enter(&self, layout: LayoutSource) {
+impl ResponseContext {
+    /// Sets the layout in which an error is shown.
+    pub fn set_layout_source(&self, layout: LayoutSource) {
         self.0.lock().layout = Some(layout);
     }
 
@@ -29,9 +31,9 @@ impl RequestPlace {
     }
 }
 
-/// Shows an error in the layout of the place where it happened, and sets the cookie.
-pub fn finish_response(place: &RequestPlace, mut response: Response) -> Response {
-    let Place { layout, cookie } = std::mem::take(&mut *place.0.lock());
+/// Shows an error in the layout that the extractors have set, and sets the cookie.
+pub fn finish_response(context: &ResponseContext, mut response: Response) -> Response {
+    let ResponseContextFields { layout, cookie } = std::mem::take(&mut *context.0.lock());
     if let Some((error, layout)) = response.extensions_mut().remove::<ErrorContent>().zip(layout) {
         // The headers stay as they are: the handler may have added some.
         *response.body_mut() = error.render(layout.error_layout()).into_body();
