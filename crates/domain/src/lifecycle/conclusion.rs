@@ -22,13 +22,13 @@ pub trait Verdict {
     fn matched(&self) -> Option<bool>;
 
     /// The number that the check discovered (Discovery only).
-    fn discovered(&self) -> Option<&DiscoveredNumber> {
+    fn discovered_number(&self) -> Option<&DiscoveredNumber> {
         None
     }
 
     /// The verdict of a verification, which also has a method and a result about SIM changes. `None` for other
     /// products.
-    fn verification(&self) -> Option<VerificationVerdict> {
+    fn verification_verdict(&self) -> Option<VerificationVerdict> {
         None
     }
 }
@@ -54,14 +54,14 @@ impl Verdict for AnyVerdict {
         }
     }
 
-    fn discovered(&self) -> Option<&DiscoveredNumber> {
+    fn discovered_number(&self) -> Option<&DiscoveredNumber> {
         match self {
-            AnyVerdict::Device(verdict) => verdict.discovered(),
+            AnyVerdict::Device(verdict) => verdict.discovered_number(),
             AnyVerdict::Sender(_) | AnyVerdict::Sim(_) | AnyVerdict::Verification(_) => None,
         }
     }
 
-    fn verification(&self) -> Option<VerificationVerdict> {
+    fn verification_verdict(&self) -> Option<VerificationVerdict> {
         match self {
             AnyVerdict::Verification(verdict) => Some(*verdict),
             AnyVerdict::Sender(_) | AnyVerdict::Device(_) | AnyVerdict::Sim(_) => None,
@@ -154,8 +154,8 @@ impl<V: Verdict + Clone> From<&Concluded<V>> for CheckConclusion {
             created_at: check.created_at,
             status: check.status(),
             matched: check.verdict().and_then(Verdict::matched),
-            discovered: check.verdict().and_then(Verdict::discovered).cloned(),
-            verification: check.verdict().and_then(Verdict::verification),
+            discovered: check.verdict().and_then(Verdict::discovered_number).cloned(),
+            verification: check.verdict().and_then(Verdict::verification_verdict),
             error_code: check.error_code(),
             at: check.updated_at().unwrap_or(check.expires_at),
             provenance: Provenance::default(),

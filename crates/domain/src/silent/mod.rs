@@ -42,7 +42,7 @@ impl Verdict for OperatorVerdict {
         }
     }
 
-    fn discovered(&self) -> Option<&DiscoveredNumber> {
+    fn discovered_number(&self) -> Option<&DiscoveredNumber> {
         match self {
             OperatorVerdict::Match(_) => None,
             OperatorVerdict::Number(number) => Some(number),

@@ -193,7 +193,7 @@ impl Checks {
     /// Renders the callback body of a check that is not a verification.
     pub(crate) fn render_callback(&self, concluded: &Concluded<AnyVerdict>) -> Vec<u8> {
         let check = concluded.check();
-        let number = check.verdict().and_then(Verdict::discovered);
+        let number = check.verdict().and_then(Verdict::discovered_number);
         let number = number.and_then(|number| self.unseal_discovered_number(check.id, number));
         payload::render(concluded, number.as_ref())
     }

@@ -152,7 +152,7 @@ impl SignIns {
             Ok(parsed) => parsed,
             Err(error) => return refuse(&error),
         };
-        if parsed.scopes.camara().is_some() {
+        if parsed.scopes.camara_scopes().is_some() {
             return self.authorize_by_network(&client, &parsed, &visit).await;
         }
         let expected_subject = match &parsed.id_token_hint {
@@ -351,7 +351,7 @@ impl SignIns {
         };
         let is_hinted = request.hinted_number().is_none_or(|number| number == proof.number.as_str());
         // A SIM may have been changed since the proof.
-        let is_complete = request.scopes.sign_in().is_some_and(|scopes| !scopes.sim_swap);
+        let is_complete = request.scopes.sign_in_scopes().is_some_and(|scopes| !scopes.sim_swap);
         Ok(request.prompt != Prompt::Always
             && is_recent(proof, request.max_age, now)
             && is_expected

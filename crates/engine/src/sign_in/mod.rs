@@ -171,7 +171,7 @@ fn ended(
     };
     let product = Product::SignIn;
     let usage = UsageDelta { project, product, at, status, matched, network: None, via: None, delta: 1 };
-    EndedSignIn { id, end, session, usage: scopes.sign_in().is_some().then_some(usage) }
+    EndedSignIn { id, end, session, usage: scopes.sign_in_scopes().is_some().then_some(usage) }
 }
 
 /// Whether a credential's project may sign users in with it.

@@ -29,7 +29,7 @@ impl SignIns {
         request: &AuthorizationRequest,
         visit: &BrowserVisit<'_>,
     ) -> Result<AuthorizeOutcome, AuthorizeError> {
-        let product = request.scopes.camara().map_or(Product::Discovery, authenticating_product);
+        let product = request.scopes.camara_scopes().map_or(Product::Discovery, authenticating_product);
         self.begin_silently(client, request, None, product, visit).await
     }
 
@@ -93,7 +93,7 @@ impl SignIns {
         };
         // The client of an API may be an app whose HTTP client keeps no cookies. Its code verifier and `state` bind the
         // response to the request.
-        let browser = request.scopes.sign_in().is_some().then_some(browser_key);
+        let browser = request.scopes.sign_in_scopes().is_some().then_some(browser_key);
         let key: Option<&BrowserKey> = browser.as_ref();
         let arrival =
             DeviceArrival { product, check, sim: visit.sim, address: visit.address, browser: key, has_wallet: false };

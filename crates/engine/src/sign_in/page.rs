@@ -235,7 +235,7 @@ impl SignIns {
         let redirect_url = redirect_url.map_err(|error| StoreError::Refused(error.to_string()))?;
         let settings = &project.configuration.sign_in;
         let period = settings.sim_swap_period.unwrap_or(SimSwapPeriod::DEFAULT);
-        let scopes = request.scopes.sign_in();
+        let scopes = request.scopes.sign_in_scopes();
         let verification = SignInVerification {
             number: number.clone(),
             silent_ways: match platform {
@@ -355,7 +355,7 @@ impl SignIns {
         };
         let is_discovered = check.product == Product::Discovery && matches!(state, ProofState::Proven(_));
         // Nobody sees a page of a request for a token.
-        let has_page = opened.request.scopes.sign_in().is_some();
+        let has_page = opened.request.scopes.sign_in_scopes().is_some();
         let outcome = match state {
             ProofState::Proven(proof) => self.complete(&opened, proof).await?,
             ProofState::Recognised => self.complete_with_device(&opened).await?,
@@ -483,7 +483,7 @@ impl SignIns {
         }
         let is_hinted = request.hinted_number.as_deref().is_none_or(|hinted| hinted == proof.number.as_str());
         // CAMARA's clients compare the numbers themselves.
-        if request.is_silent && request.scopes.sign_in().is_some() && !is_hinted {
+        if request.is_silent && request.scopes.sign_in_scopes().is_some() && !is_hinted {
             let reason = "the device has another number than that of `login_hint`";
             return Ok(page_or_return(self.fail(opened, AuthorizationErrorCode::LoginRequired, reason).await?));
         }
@@ -495,7 +495,7 @@ impl SignIns {
             revoked_at: None,
         };
         let lifetime = project.configuration.sign_in.session;
-        let lifetime = lifetime.filter(|lifetime| lifetime.seconds() > 0 && request.scopes.sign_in().is_some());
+        let lifetime = lifetime.filter(|lifetime| lifetime.seconds() > 0 && request.scopes.sign_in_scopes().is_some());
         let session = lifetime.map(|lifetime| self.new_session(project, &proof, lifetime, now)).transpose()?;
         let (row, cookie) = match session {
             Some((row, token, lifetime)) => (Some(row), Some((project.id, token, lifetime))),
@@ -565,7 +565,7 @@ impl SignIns {
     /// Whether a browser with these keys may finish a sign-in. Any browser may finish a request for a token of CAMARA's
     /// APIs, because the client binds it to itself.
     fn may_finish(&self, opened: &Opened, keys: &[BrowserKey]) -> bool {
-        opened.request.scopes.camara().is_some() || self.is_own(opened, keys)
+        opened.request.scopes.camara_scopes().is_some() || self.is_own(opened, keys)
     }
 
     /// Whether the browser with these keys began the sign-in, and the user can still act on it.

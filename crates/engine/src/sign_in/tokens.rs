@@ -306,7 +306,7 @@ impl SignIns {
         }
         let Some(client) = self.find_client(record.client.as_str(), now).filter(may_sign_in) else { return Ok(None) };
         let request = KeptRequest::unseal(&self.context, record)?;
-        let Some(scopes) = request.scopes.sign_in() else { return Ok(None) };
+        let Some(scopes) = request.scopes.sign_in_scopes() else { return Ok(None) };
         let Some(proof) = self.unseal_own_proof(&client, record.id, proof) else { return Ok(None) };
         let subject = self.subject(client.project.id, &proof.number)?;
         Ok(Some(user_claims(&subject, scopes, &proof)))

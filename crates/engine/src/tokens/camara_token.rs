@@ -220,7 +220,7 @@ pub enum CamaraPermissionError {
 impl CamaraBearer {
     /// Returns an error unless the token permits an operation, and its credential and project still do.
     pub fn require_permission(&self, operation: CamaraScope) -> Result<(), CamaraPermissionError> {
-        if !self.scopes.permit(operation) {
+        if !self.scopes.permits(operation) {
             return Err(CamaraPermissionError::Scope(operation));
         }
         let purpose = self.scopes.purpose();

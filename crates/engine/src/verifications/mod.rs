@@ -783,7 +783,7 @@ struct Current {
 
 /// Returns the method by which the verification matched or did not match. `None`: there is no verdict.
 fn verdict_method(record: &VerificationRecord) -> Option<Method> {
-    record.check.verdict().and_then(Verdict::verification).map(|verdict| verdict.method)
+    record.check.verdict().and_then(Verdict::verification_verdict).map(|verdict| verdict.method)
 }
 
 fn changes_too_often() -> StoreError {

@@ -337,7 +337,8 @@ impl Verifications {
         let Lifecycle::Concluded { outcome, .. } = &record.check.state else { return Ok(PageState::SimSwap) };
         Ok(match outcome {
             CheckOutcome::Completed(verdict) => {
-                let (matched, method) = (verdict.matched() == Some(true), verdict.verification().map(|end| end.method));
+                let (matched, method) =
+                    (verdict.matched() == Some(true), verdict.verification_verdict().map(|end| end.method));
                 let return_to = match method {
                     _ if !matched => self.return_to(record, ("error", return_error::NO_MATCH)),
                     // A match by Secure SNA means that its code was already redeemed. A second code would let another

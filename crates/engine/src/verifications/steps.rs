@@ -326,7 +326,7 @@ impl Steps {
                 }
                 Err(error) => return Err(error),
             };
-            (progress, next) = progress.skip_method(method, code, is_past_ttl);
+            (progress, next) = progress.record_creation_failure(method, code, is_past_ttl);
         }
     }
 

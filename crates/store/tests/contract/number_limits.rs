@@ -184,7 +184,7 @@ pub async fn discovered_numbers_are_not_counted(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let project = ProjectId(sample::uuid());
     let found = silent_sample::redeemed(store, project, Product::Discovery).await;
-    let number = found.verdict().and_then(Verdict::discovered).and_then(|found| found.number).unwrap().hash;
+    let number = found.verdict().and_then(Verdict::discovered_number).and_then(|found| found.number).unwrap().hash;
     for _ in 0..5 {
         let check = silent_sample::store_check(store, project, Product::Discovery).await;
         let (conclusion, _) = check_sample::conclusion(

@@ -170,7 +170,7 @@ pub async fn discovered_number_is_erased_by_hash(fixture: &StoreFixture) {
         silent_sample::redeemed(store, project, Product::Discovery).await,
         silent_sample::redeemed(store, project, Product::Discovery).await,
     ];
-    let hash = |check: &SilentCheck| check.verdict().unwrap().discovered().unwrap().number.unwrap().hash;
+    let hash = |check: &SilentCheck| check.verdict().unwrap().discovered_number().unwrap().number.unwrap().hash;
     fail_once(store, settled.id).await;
     let (_, log) = record(store, project, settled.id).await.attempts.remove(0);
     let delivered = AttemptSettlement { check: settled.id, attempt: 2, outcome: AttemptOutcome::Delivered, log };
