@@ -370,7 +370,7 @@ fn eligibility_for_project(supported: Vec<Product>, project: &Project) -> Eligib
 mod tests {
     use jiff::Timestamp;
     use ringtrue_domain::{
-        lifecycle::{CheckId, CheckStatus, ClaimedNumber, Lifecycle, OpenState},
+        lifecycle::{CheckId, CheckStatus, Lifecycle, OpenState, StoredNumber},
         reverse_sms::SenderMatch,
     };
 
@@ -402,7 +402,7 @@ mod tests {
             product: Product::ReverseSms,
             mode: Mode::Sandbox,
             network: NETWORK_ID.parse().ok(),
-            claimed: Some(ClaimedNumber { hash: CLAIMED, tail: tail.parse().unwrap() }),
+            claimed: Some(StoredNumber { hash: CLAIMED, tail: tail.parse().unwrap() }),
             reference: None,
             callback_url: None,
             verification: None,

@@ -9,7 +9,7 @@ use crate::{
     network::NetworkId,
     product::Product,
     reverse_sms::SenderMatch,
-    silent::{OperatorVerdict, WalletFailure, Way},
+    silent::{OperatorVerdict, SilentWay, WalletFailure},
     sim_swap::SimSwapVerdict,
     tenancy::ProjectId,
     verification::{Method, VerificationVerdict},
@@ -126,20 +126,20 @@ pub struct Provenance {
     /// Name of the connector whose SMS concluded the check. `None`: it was not concluded by an SMS.
     pub connector: Option<Arc<str>>,
     /// The way that a silent check took last. `None`: no device has begun it, or the check is of another product.
-    pub way: Option<Way>,
+    pub way: Option<SilentWay>,
     /// Why the phone's wallet led to no verdict. `None`: it led to one, or was not asked.
     pub wallet_failure: Option<WalletFailure>,
 }
 
-impl From<Way> for Provenance {
-    fn from(way: Way) -> Self {
+impl From<SilentWay> for Provenance {
+    fn from(way: SilentWay) -> Self {
         Provenance { way: Some(way), ..Provenance::default() }
     }
 }
 
 impl From<WalletFailure> for Provenance {
     fn from(failure: WalletFailure) -> Self {
-        Provenance { wallet_failure: Some(failure), ..Way::OperatorToken.into() }
+        Provenance { wallet_failure: Some(failure), ..SilentWay::OperatorToken.into() }
     }
 }
 

@@ -18,7 +18,7 @@ pub use recorder::{ActivityKey, ActivityRecorder, ProductTotals};
 
 use crate::ports::{
     activity::{
-        ActivityDelta, ActivityFilter, ActivityScope, ActivityStore, CompletionTime, FunnelDelta, NetworkActivity,
+        ActivityDelta, ActivityFilter, ActivityScope, ActivityStore, CompletionDuration, FunnelDelta, NetworkActivity,
         PeriodActivity, WaitingCallbacks,
     },
     clock::Clock,
@@ -164,8 +164,8 @@ pub struct CompletionPercentiles {
 }
 
 impl CompletionPercentiles {
-    fn exact(times: &[CompletionTime]) -> Option<Self> {
-        let percentile = |percent| exact_percentile(times, percent);
+    fn exact(durations: &[CompletionDuration]) -> Option<Self> {
+        let percentile = |percent| exact_percentile(durations, percent);
         Some(CompletionPercentiles { p50: percentile(50)?, p95: percentile(95)?, p99: percentile(99)?, is_exact: true })
     }
 
@@ -180,14 +180,14 @@ impl CompletionPercentiles {
     }
 }
 
-/// Returns the shortest time within which at least `percent` of the checks completed. `times` must be sorted.
-fn exact_percentile(times: &[CompletionTime], percent: i64) -> Option<i64> {
-    let total: i64 = times.iter().map(|time| time.count).sum();
+/// Returns the shortest time within which at least `percent` of the checks completed. `durations` must be sorted.
+fn exact_percentile(durations: &[CompletionDuration], percent: i64) -> Option<i64> {
+    let total: i64 = durations.iter().map(|duration| duration.count).sum();
     let rank = (total * percent + 99) / 100;
     let mut counted = 0;
-    times.iter().find_map(|time| {
-        counted += time.count;
-        (rank <= counted).then_some(time.millis)
+    durations.iter().find_map(|duration| {
+        counted += duration.count;
+        (rank <= counted).then_some(duration.millis)
     })
 }
 
@@ -403,7 +403,7 @@ mod tests {
     #[test]
     fn exact_percentiles_are_times_of_checks() {
         let times = |all: &[(i64, i64)]| -> Vec<_> {
-            all.iter().map(|(millis, count)| CompletionTime { millis: *millis, count: *count }).collect()
+            all.iter().map(|(millis, count)| CompletionDuration { millis: *millis, count: *count }).collect()
         };
         let of = |all: &[(i64, i64)]| {
             CompletionPercentiles::exact(&times(all)).map(|exact| (exact.p50, exact.p95, exact.p99))

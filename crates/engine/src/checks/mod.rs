@@ -19,8 +19,8 @@ use futures_util::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     lifecycle::{
-        AnyCheck, AnyVerdict, Bucket, Check, CheckConclusion, CheckId, Concluded, DiscoveredNumber, Lifecycle,
-        OpenState, Provenance, Verdict, WrongProduct,
+        AnyCheck, AnyVerdict, Check, CheckConclusion, CheckId, Concluded, DiscoveredNumber, Lifecycle, OpenState,
+        Provenance, ShardBucket, Verdict, WrongProduct,
     },
     network::NetworkId,
     page::{Page, PageRequest},
@@ -125,7 +125,7 @@ impl Checks {
     pub(crate) fn generate_colocated<T>(
         &self,
         row: Option<CompanionRow>,
-        mut generate: impl FnMut() -> Result<(Bucket, T), StoreError>,
+        mut generate: impl FnMut() -> Result<(ShardBucket, T), StoreError>,
     ) -> Result<T, StoreError> {
         let (mut bucket, mut generated) = generate()?;
         let Some(row) = row else { return Ok(generated) };
@@ -313,7 +313,7 @@ impl Checks {
             product: Product::SecureSna,
             mode: project.mode,
             network,
-            claimed: claimed.map(|number| self.context.claimed_number(number)).transpose()?,
+            claimed: claimed.map(|number| self.context.hash_number_with_tail(number)).transpose()?,
             reference: None,
             callback_url: None,
             verification: None,

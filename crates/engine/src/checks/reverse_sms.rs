@@ -77,7 +77,7 @@ impl Checks {
         let SmsRoute { network, receiver } = operators.sms_route(project, &number).await?;
 
         let now = self.context.now();
-        let claimed = self.context.claimed_number(&number)?;
+        let claimed = self.context.hash_number_with_tail(&number)?;
         let number_limit = operators.number_limit();
         let row = companion_row(number_limit.map(|_| claimed.hash), idempotency.as_ref());
         let (code, code_hash) = self.generate_colocated(row, || {
@@ -85,7 +85,7 @@ impl Checks {
             let hash = self.context.hash_code(SmsEnvironment::for_project(project), &receiver, &code)?;
             Ok((hash.bucket(), (code, hash)))
         })?;
-        let id = CheckId(self.context.new_uuid(now)).in_bucket(code_hash.bucket());
+        let id = CheckId(self.context.new_uuid(now)).with_bucket(code_hash.bucket());
         let ttl = settings.ttl.unwrap_or(ReverseSmsTtl::DEFAULT).seconds();
         let callback_url = requested_url.as_ref().or(project.configuration.callback_url(Product::ReverseSms));
         let check = Check {

@@ -1,5 +1,5 @@
-//! The networks of a deployment: their directory, the IP locator, the receiver numbers for SMS, and the connectors to
-//! their operators.
+//! The networks of a deployment: their directory, the networks of IP addresses, the receiver numbers for SMS, and the
+//! connectors to their operators.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,7 +21,7 @@ use ringtrue_domain::{
 };
 
 use crate::ports::{
-    lookups::{IpLocation, IpLocator},
+    lookups::{AddressNetwork, AddressNetworkTable},
     silent::SilentConnector,
     sim_swap::SimSwapConnector,
 };
@@ -66,7 +66,7 @@ pub struct Networks {
     receiver_connectors: Mutex<HashMap<Msisdn, HashMap<Arc<str>, bool>>>,
     /// Round-robin position in each pool of receivers.
     cursors: ArcSwap<HashMap<PoolKey, AtomicUsize>>,
-    ip_locator: ArcSwapOption<Box<dyn IpLocator>>,
+    address_networks: ArcSwapOption<Box<dyn AddressNetworkTable>>,
     silent_routes: ArcSwap<Vec<SilentNetworkRoute>>,
     sim_swap_routes: ArcSwap<Vec<SimSwapNetworkRoute>>,
 }
@@ -121,19 +121,24 @@ impl Networks {
         self.infos.load().get(&network.id).map_or_else(|| Arc::new(network.into()), Arc::clone)
     }
 
-    pub fn set_ip_locator(&self, locator: Box<dyn IpLocator>) {
-        self.ip_locator.store(Some(Arc::new(locator)));
+    pub fn set_address_networks(&self, table: Box<dyn AddressNetworkTable>) {
+        self.address_networks.store(Some(Arc::new(table)));
     }
 
-    /// Locates an IP address. If the locator returns an alias id of a configured network, replaces it with the
+    /// Returns the network of an IP address. If the table has an alias id of a configured network, replaces it with the
     /// network's main id.
-    pub fn locate(&self, address: IpAddr) -> IpLocation {
-        match self.ip_locator.load().as_ref().map_or(IpLocation::Unknown, |locator| locator.locate(address)) {
-            IpLocation::Mobile(id) => match self.directory().find_by_any_id(&id) {
-                Some(network) if network.id != id => IpLocation::Mobile(network.id.clone()),
-                _ => IpLocation::Mobile(id),
+    pub fn network_of_address(&self, address: IpAddr) -> AddressNetwork {
+        match self
+            .address_networks
+            .load()
+            .as_ref()
+            .map_or(AddressNetwork::Unknown, |table| table.network_of_address(address))
+        {
+            AddressNetwork::Mobile(id) => match self.directory().find_by_any_id(&id) {
+                Some(network) if network.id != id => AddressNetwork::Mobile(network.id.clone()),
+                _ => AddressNetwork::Mobile(id),
             },
-            located => located,
+            other => other,
         }
     }
 

@@ -10,7 +10,7 @@ use ringtrue_domain::{
     lifecycle::{Check, CheckId, ErrorCode, Lifecycle, OpenState},
     phone::Msisdn,
     product::Product,
-    silent::{OperatorVerdict, SilentCheck, Way},
+    silent::{OperatorVerdict, SilentCheck, SilentWay},
     tenancy::{Project, ProjectId},
 };
 use tokio::time::timeout;
@@ -121,7 +121,7 @@ impl SilentFlow {
         let connector = operators.operator_token_connector(&network).ok_or(CreateError::MnoNotSupported)?;
         let tokens = connector.operator_tokens().ok_or(CreateError::MnoNotSupported)?;
         let now = self.context.now();
-        let claimed = self.context.claimed_number(number)?;
+        let claimed = self.context.hash_number_with_tail(number)?;
         let id = CheckId(self.context.new_uuid(now));
         let lifetime = SignedDuration::from_secs(NETWORK_AUTHENTICATION_SECONDS.into());
         let check: SilentCheck = Check {
@@ -158,7 +158,7 @@ impl SilentFlow {
         // The operator answers long before the check expires.
         let concluded = concluded.map_err(|problem| StoreError::Refused(problem.to_string()))?;
         let check = concluded.check().clone();
-        match (self.checks.conclude_by(concluded, Way::OperatorToken.into()).await?, answer) {
+        match (self.checks.conclude_by(concluded, SilentWay::OperatorToken.into()).await?, answer) {
             (ConcludeOutcome::Concluded { .. }, Ok(matched)) => Ok((check, matched)),
             (_, Err(code)) => Err(VerifyTokenError::Failed(code)),
             (_, Ok(_)) => Err(VerifyTokenError::Failed(ErrorCode::InternalError)),

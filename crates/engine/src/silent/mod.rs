@@ -18,7 +18,7 @@ use ringtrue_domain::{
     phone::Msisdn,
     product::Product,
     search::Filter,
-    silent::{CHECK_TTL_SECONDS, MAX_WRONG_CODES, OperatorVerdict, SilentCheck, Way},
+    silent::{CHECK_TTL_SECONDS, MAX_WRONG_CODES, OperatorVerdict, SilentCheck, SilentWay},
     tenancy::{Project, ProjectId},
     web_url::{CallbackUrl, RedirectUrl},
 };
@@ -176,7 +176,7 @@ impl SilentFlow {
         };
 
         let now = self.context.now();
-        let claimed = number.as_ref().map(|number| self.context.claimed_number(number)).transpose()?;
+        let claimed = number.as_ref().map(|number| self.context.hash_number_with_tail(number)).transpose()?;
         let number_limit = operators.number_limit();
         let limited = claimed.filter(|_| number_limit.is_some()).map(|claimed| claimed.hash);
         let id = self.checks.generate_colocated_id(companion_row(limited, idempotency.as_ref()), now)?;
@@ -303,7 +303,7 @@ impl SilentFlow {
         let proof = match result {
             SilentResult::Match(matched) => OperatorVerdict::Match(matched),
             SilentResult::Number(number) => OperatorVerdict::Number(DiscoveredNumber {
-                number: Some(self.context.claimed_number(&number)?),
+                number: Some(self.context.hash_number_with_tail(&number)?),
                 sealed: Some(self.seal_number(id, &number)?),
             }),
             // The operator has not been asked about a number yet.
@@ -327,7 +327,7 @@ impl SilentFlow {
         product: Product,
         id: CheckId,
         code: &str,
-    ) -> Result<(SilentCheck, SilentResult, Way), RedeemError> {
+    ) -> Result<(SilentCheck, SilentResult, SilentWay), RedeemError> {
         let record = self.store.redirect_session(id).await?.filter(|RedirectSessionRecord { check, .. }| {
             let is_own = check.project == project && check.product == product;
             is_own && !check.is_overdue(self.context.now())

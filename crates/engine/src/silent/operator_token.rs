@@ -17,7 +17,7 @@ use ringtrue_domain::{
     network::NetworkId,
     phone::Msisdn,
     product::Product,
-    silent::{AppOrigin, OperatorVerdict, SilentCheck, WalletFailure, Way},
+    silent::{AppOrigin, OperatorVerdict, SilentCheck, SilentWay, WalletFailure},
     tenancy::{Mode, Project, ProjectId},
 };
 use tokio::time::timeout;
@@ -209,7 +209,7 @@ impl SilentFlow {
         if !has_session && !self.step_sessions.open(&check, seal_input(&self.context, check.id, &input)?).await? {
             return Ok(None);
         }
-        let outcome = self.store_result(check, state, &SilentResult::Match(matched), Way::OperatorToken).await?;
+        let outcome = self.store_result(check, state, &SilentResult::Match(matched), SilentWay::OperatorToken).await?;
         Ok(outcome.result.ok().map(|code| code.0))
     }
 
@@ -298,7 +298,7 @@ impl SilentFlow {
         };
         let result = SilentResult::Match(matched);
         // Only the hosted page repeats a code.
-        let verdict = self.seal_result(state, &result, Way::OperatorToken, "")?;
+        let verdict = self.seal_result(state, &result, SilentWay::OperatorToken, "")?;
         let stored = SealedVerdict { code_hash: credential_hash, verdict };
         let has_session =
             has_session || self.step_sessions.open(&check, seal_input(&self.context, check.id, &input)?).await?;
@@ -338,7 +338,7 @@ impl SilentFlow {
             return Err(self.redeem_error(project, product, id).await);
         };
         let redeemed = concluded.check().clone();
-        match (self.checks.conclude_by(concluded, Way::OperatorToken.into()).await?, redeemed.status()) {
+        match (self.checks.conclude_by(concluded, SilentWay::OperatorToken.into()).await?, redeemed.status()) {
             (ConcludeOutcome::Concluded { .. }, CheckStatus::Completed) => Ok(redeemed),
             // The check expired, or another request concluded it first.
             _ => Err(self.redeem_error(project, product, id).await),

@@ -18,7 +18,7 @@ use ringtrue_domain::{
     lifecycle::{CheckId, CheckStatus, ErrorCode, Lifecycle, Provenance, Reference},
     phone::InvalidPhoneNumber,
     product::Product,
-    silent::{SilentCheck, Way},
+    silent::{SilentCheck, SilentWay},
     tenancy::ProjectId,
     web_url::RedirectUrl,
 };
@@ -479,7 +479,7 @@ impl SilentFlow {
         has_wallet: bool,
     ) -> Result<RedirectOutcome, RedirectError> {
         match answer {
-            Ok(result) => self.store_result(check, state, &result, Way::MobileData).await,
+            Ok(result) => self.store_result(check, state, &result, SilentWay::MobileData).await,
             Err(code) => self.fail_redirect(check, code, has_wallet).await,
         }
     }
@@ -490,7 +490,7 @@ impl SilentFlow {
         check: SilentCheck,
         state: RedirectState,
         result: &SilentResult,
-        way: Way,
+        way: SilentWay,
     ) -> Result<RedirectOutcome, RedirectError> {
         let (code, code_hash) = self.generate_redirect_code(check.id)?;
         let decision = SealedVerdict { code_hash, verdict: self.seal_result(state, result, way, &code)? };
@@ -548,7 +548,7 @@ impl SilentFlow {
             let outcome = self.build_outcome(&check, Err(failure_of(&check)));
             return Ok(RedirectOutcome { leaves_wallet: true, ..outcome });
         }
-        self.fail_check(check, code, Way::MobileData.into()).await
+        self.fail_check(check, code, SilentWay::MobileData.into()).await
     }
 
     /// Concludes the check with an error. If another request has already concluded the check, returns the outcome of

@@ -10,7 +10,7 @@ use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use ringtrue_domain::{
     lifecycle::{CheckId, ErrorCode, Sealed},
     phone::Msisdn,
-    silent::Way,
+    silent::SilentWay,
     tenancy::Mode,
     web_url::RedirectUrl,
 };
@@ -146,7 +146,7 @@ impl OperatorAnswer {
 #[derive(Serialize, Deserialize)]
 pub(super) struct SealedAnswer {
     pub answer: OperatorAnswer,
-    /// Name of the [`Way`] that led to the answer.
+    /// Name of the [`SilentWay`] that led to the answer.
     way: String,
     /// `None`: the redirect did not begin at the hosted page.
     #[serde(default, rename = "page_return", skip_serializing_if = "Option::is_none")]
@@ -314,7 +314,7 @@ impl SilentFlow {
         &self,
         RedirectState { check, browser }: RedirectState,
         result: &SilentResult,
-        way: Way,
+        way: SilentWay,
         code: &str,
     ) -> Result<Sealed, StoreError> {
         let repeatable_redirect = browser.map(|browser| RepeatableRedirect { code: code.to_owned(), browser });
@@ -328,7 +328,7 @@ impl SilentFlow {
         check: CheckId,
         mode: Mode,
         sealed: &Sealed,
-    ) -> Result<(SilentResult, Way), StoreError> {
+    ) -> Result<(SilentResult, SilentWay), StoreError> {
         let SealedAnswer { answer, way, .. } = self.unseal_json("silent-result", check, sealed)?;
         let result = answer.read(mode).and_then(Result::ok).ok_or_else(|| corrupt_session_error(check))?;
         Ok((result, way.parse().map_err(|_| corrupt_session_error(check))?))

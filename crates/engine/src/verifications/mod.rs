@@ -323,7 +323,7 @@ impl Verifications {
     ) -> Result<Result<Verification, CreateError>, CreateError> {
         let settings = &project.configuration.verification;
         let ParsedVerification { number, device_ip, silent_ways, sim_swap_period, .. } = request.clone();
-        let claimed = self.context.claimed_number(&number)?;
+        let claimed = self.context.hash_number_with_tail(&number)?;
         let mut routes = self.find_routes(project, request.methods.as_deref(), &number, silent_ways).await?;
         let now = self.context.now();
         let reached = self.reached_limits(project, &routes.methods, claimed.hash, now).await?;
@@ -349,7 +349,7 @@ impl Verifications {
                         self.context.hash_code(SmsEnvironment::for_project(project), &sms.receiver, &sms.code)?;
                     Ok((code.bucket(), (code.bucket(), sms)))
                 })?;
-                (CheckId(self.context.new_uuid(now)).in_bucket(bucket), Some(sms))
+                (CheckId(self.context.new_uuid(now)).with_bucket(bucket), Some(sms))
             }
         };
         let network = match first {

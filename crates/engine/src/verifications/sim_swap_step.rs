@@ -57,7 +57,7 @@ impl Steps {
         let verification: VerificationCheck = downcast(ending.record.check.clone())?;
         let input = StepInput::unseal(&self.context, ending.record)?;
         let asked_at = ending.at;
-        let step = CheckId(self.context.new_uuid(asked_at)).in_bucket(verification.id.bucket());
+        let step = CheckId(self.context.new_uuid(asked_at)).with_bucket(verification.id.bucket());
         ending.progress = begin_step(ending.progress, Product::SimSwap, step)?;
         let deadline = asked_at.saturating_add(SIM_SWAP_DEADLINE).unwrap_or(Timestamp::MAX);
         let (record, progress) = (ending.record, ending.progress.clone());

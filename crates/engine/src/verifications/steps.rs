@@ -466,7 +466,7 @@ impl Steps {
             row: verification.id.to_string(),
             problem: format!("the input of {method} is missing"),
         };
-        let id = CheckId(self.context.new_uuid(now)).in_bucket(verification.id.bucket());
+        let id = CheckId(self.context.new_uuid(now)).with_bucket(verification.id.bucket());
         let (network, ttl, expectation, code) = match method {
             Method::SecureSna => {
                 let network = input.silent_network.clone().ok_or_else(missing)?;

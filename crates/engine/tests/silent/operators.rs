@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, product::Product, tenancy::Mode};
 use ringtrue_engine::ports::{
-    lookups::{IpLocation, IpLocator},
+    lookups::{AddressNetwork, AddressNetworkTable},
     silent::{
         AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, DeviceQuestion, SilentConnector,
         SilentOperation, SilentResult,
@@ -137,10 +137,10 @@ fn connector_data(name: &str, check: uuid::Uuid) -> Vec<u8> {
 }
 
 #[derive(Debug)]
-pub struct Addresses(pub HashMap<IpAddr, IpLocation>);
+pub struct Addresses(pub HashMap<IpAddr, AddressNetwork>);
 
-impl IpLocator for Addresses {
-    fn locate(&self, address: IpAddr) -> IpLocation {
-        self.0.get(&address).cloned().unwrap_or(IpLocation::Unknown)
+impl AddressNetworkTable for Addresses {
+    fn network_of_address(&self, address: IpAddr) -> AddressNetwork {
+        self.0.get(&address).cloned().unwrap_or(AddressNetwork::Unknown)
     }
 }

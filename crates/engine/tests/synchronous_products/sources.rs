@@ -12,7 +12,7 @@ use ringtrue_domain::{
     sim_swap::{SimHistory, SimSwapPeriod},
 };
 use ringtrue_engine::ports::{
-    lookups::{IpLocation, IpLocator, LookupError, LookupResult, LookupSource},
+    lookups::{AddressNetwork, AddressNetworkTable, LookupError, LookupResult, LookupSource},
     silent::{
         AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, DeviceQuestion, SilentConnector,
         SilentResult,
@@ -109,11 +109,11 @@ impl LookupSource for ScriptedSource {
 }
 
 #[derive(Debug)]
-pub struct Addresses(pub HashMap<IpAddr, IpLocation>);
+pub struct Addresses(pub HashMap<IpAddr, AddressNetwork>);
 
-impl IpLocator for Addresses {
-    fn locate(&self, address: IpAddr) -> IpLocation {
-        self.0.get(&address.to_canonical()).cloned().unwrap_or(IpLocation::Unknown)
+impl AddressNetworkTable for Addresses {
+    fn network_of_address(&self, address: IpAddr) -> AddressNetwork {
+        self.0.get(&address.to_canonical()).cloned().unwrap_or(AddressNetwork::Unknown)
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 
 use futures_util::future::{join, join_all};
 use ringtrue_domain::{
-    lifecycle::{Bucket, CheckId},
+    lifecycle::{CheckId, ShardBucket},
     product::Product,
     reverse_sms::ReverseSmsCheck,
     tenancy::ProjectId,
@@ -79,10 +79,10 @@ impl Servers {
 
     fn port_of_number(&self, check: &ReverseSmsCheck) -> i32 {
         let [.., high, low] = check.claimed.unwrap().hash.0;
-        self.port(Bucket::of([high, low]))
+        self.port(ShardBucket::of([high, low]))
     }
 
-    fn port(&self, bucket: Bucket) -> i32 {
+    fn port(&self, bucket: ShardBucket) -> i32 {
         self.ports[usize::from(bucket.number().unsigned_abs())]
     }
 

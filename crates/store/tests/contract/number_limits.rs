@@ -1,6 +1,6 @@
 use futures_util::future::join_all;
 use ringtrue_domain::{
-    lifecycle::{Check, ClaimedNumber, NumberHash, Verdict},
+    lifecycle::{Check, NumberHash, StoredNumber, Verdict},
     product::Product,
     reverse_sms::NumberLimit,
     tenancy::ProjectId,
@@ -15,7 +15,7 @@ use crate::{check_sample, fixture::StoreFixture, sample, silent_sample};
 
 /// Returns a new check for a number, created `seconds` from now.
 fn check_of_number(project: ProjectId, number: NumberHash, seconds: i64) -> NewCheck {
-    let claimed = Some(ClaimedNumber { hash: number, tail: "23".parse().unwrap() });
+    let claimed = Some(StoredNumber { hash: number, tail: "23".parse().unwrap() });
     NewCheck {
         number_limit: Some(NumberLimit { max_checks: 3, window_seconds: 600 }),
         ..check_sample::new(Check { claimed, ..check_sample::check(project, sample::later(seconds)) })

@@ -1,6 +1,6 @@
 use ringtrue_domain::{
     audit::{Action, AuditEvent},
-    lifecycle::{Check, CheckId, CheckStatus, ClaimedNumber, DiscoveredNumber, ErrorCode, Sealed, Verdict},
+    lifecycle::{Check, CheckId, CheckStatus, DiscoveredNumber, ErrorCode, Sealed, StoredNumber, Verdict},
     product::Product,
     reverse_sms::ReverseSmsCheck,
     silent::{OperatorVerdict, SilentCheck},
@@ -264,7 +264,7 @@ async fn deferred_checks<const N: usize>(store: &dyn Store, project: ProjectId) 
     open
 }
 
-async fn request_erasure(store: &dyn Store, claimed: Option<ClaimedNumber>) -> ErasureCounts {
+async fn request_erasure(store: &dyn Store, claimed: Option<StoredNumber>) -> ErasureCounts {
     let acme = sample::stored_workspace(store).await;
     let audit = sample::event(acme.id, Action::NumberErased);
     store.erase_number(claimed.unwrap().hash, &audit).await.unwrap()

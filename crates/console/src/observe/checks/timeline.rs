@@ -6,7 +6,7 @@ use ringtrue_domain::{
     lifecycle::{AnyCheck, CheckOutcome, ErrorCode, Lifecycle, Verdict},
     product::Product,
     reverse_sms::Platform,
-    silent::{WalletFailure, Way},
+    silent::{SilentWay, WalletFailure},
     verification::{Step, StepState},
 };
 use ringtrue_engine::{
@@ -206,7 +206,7 @@ fn redirect_error_event(check: &AnyCheck, history: &CheckHistory) -> Option<Time
 /// Returns what the phone's wallet did at the end of a silent check. `None`: it was not asked.
 fn wallet_event(history: &CheckHistory, at: Timestamp) -> Option<TimelineEvent> {
     let event = |title| TimelineEvent::new(at, title, "via operator_token");
-    if history.way != Some(Way::OperatorToken) {
+    if history.way != Some(SilentWay::OperatorToken) {
         return None;
     }
     let Some(failure) = history.wallet_failure else { return Some(event("Wallet confirmed")) };

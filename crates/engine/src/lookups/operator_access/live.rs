@@ -6,11 +6,11 @@ use async_trait::async_trait;
 use ringtrue_domain::{
     eligibility::{EligibilityGate, EligibilityInput, PRODUCTS},
     lifecycle::ErrorCode,
-    network::{AllowedNetwork, IpLocation, Network, NetworkId},
+    network::{AddressNetwork, AllowedNetwork, Network, NetworkId},
     phone::{Country, Msisdn},
     product::Product,
     reverse_sms::{HashedSender, NumberLimit, ReverseSmsCheck},
-    silent::DeviceLocation,
+    silent::DeviceAddressComparison,
     tenancy::{Mode, Project, ProjectId},
 };
 
@@ -77,12 +77,13 @@ impl OperatorAccess for LiveAccess {
 
     fn silent_route(&self, visit: DeviceVisit<'_>) -> Result<SilentRoute, SilentRouteError> {
         let DeviceVisit { check, number, announced_ip, device_ip, .. } = visit;
-        let located = self.networks.locate(device_ip);
+        let device_network = self.networks.network_of_address(device_ip);
         let claimed = number.and(check.network.as_ref());
-        let location = DeviceLocation { ip: device_ip, location: &located, announced_ip, claimed_network: claimed };
+        let comparison =
+            DeviceAddressComparison { ip: device_ip, network: &device_network, announced_ip, claimed_network: claimed };
         let shared_connector =
             |claimed: &NetworkId, device: &NetworkId| self.networks.shared_silent_route(claimed, device, check.product);
-        let network = location.resolve_network(|claimed, device| shared_connector(claimed, device).is_some())?;
+        let network = comparison.resolve_network(|claimed, device| shared_connector(claimed, device).is_some())?;
         let is_allowed = |project: &Project| require_eligible(project, check.product, &network, true).is_ok();
         // If the check has a number to verify, eligibility was checked when the check was created. Without a number, the
         // network is known only now.
@@ -123,8 +124,10 @@ impl OperatorAccess for LiveAccess {
         if ip_bucket(before) == ip_bucket(after) {
             return true;
         }
-        let located = self.networks.locate(after);
-        announced.is_none() && matches!(located, IpLocation::Mobile(_)) && located == self.networks.locate(before)
+        let located = self.networks.network_of_address(after);
+        announced.is_none()
+            && matches!(located, AddressNetwork::Mobile(_))
+            && located == self.networks.network_of_address(before)
     }
 
     fn supports_reverse_sms(&self, project: &Project, network: &NetworkId) -> bool {
@@ -151,10 +154,10 @@ impl OperatorAccess for LiveAccess {
     }
 
     fn eligibility_of_address(&self, project: &Project, address: IpAddr) -> Result<Eligibility, EligibilityError> {
-        match self.networks.locate(address) {
-            IpLocation::Mobile(id) => self.eligibility_at(project, &id, None).ok_or(EligibilityError::NoNetwork),
-            IpLocation::NotMobile => Err(EligibilityError::NotMobile),
-            IpLocation::Unknown => Err(EligibilityError::NoNetwork),
+        match self.networks.network_of_address(address) {
+            AddressNetwork::Mobile(id) => self.eligibility_at(project, &id, None).ok_or(EligibilityError::NoNetwork),
+            AddressNetwork::NotMobile => Err(EligibilityError::NotMobile),
+            AddressNetwork::Unknown => Err(EligibilityError::NoNetwork),
         }
     }
 
@@ -210,10 +213,12 @@ impl LiveAccess {
     }
 
     fn explain_address(&self, project: Option<&Project>, address: IpAddr) -> EligibilityExplanation {
-        let network = match self.networks.locate(address) {
-            IpLocation::Mobile(id) => self.known_network(&id),
-            IpLocation::NotMobile => Err("the address does not belong to a mobile network".to_owned()),
-            IpLocation::Unknown => Err("the address is private, reserved, or belongs to no known network".to_owned()),
+        let network = match self.networks.network_of_address(address) {
+            AddressNetwork::Mobile(id) => self.known_network(&id),
+            AddressNetwork::NotMobile => Err("the address does not belong to a mobile network".to_owned()),
+            AddressNetwork::Unknown => {
+                Err("the address is private, reserved, or belongs to no known network".to_owned())
+            }
         };
         self.build_explanation(project, vec![], network)
     }
