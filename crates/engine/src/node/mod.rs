@@ -409,7 +409,7 @@ impl Node {
     /// backup, and its callback was delivered then. The callback of the new conclusion is given up, so that it cannot
     /// contradict the delivered one.
     pub async fn accept_restored_database(&self) -> Result<RestoreReport, RotateError> {
-        let rotation = KeyRotation::by_operator(KeyPurpose::Token, true);
+        let rotation = KeyRotation::by_command_line(KeyPurpose::Token, true);
         let master = self.context.control_plane.master_key();
         keys::rotate_key(rotation, &*self.store, master, &*self.context.clock, &*self.context.entropy).await?;
         let now = self.context.now();

@@ -143,7 +143,7 @@ impl Management {
         let credential =
             self.generate_credential(CredentialOwner::Workspace(id), vec![Scope::Management], None, &Actor::Operator);
         let client_id = credential.credential.client_id.to_string();
-        let operator = ManagementActor::operator(id);
+        let operator = ManagementActor::of_command_line(id);
         let audit = [
             operator.new_audit_event(&self.context, Action::WorkspaceCreated, id.to_string(), vec![]),
             operator.new_audit_event(&self.context, Action::CredentialCreated, client_id, vec![]),
@@ -187,7 +187,7 @@ impl Management {
         limits: RateLimits,
     ) -> Result<Option<Workspace>, StoreError> {
         let changes = vec!["rate_limits".to_owned()];
-        let operator = ManagementActor::operator(id);
+        let operator = ManagementActor::of_command_line(id);
         let audit = operator.new_audit_event(&self.context, Action::WorkspaceUpdated, id.to_string(), changes);
         let workspace = self.store.set_workspace_rate_limits(id, limits, audit.at, &audit).await?;
         self.context.refresh_after_write().await;

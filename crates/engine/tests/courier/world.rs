@@ -175,7 +175,7 @@ impl World {
     }
 
     pub fn jwks(&self) -> Vec<CallbackPublicKey> {
-        self.keys.published_keys(self.clock.now()).into_iter().cloned().collect()
+        self.keys.published_callback_keys(self.clock.now()).into_iter().cloned().collect()
     }
 
     pub fn verified(&self, request: &OutboundRequest) -> VerifiedSignature {

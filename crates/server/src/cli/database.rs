@@ -168,7 +168,7 @@ async fn rotate_key(context: &CommandContext, purpose: KeyPurpose, emergency: bo
     let master = context.master_key(&config)?;
     let store = open_store(&config).await?;
     open_keys(&*store, &master).await?;
-    let rotation = KeyRotation::by_operator(purpose, emergency);
+    let rotation = KeyRotation::by_command_line(purpose, emergency);
     let clock = database_clock(&*store).await?;
     let successor = keys::rotate_key(rotation, &*store, &master, &clock, &SystemEntropy::default()).await?;
     Ok(context.printer.print_record(key_record(&successor))?)
