@@ -149,7 +149,7 @@ impl World {
         let due_at = self.courier.initial_due_at(callback.project, self.clock.now());
         self.store.put(callback.clone(), due_at);
         let check = callback.check;
-        self.courier.deliver(callback, due_at);
+        self.courier.enqueue_committed(callback, due_at);
         check
     }
 

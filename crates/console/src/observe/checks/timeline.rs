@@ -10,7 +10,7 @@ use ringtrue_domain::{
     verification::{Step, StepState},
 };
 use ringtrue_engine::{
-    callbacks::{Attempt, CallbackLog},
+    callbacks::{Attempt, LoggedCallback},
     ports::{callbacks::CallbackState, checks::CheckHistory},
     verifications::VerificationMilestones,
 };
@@ -91,7 +91,7 @@ pub fn build_timeline(
     check: &AnyCheck,
     history: &CheckHistory,
     verification: Option<&VerificationEvents>,
-    log: Option<&CallbackLog>,
+    callback: Option<&LoggedCallback>,
     may_develop: bool,
 ) -> Vec<TimelineEvent> {
     let mut events = vec![TimelineEvent::new(check.created_at, "Created", "")];
@@ -112,8 +112,8 @@ pub fn build_timeline(
             events.push(conclusion_event(check, outcome, *at, history.pending_at.is_some()));
         }
     }
-    let mask = NumberMask::for_callback(log.and_then(|log| log.body.as_deref()));
-    for attempt in log.iter().flat_map(|log| &log.attempts) {
+    let mask = NumberMask::for_callback(callback.and_then(|callback| callback.body.as_deref()));
+    for attempt in callback.iter().flat_map(|callback| &callback.attempts) {
         let title = format!("Callback, attempt {}", attempt.number);
         let event = TimelineEvent {
             attempt: Some(attempt_view(attempt, may_develop.then_some(&mask))),
@@ -121,7 +121,7 @@ pub fn build_timeline(
         };
         events.push(if attempt.status == Some(200) { event } else { event.failure() });
     }
-    if let Some(CallbackState::Waiting { due_at }) = log.map(|log| log.state) {
+    if let Some(CallbackState::Waiting { due_at }) = callback.map(|callback| callback.state) {
         events.push(TimelineEvent::new(due_at, "Callback, next attempt", ""));
     }
     if let Some(at) = verification.and_then(|verification| verification.history.code_redeemed_at) {
