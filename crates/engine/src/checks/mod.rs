@@ -463,7 +463,7 @@ impl Checks {
         subject: &EligibilitySubject,
     ) -> EligibilityExplanation {
         if project.is_some_and(|project| project.disabled) {
-            return EligibilityExplanation::failed(EligibilityError::ProjectDisabled.to_string());
+            return EligibilityExplanation::new_failed(EligibilityError::ProjectDisabled.to_string());
         }
         let mode = project.map_or(Mode::Live, |project| project.mode);
         self.operators.for_mode(mode).explain_eligibility(project, subject).await

@@ -146,7 +146,11 @@ impl Networks {
         self.silent_routes.store(Arc::new(routes));
     }
 
-    pub fn silent_route(&self, network: &NetworkId, product: Product) -> Option<Arc<dyn SilentConnector>> {
+    pub fn silent_connector_of_network(
+        &self,
+        network: &NetworkId,
+        product: Product,
+    ) -> Option<Arc<dyn SilentConnector>> {
         let routes = self.silent_routes.load();
         let serves =
             |route: &&SilentNetworkRoute| self.is_listed(network, &route.networks) && route.connector.supports(product);
@@ -154,7 +158,7 @@ impl Networks {
     }
 
     /// Returns a connector that serves both networks, for example a virtual operator (MVNO) and its host network.
-    pub fn shared_silent_route(
+    pub fn shared_silent_connector(
         &self,
         one: &NetworkId,
         other: &NetworkId,
@@ -168,23 +172,23 @@ impl Networks {
     }
 
     /// Returns a connector that verifies numbers of this network by tokens from wallets.
-    pub fn operator_token_route(&self, network: &NetworkId) -> Option<Arc<dyn SilentConnector>> {
+    pub fn operator_token_connector(&self, network: &NetworkId) -> Option<Arc<dyn SilentConnector>> {
         let routes = self.silent_routes.load();
         let serves = |route: &&SilentNetworkRoute| {
-            self.is_listed(network, &route.networks) && route.connector.operator_tokens().is_some()
+            self.is_listed(network, &route.networks) && route.connector.operator_token_verifier().is_some()
         };
         routes.iter().find(serves).map(|route| Arc::clone(&route.connector))
     }
 
     /// Returns the network of a SIM, given as MCC and MNC, and a connector that verifies numbers by its tokens.
-    pub fn operator_token_route_of_carrier(&self, carrier: &str) -> Option<(NetworkId, Arc<dyn SilentConnector>)> {
+    pub fn operator_token_connector_of_carrier(&self, carrier: &str) -> Option<(NetworkId, Arc<dyn SilentConnector>)> {
         let routes = self.silent_routes.load();
         routes.iter().find_map(|SilentNetworkRoute { connector, .. }| {
-            Some((connector.operator_tokens()?.network_of_carrier(carrier)?, Arc::clone(connector)))
+            Some((connector.operator_token_verifier()?.network_of_carrier(carrier)?, Arc::clone(connector)))
         })
     }
 
-    pub fn silent_route_by_name(&self, name: &str) -> Option<Arc<dyn SilentConnector>> {
+    pub fn silent_connector_by_name(&self, name: &str) -> Option<Arc<dyn SilentConnector>> {
         let routes = self.silent_routes.load();
         routes.iter().map(|route| &route.connector).find(|connector| connector.name() == name).cloned()
     }
@@ -193,7 +197,7 @@ impl Networks {
         self.sim_swap_routes.store(Arc::new(routes));
     }
 
-    pub fn sim_swap_route(&self, network: &NetworkId) -> Option<Arc<dyn SimSwapConnector>> {
+    pub fn sim_swap_connector(&self, network: &NetworkId) -> Option<Arc<dyn SimSwapConnector>> {
         let routes = self.sim_swap_routes.load();
         routes.iter().find(|route| self.is_listed(network, &route.networks)).map(|route| Arc::clone(&route.connector))
     }
@@ -221,9 +225,9 @@ impl Networks {
     pub fn is_reachable(&self, network: &Network, product: Product) -> bool {
         match product {
             Product::SecureSna | Product::Discovery => {
-                self.silent_route(&network.id, product).is_some_and(|connector| connector.is_reachable())
+                self.silent_connector_of_network(&network.id, product).is_some_and(|connector| connector.is_reachable())
             }
-            Product::SimSwap => self.sim_swap_route(&network.id).is_some_and(|connector| connector.is_reachable()),
+            Product::SimSwap => self.sim_swap_connector(&network.id).is_some_and(|connector| connector.is_reachable()),
             Product::ReverseSms => self.has_receiver(network),
             Product::Eligibility | Product::Verification | Product::SignIn => true,
         }
@@ -273,11 +277,13 @@ impl Networks {
     /// Returns the names of the connectors that serve a product for subscribers of a network.
     pub fn connector_names(&self, network: &NetworkId, product: Product) -> Vec<String> {
         match product {
-            Product::SecureSna | Product::Discovery => {
-                self.silent_route(network, product).iter().map(|connector| connector.name().to_owned()).collect()
-            }
+            Product::SecureSna | Product::Discovery => self
+                .silent_connector_of_network(network, product)
+                .iter()
+                .map(|connector| connector.name().to_owned())
+                .collect(),
             Product::SimSwap => {
-                self.sim_swap_route(network).iter().map(|connector| connector.name().to_owned()).collect()
+                self.sim_swap_connector(network).iter().map(|connector| connector.name().to_owned()).collect()
             }
             Product::ReverseSms => {
                 let directory = self.directory();
@@ -340,8 +346,13 @@ mod tests {
 
     use super::*;
     use crate::ports::{
-        operator_tokens::{CredentialRequest, CredentialResponse, DigitalCredential, OperatorToken, OperatorTokens},
-        silent::{AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, DeviceQuestion, SilentResult},
+        operator_tokens::{
+            CredentialRequest, CredentialResponse, DigitalCredential, OperatorToken, OperatorTokenVerifier,
+        },
+        silent::{
+            AuthorizationRedirect, DeviceQuestion, OperatorAuthorizationRequest, OperatorAuthorizationResponse,
+            SilentResult,
+        },
     };
 
     /// A connector that takes tokens of SIMs of one network.
@@ -358,11 +369,17 @@ mod tests {
             product == Product::SecureSna
         }
 
-        async fn begin_authorization(&self, _: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
+        async fn begin_authorization(
+            &self,
+            _: OperatorAuthorizationRequest<'_>,
+        ) -> Result<AuthorizationRedirect, ErrorCode> {
             Err(ErrorCode::MnoRedirectUnsupported)
         }
 
-        async fn complete_authorization(&self, _: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
+        async fn complete_authorization(
+            &self,
+            _: OperatorAuthorizationResponse<'_>,
+        ) -> Result<SilentResult, ErrorCode> {
             Err(ErrorCode::MnoRedirectUnsupported)
         }
 
@@ -370,13 +387,13 @@ mod tests {
             Err(ErrorCode::MnoRedirectUnsupported)
         }
 
-        fn operator_tokens(&self) -> Option<&dyn OperatorTokens> {
+        fn operator_token_verifier(&self) -> Option<&dyn OperatorTokenVerifier> {
             Some(self)
         }
     }
 
     #[async_trait]
-    impl OperatorTokens for TokenConnector {
+    impl OperatorTokenVerifier for TokenConnector {
         fn is_available(&self) -> bool {
             true
         }
@@ -411,8 +428,8 @@ mod tests {
         };
         networks.set_silent_routes(vec![route("23410"), route("23420")]);
         let connector = |carrier: &str| {
-            let route = networks.operator_token_route_of_carrier(carrier);
-            route.map(|(network, connector)| (network.to_string(), connector.name().to_owned()))
+            let found = networks.operator_token_connector_of_carrier(carrier);
+            found.map(|(network, connector)| (network.to_string(), connector.name().to_owned()))
         };
         let its_own = |carrier: &str| Some((carrier.to_owned(), carrier.to_owned()));
         assert_eq!(connector("23420"), its_own("23420"));

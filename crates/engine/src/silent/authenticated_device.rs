@@ -119,7 +119,7 @@ impl SilentFlow {
         let operators = self.operators.for_mode(project.mode);
         let network = operators.silent_network(project, Product::SecureSna, number).await.map_err(CreateError::from)?;
         let connector = operators.operator_token_connector(&network).ok_or(CreateError::MnoNotSupported)?;
-        let tokens = connector.operator_tokens().ok_or(CreateError::MnoNotSupported)?;
+        let verifier = connector.operator_token_verifier().ok_or(CreateError::MnoNotSupported)?;
         let now = self.context.now();
         let claimed = self.context.hash_number_with_tail(number)?;
         let id = CheckId(self.context.new_uuid(now));
@@ -148,7 +148,7 @@ impl SilentFlow {
             verification: None,
         };
         self.checks.store_check(new).await?;
-        let answer = timeout(OPERATOR_TIMEOUT, tokens.verify_number_with_token(id, number, token)).await;
+        let answer = timeout(OPERATOR_TIMEOUT, verifier.verify_number_with_token(id, number, token)).await;
         let answer = answer.unwrap_or(Err(ErrorCode::MnoTimeout));
         let now = self.context.now();
         let concluded = match answer {

@@ -38,8 +38,8 @@ use crate::{
     ports::{
         checks::ConcludeOutcome,
         silent::{
-            AuthorizationRequest, AuthorizationResponse, BeginRedirect, RedirectSessionRecord, SealedVerdict,
-            SilentConnector, SilentOperation, SilentResult,
+            BeginRedirect, OperatorAuthorizationRequest, OperatorAuthorizationResponse, RedirectSessionRecord,
+            SealedVerdict, SilentConnector, SilentOperation, SilentResult,
         },
         store::StoreError,
     },
@@ -270,7 +270,7 @@ impl SilentFlow {
         let now = self.context.now();
         let browser = arrival.browser.map(|key| self.browser_hash(check.id, key)).transpose()?;
         let (state, state_hash) = self.generate_state(RedirectState { check: check.id, browser })?;
-        let redirect = connector.begin_authorization(AuthorizationRequest {
+        let redirect = connector.begin_authorization(OperatorAuthorizationRequest {
             check: check.id,
             operation: operation(check.product, input),
             state: &state,
@@ -444,7 +444,7 @@ impl SilentFlow {
         returned: DeviceReturn<'_>,
     ) -> Result<SilentResult, ErrorCode> {
         let operation = operation(check.product, input);
-        let response = AuthorizationResponse {
+        let response = OperatorAuthorizationResponse {
             check: check.id,
             operation,
             connector_data: &pending.connector_data(),

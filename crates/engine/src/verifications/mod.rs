@@ -419,7 +419,7 @@ impl Verifications {
             silent = if_eligible(operators.silent_network(project, Product::SecureSna, number).await)?;
             silent = silent.filter(|network| match silent_ways {
                 SilentWays::All => true,
-                SilentWays::WalletOnly => operators.available_operator_tokens(network).is_some(),
+                SilentWays::WalletOnly => operators.available_operator_token_connector(network).is_some(),
                 SilentWays::None => false,
             });
         }

@@ -9,8 +9,8 @@ use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, product::Product, ten
 use ringtrue_engine::ports::{
     lookups::{AddressNetwork, AddressNetworkTable},
     silent::{
-        AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, DeviceQuestion, SilentConnector,
-        SilentOperation, SilentResult,
+        AuthorizationRedirect, DeviceQuestion, OperatorAuthorizationRequest, OperatorAuthorizationResponse,
+        SilentConnector, SilentOperation, SilentResult,
     },
 };
 
@@ -102,8 +102,11 @@ impl SilentConnector for Operator {
         matches!(product, Product::SecureSna | Product::Discovery)
     }
 
-    async fn begin_authorization(&self, request: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
-        let AuthorizationRequest { check, operation, state, simulated_sim, .. } = request;
+    async fn begin_authorization(
+        &self,
+        request: OperatorAuthorizationRequest<'_>,
+    ) -> Result<AuthorizationRedirect, ErrorCode> {
+        let OperatorAuthorizationRequest { check, operation, state, simulated_sim, .. } = request;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         assert!(state.len() <= 128 && state.bytes().all(is_plain), "{state}");
         let sim = simulated_sim.map(|sim| sim.as_str().to_owned());
@@ -115,7 +118,10 @@ impl SilentConnector for Operator {
         })
     }
 
-    async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
+    async fn complete_authorization(
+        &self,
+        response: OperatorAuthorizationResponse<'_>,
+    ) -> Result<SilentResult, ErrorCode> {
         assert_eq!(response.connector_data, connector_data(self.name, response.check.0), "connector data is unchanged");
         let result = {
             let mut contents = self.contents.lock();

@@ -14,8 +14,8 @@ use ringtrue_domain::{
 use ringtrue_engine::ports::{
     lookups::{AddressNetwork, AddressNetworkTable, LookupError, LookupResult, LookupSource},
     silent::{
-        AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, DeviceQuestion, SilentConnector,
-        SilentResult,
+        AuthorizationRedirect, DeviceQuestion, OperatorAuthorizationRequest, OperatorAuthorizationResponse,
+        SilentConnector, SilentResult,
     },
     sim_swap::{SimSwapConnector, SimSwapRequest},
 };
@@ -131,11 +131,14 @@ impl SilentConnector for UnusedConnector {
         self.0.contains(&product)
     }
 
-    async fn begin_authorization(&self, _: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
+    async fn begin_authorization(
+        &self,
+        _: OperatorAuthorizationRequest<'_>,
+    ) -> Result<AuthorizationRedirect, ErrorCode> {
         Err(ErrorCode::InternalError)
     }
 
-    async fn complete_authorization(&self, _: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
+    async fn complete_authorization(&self, _: OperatorAuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
         Err(ErrorCode::InternalError)
     }
 

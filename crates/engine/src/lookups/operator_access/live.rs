@@ -53,7 +53,7 @@ impl OperatorAccess for LiveAccess {
 
     async fn sim_swap_route(&self, project: &Project, number: &Msisdn) -> Result<SimSwapRoute, RouteError> {
         let network = self.resolve_network(number).await?;
-        let connector = self.networks.sim_swap_route(&network.id);
+        let connector = self.networks.sim_swap_connector(&network.id);
         require_eligible(project, Product::SimSwap, &network.id, connector.is_some())?;
         Ok(SimSwapRoute { network: network.id, connector: connector.ok_or(RouteError::MnoNotSupported)? })
     }
@@ -65,7 +65,7 @@ impl OperatorAccess for LiveAccess {
         number: &Msisdn,
     ) -> Result<NetworkId, RouteError> {
         let network = self.resolve_network(number).await?;
-        let is_supported = self.networks.silent_route(&network.id, product).is_some();
+        let is_supported = self.networks.silent_connector_of_network(&network.id, product).is_some();
         match require_eligible(project, product, &network.id, is_supported) {
             Ok(()) => Ok(network.id),
             Err(RouteError::MnoNotSupported) if self.supports_reverse_sms(project, &network.id) => {
@@ -81,8 +81,9 @@ impl OperatorAccess for LiveAccess {
         let claimed = number.and(check.network.as_ref());
         let comparison =
             DeviceAddressComparison { ip: device_ip, network: &device_network, announced_ip, claimed_network: claimed };
-        let shared_connector =
-            |claimed: &NetworkId, device: &NetworkId| self.networks.shared_silent_route(claimed, device, check.product);
+        let shared_connector = |claimed: &NetworkId, device: &NetworkId| {
+            self.networks.shared_silent_connector(claimed, device, check.product)
+        };
         let network = comparison.resolve_network(|claimed, device| shared_connector(claimed, device).is_some())?;
         let is_allowed = |project: &Project| require_eligible(project, check.product, &network, true).is_ok();
         // If the check has a number to verify, eligibility was checked when the check was created. Without a number, the
@@ -92,7 +93,7 @@ impl OperatorAccess for LiveAccess {
         }
         let connector = match claimed {
             Some(claimed) => shared_connector(claimed, &network),
-            None => self.networks.silent_route(&network, check.product),
+            None => self.networks.silent_connector_of_network(&network, check.product),
         };
         let connector = connector.ok_or(ErrorCode::MnoRedirectUnsupported)?;
         // The check keeps the network of the number to verify. If that is a virtual operator (MVNO), the device may be
@@ -101,11 +102,11 @@ impl OperatorAccess for LiveAccess {
     }
 
     fn silent_connector(&self, name: &str) -> Option<Arc<dyn SilentConnector>> {
-        self.networks.silent_route_by_name(name)
+        self.networks.silent_connector_by_name(name)
     }
 
     fn operator_token_connector(&self, network: &NetworkId) -> Option<Arc<dyn SilentConnector>> {
-        self.networks.operator_token_route(network)
+        self.networks.operator_token_connector(network)
     }
 
     fn operator_token_connector_of_carrier(
@@ -113,7 +114,7 @@ impl OperatorAccess for LiveAccess {
         project: ProjectId,
         carrier: &str,
     ) -> Option<Arc<dyn SilentConnector>> {
-        let (network, connector) = self.networks.operator_token_route_of_carrier(carrier)?;
+        let (network, connector) = self.networks.operator_token_connector_of_carrier(carrier)?;
         let is_allowed = |project: &Project| require_eligible(project, Product::SecureSna, &network, true).is_ok();
         self.control_plane.has_project_where(project, is_allowed).then_some(connector)
     }
@@ -237,7 +238,7 @@ impl LiveAccess {
         let network = match network {
             Ok(network) => network,
             Err(problem) => {
-                return EligibilityExplanation { source_results, ..EligibilityExplanation::failed(problem) };
+                return EligibilityExplanation { source_results, ..EligibilityExplanation::new_failed(problem) };
             }
         };
         let supported = self.networks.supported_products(&network);
