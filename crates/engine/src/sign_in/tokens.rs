@@ -24,7 +24,7 @@ use crate::{
         store::StoreError,
         tokens::TokenId,
     },
-    tenants::SignInTest,
+    tenants::SignInTestPermit,
     tokens::{CamaraGrant, CamaraSubject, UserInfoToken},
 };
 
@@ -99,7 +99,7 @@ impl SignIns {
     /// issued for its own redirect URI, and always uses PKCE.
     pub async fn redeem_test_code(
         &self,
-        test: &SignInTest,
+        test: &SignInTestPermit,
         code: &str,
         redirect_uri: &str,
         code_verifier: &str,

@@ -63,15 +63,20 @@ impl SilentFlow {
         check: CheckId,
         code: &str,
     ) -> Result<Msisdn, RedeemError> {
-        match self.open_verdict(project, Product::Discovery, check, code).await? {
+        match self.unseal_verdict(project, Product::Discovery, check, code).await? {
             (_, SilentResult::Number(number), _) => Ok(number),
             _ => Err(corrupt_session_error(check).into()),
         }
     }
 
     /// Whether the operator has recognised the device of a check, and `code` is the one that the device got.
-    pub(crate) async fn has_device(&self, project: ProjectId, check: CheckId, code: &str) -> Result<bool, RedeemError> {
-        let (_, result, _) = self.open_verdict(project, Product::SecureSna, check, code).await?;
+    pub(crate) async fn is_device_recognised(
+        &self,
+        project: ProjectId,
+        check: CheckId,
+        code: &str,
+    ) -> Result<bool, RedeemError> {
+        let (_, result, _) = self.unseal_verdict(project, Product::SecureSna, check, code).await?;
         Ok(matches!(result, SilentResult::Device(_)))
     }
 

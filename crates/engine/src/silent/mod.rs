@@ -299,7 +299,7 @@ impl SilentFlow {
         id: CheckId,
         code: &str,
     ) -> Result<SilentCheck, RedeemError> {
-        let (check, result, way) = self.open_verdict(project, product, id, code).await?;
+        let (check, result, way) = self.unseal_verdict(project, product, id, code).await?;
         let proof = match result {
             SilentResult::Match(matched) => OperatorVerdict::Match(matched),
             SilentResult::Number(number) => OperatorVerdict::Number(DiscoveredNumber {
@@ -321,7 +321,7 @@ impl SilentFlow {
     }
 
     /// Decrypts the operator's verdict about an open check if `code` is the one that the device got.
-    async fn open_verdict(
+    async fn unseal_verdict(
         &self,
         project: ProjectId,
         product: Product,

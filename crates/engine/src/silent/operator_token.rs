@@ -211,7 +211,9 @@ impl SilentFlow {
                 return self.fail_with_wallet(check, WalletFailure::Refused, Some(code)).await.map(|()| None);
             }
         };
-        if !has_session && !self.step_sessions.open(&check, seal_input(&self.context, check.id, &input)?).await? {
+        if !has_session
+            && !self.step_sessions.open_session(&check, seal_input(&self.context, check.id, &input)?).await?
+        {
             return Ok(None);
         }
         let outcome = self.store_result(check, state, &SilentResult::Match(matched), SilentWay::OperatorToken).await?;
@@ -219,7 +221,11 @@ impl SilentFlow {
     }
 
     /// Ends an open check because the wallet of the browser at the hosted page gave no answer.
-    pub(crate) async fn wallet_failed(&self, step: CheckId, failure: WalletFailure) -> Result<(), RedirectError> {
+    pub(crate) async fn handle_wallet_failure(
+        &self,
+        step: CheckId,
+        failure: WalletFailure,
+    ) -> Result<(), RedirectError> {
         let record = self.store.redirect_session(step).await?.ok_or(RedirectError::NotFound)?;
         match self.resume_session(record).await? {
             SessionState::Open(check, _) => {
@@ -305,8 +311,8 @@ impl SilentFlow {
         // Only the hosted page repeats a code.
         let verdict = self.seal_result(state, &result, SilentWay::OperatorToken, "")?;
         let stored = SealedVerdict { code_hash: credential_hash, verdict };
-        let has_session =
-            has_session || self.step_sessions.open(&check, seal_input(&self.context, check.id, &input)?).await?;
+        let has_session = has_session
+            || self.step_sessions.open_session(&check, seal_input(&self.context, check.id, &input)?).await?;
         if !has_session || !self.store.store_verdict(check.id, stored).await? {
             return Err(self.superseded_credential_error(project, id).await);
         }
@@ -404,7 +410,7 @@ impl SilentFlow {
             .filter(|(state, _)| state.check == check.id)
             .ok_or(WalletResponseError::Invalid("the nonce is not of a request for this check"))?;
         match (state.browser, browser_keys) {
-            (Some(browser), Some(keys)) if self.is_browser(check.id, browser, keys)? => {}
+            (Some(browser), Some(keys)) if self.is_initiating_browser(check.id, browser, keys)? => {}
             (None, None) => {}
             _ => return Err(WalletResponseError::OtherBrowser),
         }

@@ -199,7 +199,7 @@ impl SilentFlow {
     pub(crate) async fn start_redirect(&self, arrival: DeviceArrival<'_>) -> Result<NextStep, RedirectError> {
         let next = self.start_redirect_of_check(arrival).await?;
         Ok(match next {
-            NextStep::Finish(outcome) => NextStep::Finish(outcome.began_at_page(arrival.browser.is_some())),
+            NextStep::Finish(outcome) => NextStep::Finish(outcome.with_began_at_page(arrival.browser.is_some())),
             redirect @ NextStep::Redirect(_) => redirect,
         })
     }
@@ -239,10 +239,12 @@ impl SilentFlow {
             }
             // The redirect session of a verification's step is stored only when the device is redirected. Until then,
             // the input is stored with the verification.
-            None if matches!(check.state, Lifecycle::Open(_)) => match self.step_sessions.input(&check).await? {
-                Some(input) => Ok(SessionState::Open(check, input)),
-                None => Ok(SessionState::Finished(self.build_outcome(&check, Err(failure_of(&check))))),
-            },
+            None if matches!(check.state, Lifecycle::Open(_)) => {
+                match self.step_sessions.find_step_input(&check).await? {
+                    Some(input) => Ok(SessionState::Open(check, input)),
+                    None => Ok(SessionState::Finished(self.build_outcome(&check, Err(failure_of(&check))))),
+                }
+            }
             _ => Ok(SessionState::Finished(self.build_outcome(&check, Err(failure_of(&check))))),
         }
     }
@@ -288,7 +290,7 @@ impl SilentFlow {
         let pending_redirect =
             PendingRedirect::new(connector.name(), device_ip, &redirect.connector_data, arrival.has_wallet);
         let pending_redirect = self.seal_pending_redirect(check.id, &pending_redirect)?;
-        if !has_session && !self.step_sessions.open(check, seal_input(&self.context, check.id, input)?).await? {
+        if !has_session && !self.step_sessions.open_session(check, seal_input(&self.context, check.id, input)?).await? {
             return Ok(RedirectStart::Concluded);
         }
         let (check_id, network_id) = (check.id, network.clone());
@@ -317,7 +319,7 @@ impl SilentFlow {
             }
             Returned::Finished(outcome) => outcome,
         };
-        Ok(outcome.began_at_page(state.browser.is_some()))
+        Ok(outcome.with_began_at_page(state.browser.is_some()))
     }
 
     /// Handles the return of a device over plain HTTP: consumes the `state` and queries the operator. The response
@@ -375,14 +377,16 @@ impl SilentFlow {
             }
             None => self.handle_used_handle(state).await?,
         };
-        Ok(outcome.began_at_page(state.browser.is_some()))
+        Ok(outcome.with_began_at_page(state.browser.is_some()))
     }
 
     /// Fails if the redirect began at the hosted page in another browser. Called before the `state` is consumed, so
     /// that the browser that began it can still return.
     fn require_browser(&self, state: RedirectState, keys: &[BrowserKey]) -> Result<(), RedirectError> {
         match state.browser {
-            Some(browser) if !self.is_browser(state.check, browser, keys)? => Err(RedirectError::OtherBrowser),
+            Some(browser) if !self.is_initiating_browser(state.check, browser, keys)? => {
+                Err(RedirectError::OtherBrowser)
+            }
             _ => Ok(()),
         }
     }
@@ -599,7 +603,7 @@ impl SilentFlow {
 }
 
 impl RedirectOutcome {
-    fn began_at_page(mut self, began_at_page: bool) -> Self {
+    fn with_began_at_page(mut self, began_at_page: bool) -> Self {
         if let Some(verification) = &mut self.verification {
             verification.began_at_page = began_at_page;
         }

@@ -18,7 +18,7 @@ pub use number_search::{NumberSearch, NumberSearchError};
 pub use project_patch::ProjectPatch;
 pub use projects::{CreatedProject, NewProject, UpdatedProject};
 pub use reports::{KeyWithKid, UsageReport, UsageRequest};
-pub use sign_in_test::{SignInTest, SignInTestError};
+pub use sign_in_test::{SignInTestError, SignInTestPermit};
 
 use std::sync::Arc;
 

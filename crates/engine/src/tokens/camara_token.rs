@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
-use super::{AccessTokenError, BASE64_URL, ScopeError, Tokens, scope_grant, sign};
+use super::{AccessTokenError, BASE64_URL, ScopeError, Tokens, require_granted_scope, sign};
 use crate::ports::{store::StoreError, tokens::TokenId};
 
 /// Whom a token stands for.
@@ -228,6 +228,6 @@ impl CamaraBearer {
             return Err(CamaraPermissionError::Purpose(purpose.to_string()));
         }
         let has_product = |product| self.project.products.contains(&product);
-        Ok(scope_grant(&self.credential, Scope::Product(operation.product()), has_product)?)
+        Ok(require_granted_scope(&self.credential, Scope::Product(operation.product()), has_product)?)
     }
 }

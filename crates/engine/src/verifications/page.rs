@@ -326,7 +326,7 @@ impl Verifications {
         browser_keys: &[BrowserKey],
     ) -> Result<Option<Timestamp>, StoreError> {
         let is_own = match redirect.browser {
-            Some(browser) => self.silent.is_browser(step, browser, browser_keys)?,
+            Some(browser) => self.silent.is_initiating_browser(step, browser, browser_keys)?,
             None => false,
         };
         let until = redirect.at.saturating_add(OPERATOR_ANSWER_TIME).unwrap_or(Timestamp::MAX);
@@ -375,7 +375,7 @@ impl Verifications {
     pub fn new_browser_key(&self, verification: CheckId) -> Result<BrowserKey, StoreError> {
         let random: [u8; BrowserKey::BYTES / 2] = self.context.entropy.bytes();
         let mac = self.context.derive_token(&[b"browser-key", verification.0.as_bytes(), &random])?;
-        Ok(BrowserKey::encode(&[&random[..], &mac[..BrowserKey::BYTES / 2]].concat()))
+        Ok(BrowserKey::from_bytes(&[&random[..], &mac[..BrowserKey::BYTES / 2]].concat()))
     }
 
     /// Whether a key was generated for this verification. Keys contain a MAC, so that clients cannot evade rate limits
@@ -476,9 +476,9 @@ impl Verifications {
     }
 
     /// Ends the Secure SNA step because the wallet gave no answer. Does nothing if the current step is another one.
-    pub async fn wallet_failed(&self, token: &str, failure: WalletFailure) -> Result<(), RedirectError> {
+    pub async fn handle_wallet_failure(&self, token: &str, failure: WalletFailure) -> Result<(), RedirectError> {
         match self.silent_step(token).await? {
-            Some(step) => self.silent.wallet_failed(step, failure).await,
+            Some(step) => self.silent.handle_wallet_failure(step, failure).await,
             None => Ok(()),
         }
     }

@@ -150,7 +150,7 @@ impl CheckEndHandler for Steps {
 
 #[async_trait]
 impl StepSessions for Steps {
-    async fn input(&self, step: &SilentCheck) -> Result<Option<SilentCheckInput>, StoreError> {
+    async fn find_step_input(&self, step: &SilentCheck) -> Result<Option<SilentCheckInput>, StoreError> {
         let Some(verification) = step.verification else { return Ok(None) };
         let record = self.store.find_verification(verification).await?;
         let Some(record) = record.filter(|record| record.step == step.id) else { return Ok(None) };
@@ -158,7 +158,7 @@ impl StepSessions for Steps {
         Ok(Some(SilentCheckInput { number: Some(number), expected_address: device_ip }))
     }
 
-    async fn open(&self, step: &SilentCheck, input: Sealed) -> Result<bool, StoreError> {
+    async fn open_session(&self, step: &SilentCheck, input: Sealed) -> Result<bool, StoreError> {
         let Some(verification) = step.verification else { return Ok(false) };
         let session = NewRedirectSession { verification, step: step.id, input, at: self.context.now() };
         let Some(OpenedSession { pending }) = self.store.open_redirect_session(session).await? else {
