@@ -76,10 +76,10 @@ impl OverviewSpan {
         let (minute, quarter) = (SignedDuration::from_mins(1), SignedDuration::from_mins(15));
         let (hour, day) = (SignedDuration::from_hours(1), SignedDuration::from_hours(24));
         match self {
-            OverviewSpan::Hour => OverviewPeriods::until(now, minute, 60),
-            OverviewSpan::Day => OverviewPeriods::until(now, quarter, 96),
-            OverviewSpan::Week => OverviewPeriods::until(now, hour, 7 * 24),
-            OverviewSpan::Month => OverviewPeriods::until(now, day, 30),
+            OverviewSpan::Hour => OverviewPeriods::ending_at(now, minute, 60),
+            OverviewSpan::Day => OverviewPeriods::ending_at(now, quarter, 96),
+            OverviewSpan::Week => OverviewPeriods::ending_at(now, hour, 7 * 24),
+            OverviewSpan::Month => OverviewPeriods::ending_at(now, day, 30),
             OverviewSpan::Custom { from, to } => {
                 let from = from.max(start_of_hour(subtract_clamped(now, HOUR_RETENTION))).min(now);
                 // `to` is exclusive. If it were limited to exactly `now`, a period that has just started could be left
@@ -94,7 +94,7 @@ impl OverviewSpan {
                     _ if asked <= SignedDuration::from_hours(8 * 24) => hour,
                     _ => day,
                 };
-                OverviewPeriods::around(from, to, length)
+                OverviewPeriods::overlapping(from, to, length)
             }
         }
     }
@@ -102,26 +102,26 @@ impl OverviewSpan {
 
 impl OverviewPeriods {
     /// Returns the last `count` periods, up to the one that contains `now`.
-    fn until(now: Timestamp, length: SignedDuration, count: i64) -> Self {
+    fn ending_at(now: Timestamp, length: SignedDuration, count: i64) -> Self {
         let last = now.as_second().div_euclid(length.as_secs());
-        OverviewPeriods { from: start(last - count + 1, length), to: start(last + 1, length), length }
+        OverviewPeriods { from: period_start(last - count + 1, length), to: period_start(last + 1, length), length }
     }
 
     /// Returns the periods that overlap the time from `from` (inclusive) to `to` (exclusive). At least one.
-    fn around(from: Timestamp, to: Timestamp, length: SignedDuration) -> Self {
+    fn overlapping(from: Timestamp, to: Timestamp, length: SignedDuration) -> Self {
         let first = from.as_second().div_euclid(length.as_secs());
         let last = (to.as_second() - 1).div_euclid(length.as_secs()).max(first);
-        OverviewPeriods { from: start(first, length), to: start(last + 1, length), length }
+        OverviewPeriods { from: period_start(first, length), to: period_start(last + 1, length), length }
     }
 
     fn starts(self) -> impl Iterator<Item = Timestamp> {
         let number = |at: Timestamp| at.as_second().div_euclid(self.length.as_secs());
-        (number(self.from)..number(self.to)).map(move |number| start(number, self.length))
+        (number(self.from)..number(self.to)).map(move |number| period_start(number, self.length))
     }
 }
 
 /// Returns the start of a period. Periods are numbered from 0, which starts at the Unix epoch.
-fn start(number: i64, length: SignedDuration) -> Timestamp {
+fn period_start(number: i64, length: SignedDuration) -> Timestamp {
     Timestamp::from_second(number.saturating_mul(length.as_secs())).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 

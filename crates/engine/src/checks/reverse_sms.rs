@@ -18,7 +18,7 @@ use ringtrue_domain::{
     web_url::CallbackUrl,
 };
 
-use super::{Checks, CreateError, ReadError, downcast, require_enabled};
+use super::{Checks, CreateError, ReadError, downcast, require_enabled_project};
 use crate::{
     activity::ActivityRecorder,
     courier::sealing::seal_callback_url,
@@ -66,7 +66,7 @@ impl Checks {
         request: CreateReverseSms,
         idempotency: Option<IdempotentRequest<'_, CreatedReverseSms>>,
     ) -> Result<CreatedReverseSms, CreateError> {
-        require_enabled(project)?;
+        require_enabled_project(project)?;
         let settings = &project.configuration.reverse_sms;
         let requested_url = request.callback_url.as_deref();
         let requested_url =
@@ -156,7 +156,8 @@ impl Checks {
         // because the SMS did not decide the outcome.
         let connector = is_in_time.then(|| Arc::clone(connector));
         let provenance = Provenance { connector, ..Provenance::default() };
-        let ConcludeOutcome::Concluded { was_pending } = self.conclude_by(concluded, provenance).await? else {
+        let ConcludeOutcome::Concluded { was_pending } = self.conclude_with_provenance(concluded, provenance).await?
+        else {
             return Ok(SmsOutcome::TooLate);
         };
         if is_in_time && !was_pending {

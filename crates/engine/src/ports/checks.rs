@@ -160,7 +160,7 @@ pub trait CheckStore: Send + Sync {
 
     /// Returns when a check became pending, and the connector that received its SMS. `None`: the check does not exist
     /// in the project.
-    async fn check_history(
+    async fn find_check_history(
         &self,
         project: ProjectId,
         product: Product,

@@ -20,7 +20,7 @@ use super::{
     secrets::{SilentCheckInput, corrupt_session_error, seal_input},
 };
 use crate::{
-    checks::{CreateError, downcast, require_enabled},
+    checks::{CreateError, downcast, require_enabled_project},
     ports::{
         checks::{ConcludeOutcome, Expectation, NewCheck},
         silent::{AuthenticatedDevice, DeviceQuestion, NumberQuestion, SilentResult, TakenVerdict},
@@ -105,7 +105,7 @@ impl SilentFlow {
         };
         let Ok(concluded) = concluded else { return Err(VerifyDeviceError::NotAuthenticated) };
         let check = concluded.check().clone();
-        match (self.checks.conclude_by(concluded, way.into()).await?, answer) {
+        match (self.checks.conclude_with_provenance(concluded, way.into()).await?, answer) {
             (ConcludeOutcome::Concluded { .. }, Ok(matched)) => Ok((check, matched)),
             (_, Err(code)) => Err(VerifyDeviceError::Failed(code)),
             (_, Ok(_)) => Err(VerifyDeviceError::NotAuthenticated),
@@ -120,7 +120,7 @@ impl SilentFlow {
         number: &Msisdn,
         token: &str,
     ) -> Result<(SilentCheck, bool), VerifyTokenError> {
-        require_enabled(project)?;
+        require_enabled_project(project)?;
         let operators = self.operators.for_mode(project.mode);
         let network = operators.silent_network(project, Product::SecureSna, number).await.map_err(CreateError::from)?;
         let connector = operators.operator_token_connector(&network).ok_or(CreateError::MnoNotSupported)?;
@@ -163,7 +163,7 @@ impl SilentFlow {
         // The operator answers long before the check expires.
         let concluded = concluded.map_err(|problem| StoreError::Refused(problem.to_string()))?;
         let check = concluded.check().clone();
-        match (self.checks.conclude_by(concluded, SilentWay::OperatorToken.into()).await?, answer) {
+        match (self.checks.conclude_with_provenance(concluded, SilentWay::OperatorToken.into()).await?, answer) {
             (ConcludeOutcome::Concluded { .. }, Ok(matched)) => Ok((check, matched)),
             (_, Err(code)) => Err(VerifyTokenError::Failed(code)),
             (_, Ok(_)) => Err(VerifyTokenError::Failed(ErrorCode::InternalError)),

@@ -35,7 +35,7 @@ pub use step_sessions::VerificationReturn;
 
 use crate::{
     activity::ActivityRecorder,
-    checks::{Checks, CreateError, ReadError, downcast, require_enabled},
+    checks::{Checks, CreateError, ReadError, downcast, require_enabled_project},
     context::Context,
     courier::sealing::seal_callback_url,
     idempotency::{Idempotency, IdempotentRequest, companion_row},
@@ -158,7 +158,7 @@ impl SilentFlow {
         request: CreateSilent,
         idempotency: Option<IdempotentRequest<'_, CreatedSilent>>,
     ) -> Result<CreatedSilent, CreateError> {
-        require_enabled(project)?;
+        require_enabled_project(project)?;
         let configuration = &project.configuration;
         let settings = if product == Product::Discovery { &configuration.discovery } else { &configuration.secure_sna };
         let policy = self.context.settings.url_policy.for_mode(project.mode);
@@ -230,7 +230,7 @@ impl SilentFlow {
         product: Product,
         return_url: &RedirectUrl,
     ) -> Result<NewCheck, CreateError> {
-        require_enabled(project)?;
+        require_enabled_project(project)?;
         let now = self.context.now();
         let id = CheckId(self.context.new_uuid(now));
         let expires_at = if product == Product::Discovery {
@@ -313,7 +313,7 @@ impl SilentFlow {
             return Err(self.redeem_error(project, product, id).await);
         };
         let redeemed = concluded.check().clone();
-        match (self.checks.conclude_by(concluded, way.into()).await?, redeemed.status()) {
+        match (self.checks.conclude_with_provenance(concluded, way.into()).await?, redeemed.status()) {
             (ConcludeOutcome::Concluded { .. }, CheckStatus::Completed) => Ok(redeemed),
             // The check expired, or another request concluded it first.
             _ => Err(self.redeem_error(project, product, id).await),

@@ -242,7 +242,7 @@ impl SilentFlow {
 
     /// Returns the error of a redirect after which the check was left to the phone's wallet.
     async fn redirect_error(&self, check: &SilentCheck) -> Result<Option<ErrorCode>, StoreError> {
-        match self.checks.check_history(check.project, check.product, check.id).await {
+        match self.checks.read_check_history(check.project, check.product, check.id).await {
             Ok(history) => Ok(history.redirect_error),
             Err(ReadError::Store(error)) => Err(error),
             Err(_) => Ok(None),
@@ -349,7 +349,10 @@ impl SilentFlow {
             return Err(self.redeem_error(project, product, id).await);
         };
         let redeemed = concluded.check().clone();
-        match (self.checks.conclude_by(concluded, SilentWay::OperatorToken.into()).await?, redeemed.status()) {
+        match (
+            self.checks.conclude_with_provenance(concluded, SilentWay::OperatorToken.into()).await?,
+            redeemed.status(),
+        ) {
             (ConcludeOutcome::Concluded { .. }, CheckStatus::Completed) => Ok(redeemed),
             // The check expired, or another request concluded it first.
             _ => Err(self.redeem_error(project, product, id).await),
@@ -362,7 +365,7 @@ impl SilentFlow {
         let (project, id) = (check.project, check.id);
         let has_verdict = self.redirect_session(id).await?.is_some_and(|session| session.verdict.is_some());
         if !has_verdict && let Ok(concluded) = check.conclude_with_error(code, self.context.now()) {
-            self.checks.conclude_by(concluded, WalletFailure::Refused.into()).await?;
+            self.checks.conclude_with_provenance(concluded, WalletFailure::Refused.into()).await?;
         }
         Ok(self.superseded_credential_error(project, id).await)
     }

@@ -568,7 +568,9 @@ impl SilentFlow {
         if let Ok(concluded) = check.clone().conclude_with_error(code, at) {
             let is_in_time = concluded.check().status() != CheckStatus::Expired;
             let fault = if is_in_time { RedirectFailure::Failed(code) } else { RedirectFailure::Expired };
-            if let ConcludeOutcome::Concluded { was_pending } = self.checks.conclude_by(concluded, provenance).await? {
+            if let ConcludeOutcome::Concluded { was_pending } =
+                self.checks.conclude_with_provenance(concluded, provenance).await?
+            {
                 if !was_pending {
                     self.activity.record_seen(ActivityRecorder::key_of(&check));
                 }

@@ -14,7 +14,7 @@ mod sign_in_test;
 
 pub use credentials::{IssuedCredential, NewCredential};
 pub use live_readiness::{LiveRequirement, LiveTopic};
-pub use number_search::{NumberSearch, NumberSearchError};
+pub use number_search::{NumberSearchError, NumberSearchPermit};
 pub use project_patch::ProjectPatch;
 pub use projects::{CreatedProject, NewProject, UpdatedProject};
 pub use reports::{KeyWithKid, UsageReport, UsageRequest};
@@ -124,7 +124,7 @@ impl Management {
                 self.project(manager, workspace, project).await?;
             }
         }
-        Ok(IdempotencyScope::authorized(owner))
+        Ok(IdempotencyScope::of_authorized(owner))
     }
 
     /// Fails unless the caller belongs to this workspace.

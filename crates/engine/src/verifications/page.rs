@@ -236,7 +236,7 @@ impl Verifications {
             Lifecycle::Concluded { .. } => None,
         };
         let number_ending = match &input {
-            Some(input) => Some(ending(&input.number)),
+            Some(input) => Some(last_digits(&input.number)),
             None => record.check.claimed.map(|claimed| claimed.tail.to_string()),
         };
         let state = self.page_state(&current, input, browser_keys).await?;
@@ -532,7 +532,7 @@ impl Verifications {
 }
 
 /// Returns the last [`SHOWN_DIGITS`] digits of a number.
-fn ending(number: &Msisdn) -> String {
+fn last_digits(number: &Msisdn) -> String {
     let digits = number.as_str();
     digits[digits.len().saturating_sub(SHOWN_DIGITS)..].to_owned()
 }

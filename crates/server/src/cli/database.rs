@@ -130,7 +130,7 @@ pub(super) async fn accept_restored_database(
     }
     drop(store);
     let restored =
-        context.with_engine_of(&config, async |engine| Ok(engine.node.accept_restored_database().await?)).await?;
+        context.with_engine_of(&config, async |engine| Ok(engine.node.repair_restored_database().await?)).await?;
     context.printer.print_record(vec![
         ("restored_at", json!(timestamp::format(restored.event.at))),
         ("changes_lost_since", json!(timestamp::format(last_heartbeat))),

@@ -117,7 +117,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
         rows.into_iter().map(check_row_mapping::check_from_row).collect()
     }
 
-    async fn check_history(
+    async fn find_check_history(
         &self,
         project: ProjectId,
         product: Product,

@@ -131,7 +131,7 @@ async fn detail(
         _ => (None, None),
     };
     let check = app.engine.checks.read_any_check(project, product, id).await?;
-    let history = app.engine.checks.check_history(project, product, id).await?;
+    let history = app.engine.checks.read_check_history(project, product, id).await?;
     let verification_events = match &progress {
         Some(progress) => Some(load_verification_events(&app, project, id, progress).await?),
         None => None,
@@ -205,7 +205,7 @@ async fn load_verification_events(
             Some(check) if (step.product, step.state) != (Product::SimSwap, StepState::Open) => {
                 let record = checks.read_any_check(project, step.product, check).await;
                 match record {
-                    Ok(record) => Some((record, checks.check_history(project, step.product, check).await?)),
+                    Ok(record) => Some((record, checks.read_check_history(project, step.product, check).await?)),
                     // A SIM Swap step without an answer has no check.
                     Err(ReadError::NotFound) => None,
                     Err(error) => return Err(error.into()),

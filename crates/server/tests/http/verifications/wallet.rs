@@ -86,7 +86,7 @@ impl<'a> VerificationClient<'a> {
     async fn first_way(&self, verification: &Value) -> (Option<SilentWay>, Option<WalletFailure>) {
         let step = self.get(id(verification)).await["steps"][0]["check_id"].as_str().unwrap().parse().unwrap();
         let (engine, project) = (&self.world.node.engine, self.project.project_id.parse().unwrap());
-        let history = engine.checks.check_history(project, Product::SecureSna, step).await.unwrap();
+        let history = engine.checks.read_check_history(project, Product::SecureSna, step).await.unwrap();
         (history.way, history.wallet_failure)
     }
 }
@@ -577,7 +577,7 @@ async fn error_over_mobile_data_before_the_wallet_is_kept(world: World) {
     browser.post("wallet", None, &json!({"error": "declined"})).await.assert(200);
     let step = client.get(id(&created)).await["steps"][0]["check_id"].as_str().unwrap().parse().unwrap();
     let project = client.project.project_id.parse().unwrap();
-    let history = world.node.engine.checks.check_history(project, Product::SecureSna, step).await.unwrap();
+    let history = world.node.engine.checks.read_check_history(project, Product::SecureSna, step).await.unwrap();
     assert_eq!(history.redirect_error, Some(ErrorCode::MnoServerError));
     assert_eq!(history.wallet_failure, Some(WalletFailure::Declined));
 
