@@ -14,7 +14,7 @@ use anyhow::{Context, ensure};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use maxminddb::{Reader, geoip2};
 use ringtrue_domain::network::NetworkId;
-use ringtrue_engine::ports::lookups::{IpLocation, IpLocator};
+use ringtrue_engine::ports::lookups::{AddressNetwork, AddressNetworkTable};
 use ringtrue_operators::ip_routing::{IpRouting, IpRoutingConfig};
 use tokio::time::Instant;
 
@@ -44,12 +44,12 @@ pub fn compare() -> anyhow::Result<bool> {
     let addresses: Vec<IpAddr> =
         (0..ADDRESS_COUNT).map(|turn| pick_address(ranges[pick_index(turn, ranges.len())].1, turn)).collect();
     for address in &addresses {
-        let ours = routing.locate(*address);
+        let ours = routing.network_of_address(*address);
         let theirs = lookup_in_database(&database, *address)?;
-        ensure!(ours == IpLocation::Mobile(theirs), "different results for {address}");
+        ensure!(ours == AddressNetwork::Mobile(theirs), "different results for {address}");
     }
 
-    let measure_ours = || measure_lookups(&addresses, |address| routing.locate(address));
+    let measure_ours = || measure_lookups(&addresses, |address| routing.network_of_address(address));
     let measure_theirs =
         || measure_lookups(&addresses, |address| database.lookup(address).map(|found| found.has_data()));
     let mut ours = Rates::new("ringtrue");

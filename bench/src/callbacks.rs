@@ -227,7 +227,8 @@ async fn deliver(store: &Arc<dyn Store>, receivers: &[CallbackReceiver]) -> anyh
 
 /// Measures the signing rate of all cores in CPU time, so that other load on the machine does not lower the baseline.
 fn measure_signing() -> anyhow::Result<f64> {
-    let signer = CallbackSigner::from_pkcs8(Mode::Live, &CallbackSigner::generate()).context("generating a key")?;
+    let signer =
+        CallbackSigner::from_pkcs8(Mode::Live, &CallbackSigner::generate_pkcs8()).context("generating a key")?;
     let stop = AtomicBool::new(false);
     let sign = || {
         // About the length of a callback's signing string.

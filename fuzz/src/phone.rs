@@ -1,7 +1,7 @@
 //! Phone numbers of API clients and sender addresses of operators.
 
 use ringtrue_domain::{
-    phone::{AddressKind, Country, Msisdn, SmsAddress},
+    phone::{Country, Msisdn, SmsAddress, SmsAddressKind},
     tenancy::Mode,
 };
 
@@ -10,8 +10,8 @@ use crate::{Target, input_reader::InputReader};
 /// `Msisdn::parse` and sender address parsing: no repair, no guessing, and stable round trips.
 pub const PHONE: Target = Target { name: "phone", run, seeds, short_run_inputs: 3_000 };
 
-const KINDS: [AddressKind; 4] =
-    [AddressKind::International, AddressKind::National, AddressKind::Unknown, AddressKind::NoSubscriber];
+const KINDS: [SmsAddressKind; 4] =
+    [SmsAddressKind::International, SmsAddressKind::National, SmsAddressKind::Unknown, SmsAddressKind::NoSubscriber];
 /// Countries with and without trunk prefixes, with a kept zero, and with prefixes that change the number.
 const COUNTRIES: [&str; 12] = ["GB", "US", "DE", "IT", "RU", "AR", "MX", "BR", "HU", "CI", "AG", ""];
 
@@ -69,19 +69,19 @@ fn run(data: &[u8]) {
         "Debug shows the address"
     );
     let Some(number) = address.to_msisdn() else {
-        let is_plain = sandbox.is_ok() && kind != AddressKind::NoSubscriber;
+        let is_plain = sandbox.is_ok() && kind != SmsAddressKind::NoSubscriber;
         assert!(!is_plain, "an E.164 number was not recognised");
         return;
     };
     check_number(&number);
-    assert_ne!(kind, AddressKind::NoSubscriber);
+    assert_ne!(kind, SmsAddressKind::NoSubscriber);
     let is_separator =
         |character: char| character.is_whitespace() || "-./()".contains(character) || ('‐'..='―').contains(&character);
     let written = &text.replace(is_separator, "");
     assert!(written.strip_prefix('+').unwrap_or(written).bytes().all(|byte| byte.is_ascii_digit()));
     if written.starts_with('+') {
         assert_eq!(number.as_str(), written);
-    } else if kind == AddressKind::International {
+    } else if kind == SmsAddressKind::International {
         assert_eq!(number.digits(), written.strip_prefix("00").unwrap_or(written));
     }
     // A missing country code is that of the country.
@@ -103,12 +103,12 @@ fn check_number(number: &Msisdn) {
     }
     assert_eq!(Msisdn::parse(number.as_str(), Mode::Sandbox).as_ref(), Ok(number));
     for (kind, text) in [
-        (AddressKind::International, digits.to_owned()),
-        (AddressKind::International, format!("00{digits}")),
-        (AddressKind::Unknown, format!("00{digits}")),
-        (AddressKind::Unknown, format!(" +{digits} ")),
-        (AddressKind::National, format!("+{digits}")),
-        (AddressKind::National, format!("+{} {}", &digits[..4], &digits[4..])),
+        (SmsAddressKind::International, digits.to_owned()),
+        (SmsAddressKind::International, format!("00{digits}")),
+        (SmsAddressKind::Unknown, format!("00{digits}")),
+        (SmsAddressKind::Unknown, format!(" +{digits} ")),
+        (SmsAddressKind::National, format!("+{digits}")),
+        (SmsAddressKind::National, format!("+{} {}", &digits[..4], &digits[4..])),
     ] {
         let read = SmsAddress { text: &text, kind, country: "GB".parse().ok() }.to_msisdn();
         assert_eq!(read.as_ref(), Some(number), "{kind:?}");

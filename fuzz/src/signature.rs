@@ -4,7 +4,8 @@ use std::sync::LazyLock;
 
 use ringtrue_callback_signature::{
     Authorization, CallbackPublicKey, CallbackRequest, CallbackSigner, CoveredComponents, PRODUCT_HEADER,
-    SignatureError, VerifiedSignature, digest_header, format_date, parse_date, parse_jwks, sign, verify,
+    SignatureError, VerifiedSignature, authorization_header, digest_header, format_date, parse_date, parse_jwks,
+    verify,
 };
 use ringtrue_domain::tenancy::Mode;
 
@@ -15,7 +16,7 @@ pub const SIGNATURE: Target = Target { name: "signature", run, seeds, short_run_
 
 /// Random for each process; no input depends on it.
 static SIGNER: LazyLock<CallbackSigner> =
-    LazyLock::new(|| CallbackSigner::from_pkcs8(Mode::Live, &CallbackSigner::generate()).unwrap());
+    LazyLock::new(|| CallbackSigner::from_pkcs8(Mode::Live, &CallbackSigner::generate_pkcs8()).unwrap());
 static SIGNED_REQUEST: LazyLock<ReceivedRequest> = LazyLock::new(|| {
     ReceivedRequest::signed(["POST", "/hook", "h", "Thu, 01 Jan 1970 00:00:00 GMT", "discovery"], b"body")
 });
@@ -126,7 +127,8 @@ const AUTHORIZATION: usize = 4;
 impl ReceivedRequest {
     fn signed([method, target, host, date, product]: [&str; 5], body: &[u8]) -> Self {
         let digest = digest_header(body);
-        let authorization = sign(&CoveredComponents { method, target, host, date, product, digest: &digest }, &SIGNER);
+        let authorization =
+            authorization_header(&CoveredComponents { method, target, host, date, product, digest: &digest }, &SIGNER);
         let headers = [
             ("Host", host),
             ("date", date),

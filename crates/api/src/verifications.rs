@@ -286,7 +286,7 @@ async fn give_up_step(
     Query::parse(query.as_deref(), &[])?;
     let (project, id) = (caller.project().id, ids.verification_id()?);
     let verifications = &app.engine.verifications;
-    verifications.authorize(project, id).await?;
+    verifications.require_verification_of_project(project, id).await?;
     let body = caller.read_optional_json_bytes(&app, request).await?;
     let method = match body.as_deref().map(Object::parse).transpose()? {
         Some(mut body) => {

@@ -88,7 +88,7 @@ impl CoveredComponents<'_> {
 }
 
 /// Signs the components. Returns the value of the `Authorization` header.
-pub fn sign(covered: &CoveredComponents<'_>, signer: &CallbackSigner) -> String {
+pub fn authorization_header(covered: &CoveredComponents<'_>, signer: &CallbackSigner) -> String {
     let signature = BASE64_STANDARD.encode(signer.sign(covered.signing_string().as_bytes()));
     let kid = &signer.public().kid;
     format!(r#"Signature keyId="{kid}",algorithm="{ALGORITHM}",headers="{COMPONENTS}",signature="{signature}""#)
@@ -126,7 +126,7 @@ impl CallbackSigner {
     /// # Panics
     /// If the system has no randomness.
     #[expect(clippy::expect_used, reason = "generation fails only without randomness: the process must stop")]
-    pub fn generate() -> Zeroizing<Vec<u8>> {
+    pub fn generate_pkcs8() -> Zeroizing<Vec<u8>> {
         let pair = RsaKeyPair::generate(KeySize::Rsa2048).expect("RSA key generation succeeds");
         let der: Pkcs8V1Der<'_> = pair.as_der().expect("an RSA key has a PKCS#8 form");
         Zeroizing::new(der.as_ref().to_vec())

@@ -56,7 +56,7 @@ pub(crate) fn parse_final_http_status(text: &str) -> Result<StatusCode, &'static
 }
 
 pub(crate) fn parse_timestamp(text: &str) -> Result<Timestamp, &'static str> {
-    timestamp::parse(text).ok_or(timestamp::EXPECTED_FORMAT)
+    timestamp::parse(text).ok_or(timestamp::EXPECTED_FORMAT_MESSAGE)
 }
 
 /// The name of a profile. It is valid as a file name.

@@ -11,8 +11,8 @@ const RETRY_DELAYS: [i64; 6] = [10, 20, 30, 40, 50, 60];
 /// get more attempts.
 pub const MAX_ATTEMPTS: u32 = 7;
 
-/// First and longest delay after the regular schedule, in seconds. The delay doubles with each retry.
-const EXTENDED_DELAYS: (i64, i64) = (120, 3_600);
+/// First and longest delay after the regular schedule. The delay doubles with each retry.
+const EXTENDED_DELAY_BOUNDS_SECONDS: (i64, i64) = (120, 3_600);
 
 /// How long after the end of a check its callback is retried, in seconds. A small value does not shorten the regular
 /// schedule.
@@ -60,7 +60,7 @@ pub fn retry_after_failure(failed_attempts: NonZeroU32, ended: Timestamp, deadli
     if let Some(&delay) = RETRY_DELAYS.get(retries) {
         return RetryDecision::RetryAt(after(delay));
     }
-    let (first, longest) = EXTENDED_DELAYS;
+    let (first, longest) = EXTENDED_DELAY_BOUNDS_SECONDS;
     let doublings = u32::try_from(retries - RETRY_DELAYS.len()).unwrap_or(u32::MAX);
     let delay = 2_i64.checked_pow(doublings).map_or(longest, |factor| first.saturating_mul(factor).min(longest));
     match after(delay) {

@@ -161,7 +161,7 @@ impl CamaraScopes {
     }
 
     /// Whether the token permits an operation.
-    pub fn permit(&self, operation: CamaraScope) -> bool {
+    pub fn permits(&self, operation: CamaraScope) -> bool {
         let is_sim_swap = operation.product() == Product::SimSwap;
         self.operations.contains(&operation) || (is_sim_swap && self.operations.contains(&CamaraScope::SimSwap))
     }
@@ -244,7 +244,7 @@ mod tests {
             ("number-verification:verify", &[CamaraScope::VerifyNumber]),
         ] {
             let scopes = CamaraScopes::parse(&format!("{FRAUD} {granted}")).unwrap();
-            let actual: Vec<_> = CamaraScope::VARIANTS.iter().copied().filter(|one| scopes.permit(*one)).collect();
+            let actual: Vec<_> = CamaraScope::VARIANTS.iter().copied().filter(|one| scopes.permits(*one)).collect();
             assert_eq!(actual, permitted, "{granted}");
             assert_eq!(scopes.need_network_authentication(), granted.starts_with("number"), "{granted}");
         }

@@ -10,7 +10,7 @@ pub const EARLIEST: Timestamp = Timestamp::constant(-62_167_219_200, 0);
 /// `9999-12-30T22:00:00Z`, the last whole second that `jiff` supports. SQLite and PostgreSQL can store it.
 pub const LATEST: Timestamp = Timestamp::constant(253_402_207_200, 0);
 
-const SECONDS: &str = "0000-00-00T00:00:00";
+const DATE_TIME_SHAPE: &str = "0000-00-00T00:00:00";
 /// Digits of nanoseconds. Further digits are ignored.
 const MAX_FRACTION_DIGITS: usize = 9;
 const MAX_OFFSET_HOURS: i32 = 23;
@@ -20,7 +20,8 @@ const MAX_OFFSET_HOURS: i32 = 23;
 /// Instants before [`EARLIEST`] or after [`LATEST`] are clamped. No stored instant is outside this range, so the
 /// results of comparisons do not change.
 pub fn parse(text: &str) -> Option<Timestamp> {
-    let (seconds, rest) = text.split_at_checked(SECONDS.len()).filter(|(seconds, _)| has_shape(seconds, SECONDS))?;
+    let (seconds, rest) =
+        text.split_at_checked(DATE_TIME_SHAPE.len()).filter(|(seconds, _)| has_shape(seconds, DATE_TIME_SHAPE))?;
     let (fraction, offset) = match rest.strip_prefix('.') {
         Some(rest) => rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).filter(|digits| *digits > 0)?),
         None => ("0", rest),

@@ -29,7 +29,7 @@ pub struct KeySchedule {
 
 impl KeySchedule {
     /// Returns the schedule of a key that becomes active without being announced.
-    pub fn active_immediately(now: Timestamp) -> Self {
+    pub fn new_unannounced(now: Timestamp) -> Self {
         KeySchedule { published_at: now, active_from: now, retires_at: None, gone_at: None }
     }
 
@@ -56,7 +56,7 @@ pub struct RotationPolicy {
 
 impl RotationPolicy {
     /// Returns the schedules of the successor and of the retired key.
-    pub fn rotate(&self, current: KeySchedule, now: Timestamp) -> (KeySchedule, KeySchedule) {
+    pub fn schedule_rotation(&self, current: KeySchedule, now: Timestamp) -> (KeySchedule, KeySchedule) {
         let handover = now + self.announce;
         let successor = KeySchedule { published_at: now, active_from: handover, retires_at: None, gone_at: None };
         let retired = KeySchedule { retires_at: Some(handover), gone_at: Some(handover + self.keep), ..current };
@@ -64,10 +64,11 @@ impl RotationPolicy {
     }
 }
 
-/// Emergency rotation: replaces a disclosed key immediately. Returns the schedules of the successor and of the old key.
-pub fn rotate_immediately(current: KeySchedule, now: Timestamp) -> (KeySchedule, KeySchedule) {
+/// Schedules an emergency rotation, which replaces a disclosed key immediately. Returns the schedules of the successor
+/// and of the old key.
+pub fn schedule_immediate_rotation(current: KeySchedule, now: Timestamp) -> (KeySchedule, KeySchedule) {
     let retired = KeySchedule { retires_at: Some(now), gone_at: Some(now), ..current };
-    (KeySchedule::active_immediately(now), retired)
+    (KeySchedule::new_unannounced(now), retired)
 }
 
 #[cfg(test)]
@@ -83,8 +84,8 @@ mod tests {
 
     #[test]
     fn rotation_overlaps_on_both_sides() {
-        let first = KeySchedule::active_immediately(hours(0));
-        let (second, first) = POLICY.rotate(first, hours(100));
+        let first = KeySchedule::new_unannounced(hours(0));
+        let (second, first) = POLICY.schedule_rotation(first, hours(100));
         for (at, first_state, second_state) in [
             (100, KeyState::Active, KeyState::Next),
             (123, KeyState::Active, KeyState::Next),
@@ -98,10 +99,10 @@ mod tests {
 
     #[test]
     fn exactly_one_key_is_active_at_any_hour() {
-        let mut keys = vec![KeySchedule::active_immediately(hours(0))];
+        let mut keys = vec![KeySchedule::new_unannounced(hours(0))];
         for rotation in [30, 60, 90] {
             let current = keys.pop().unwrap();
-            let (next, retired) = POLICY.rotate(current, hours(rotation));
+            let (next, retired) = POLICY.schedule_rotation(current, hours(rotation));
             keys.extend([retired, next]);
         }
         for hour in 0..300 {
@@ -112,7 +113,7 @@ mod tests {
 
     #[test]
     fn emergency_rotation_removes_the_old_key() {
-        let (new, old) = rotate_immediately(KeySchedule::active_immediately(hours(0)), hours(5));
+        let (new, old) = schedule_immediate_rotation(KeySchedule::new_unannounced(hours(0)), hours(5));
         assert_eq!((new.state(hours(5)), old.state(hours(5))), (KeyState::Active, KeyState::Gone));
     }
 }

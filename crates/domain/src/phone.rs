@@ -86,7 +86,7 @@ impl Msisdn {
             return Err(InvalidPhoneNumber::WrittenShape);
         }
         let national = match country {
-            Some(_) => SmsAddress { text: &compact, kind: AddressKind::National, country }.to_msisdn(),
+            Some(_) => SmsAddress { text: &compact, kind: SmsAddressKind::National, country }.to_msisdn(),
             None => None,
         };
         // `00` stands for `+` in most countries, and people write it in the others, too.
@@ -226,7 +226,7 @@ impl FromStr for Country {
 
 /// The notation of an SMS address (`ton`, type of number, in SMPP).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AddressKind {
+pub enum SmsAddressKind {
     International,
     National,
     /// The operator does not specify the notation.
@@ -240,7 +240,7 @@ pub enum AddressKind {
 #[debug("Address({:?}, {} characters)", self.kind, self.text.chars().count())]
 pub struct SmsAddress<'a> {
     pub text: &'a str,
-    pub kind: AddressKind,
+    pub kind: SmsAddressKind,
     /// Country of numbers in national format. `None`: national numbers cannot be normalised.
     pub country: Option<Country>,
 }
@@ -261,12 +261,12 @@ impl SmsAddress<'_> {
         }
         let international = |digits: &str| Msisdn::parse(&format!("+{digits}"), Mode::Sandbox).ok();
         match self.kind {
-            AddressKind::NoSubscriber => None,
+            SmsAddressKind::NoSubscriber => None,
             _ if has_plus => international(digits),
-            AddressKind::International => international(digits.strip_prefix("00").unwrap_or(digits)),
-            AddressKind::National => self.parse_national(digits),
+            SmsAddressKind::International => international(digits.strip_prefix("00").unwrap_or(digits)),
+            SmsAddressKind::National => self.parse_national(digits),
             // An international number never begins with a zero.
-            AddressKind::Unknown => match digits.strip_prefix("00") {
+            SmsAddressKind::Unknown => match digits.strip_prefix("00") {
                 Some(digits) => international(digits),
                 None if digits.starts_with('0') => self.parse_national(digits),
                 None => pick_unambiguous(international(digits), self.parse_national(digits)),
@@ -443,7 +443,7 @@ mod tests {
 
     #[test]
     fn senders_are_normalised_from_operator_notations() {
-        use AddressKind::{International, National, NoSubscriber, Unknown};
+        use SmsAddressKind::{International, National, NoSubscriber, Unknown};
         for (text, kind, country, number) in [
             ("447700900123", International, None, Some("+447700900123")),
             ("+447700900123", International, None, Some("+447700900123")),
@@ -511,7 +511,7 @@ mod tests {
                 format!("0{head} {tail}"),
                 format!("+44 {head}-{tail}"),
             ] {
-                let read = SmsAddress { text: &text, kind: AddressKind::Unknown, country }.to_msisdn();
+                let read = SmsAddress { text: &text, kind: SmsAddressKind::Unknown, country }.to_msisdn();
                 prop_assert_eq!(read.as_ref(), Some(&number));
             }
         }
@@ -519,7 +519,10 @@ mod tests {
         #[test]
         fn normalisation_never_panics(text in "\\PC{0,24}", kind in 0..4) {
             let kind = [
-                AddressKind::International, AddressKind::National, AddressKind::Unknown, AddressKind::NoSubscriber,
+                SmsAddressKind::International,
+                SmsAddressKind::National,
+                SmsAddressKind::Unknown,
+                SmsAddressKind::NoSubscriber,
             ][usize::try_from(kind).unwrap()];
             let _ = SmsAddress { text: &text, kind, country: "DE".parse().ok() }.to_msisdn();
         }

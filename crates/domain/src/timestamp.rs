@@ -4,7 +4,7 @@ use jiff::{Timestamp, fmt::temporal::DateTimePrinter};
 
 use crate::date_time;
 
-pub const EXPECTED_FORMAT: &str = "expected an RFC 3339 date-time such as `2026-11-14T09:30:00.123Z`";
+pub const EXPECTED_FORMAT_MESSAGE: &str = "expected an RFC 3339 date-time such as `2026-11-14T09:30:00.123Z`";
 
 const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
 

@@ -18,9 +18,8 @@ pub struct ManagementActor {
 }
 
 impl ManagementActor {
-    /// Creates the actor for commands at the command line of the server ("operator" is not a mobile network operator
-    /// here).
-    pub fn operator(workspace: WorkspaceId) -> Self {
+    /// Creates the actor for commands at the command line of the server.
+    pub fn of_command_line(workspace: WorkspaceId) -> Self {
         ManagementActor { workspace, actor: Actor::Operator, request_id: None }
     }
 
@@ -46,14 +45,14 @@ pub struct Administrator {
 }
 
 impl Administrator {
-    /// Creates the actor for commands at the command line of the server ("operator" is not a mobile network operator
-    /// here). These commands need direct access to the database, so no further authorisation is needed.
-    pub fn operator() -> Self {
+    /// Creates the actor for commands at the command line of the server. These commands need direct access to the
+    /// database, so no further authorisation is needed.
+    pub fn of_command_line() -> Self {
         Administrator { actor: Actor::Operator, request_id: None }
     }
 
     /// Creates the actor for an administrator. The caller must have checked that the account is an administrator.
-    pub(crate) fn account(account: AccountId, request_id: Option<String>) -> Self {
+    pub(crate) fn of_account(account: AccountId, request_id: Option<String>) -> Self {
         Administrator { actor: Actor::Account(account), request_id }
     }
 

@@ -8,7 +8,7 @@ use ringtrue_domain::{
     account::AccountId,
     audit::{Action, Actor, AuditEvent},
     id::uuid_v7,
-    lifecycle::{CheckId, ClaimedNumber, NumberHash, Sealed},
+    lifecycle::{CheckId, NumberHash, Sealed, StoredNumber},
     phone::Msisdn,
     reverse_sms::{SmsCode, SmsEnvironment},
     tenancy::{Mode, ProjectId, WorkspaceId},
@@ -76,8 +76,8 @@ impl Context {
     }
 
     /// Returns a number in the form that checks store: its hash and its last digits.
-    pub(crate) fn claimed_number(&self, number: &Msisdn) -> Result<ClaimedNumber, StoreError> {
-        Ok(ClaimedNumber { hash: self.hash_number(number)?, tail: number.tail() })
+    pub(crate) fn hash_number_with_tail(&self, number: &Msisdn) -> Result<StoredNumber, StoreError> {
+        Ok(StoredNumber { hash: self.hash_number(number)?, tail: number.tail() })
     }
 
     /// Hashes the code of an SMS. The hash includes the receiver, so that the code is valid only in an SMS to this

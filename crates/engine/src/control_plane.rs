@@ -53,7 +53,7 @@ pub type ConcurrentMap<K, V> = papaya::HashMap<K, V, quick_cache::DefaultHashBui
 
 /// Verifies the MACs of credentials. Returns the valid credentials, and the ids of those that were written or altered
 /// outside Ringtrue.
-fn verify_credentials(
+fn verify_credential_macs(
     credentials: Vec<Credential>,
     macs: &HashMap<ClientId, RowMac>,
     keys: &KeyRing,
@@ -177,7 +177,7 @@ impl ControlPlane {
             Some(Ok(ring)) => (Arc::new(ring), Ok(())),
             Some(Err(error)) => (current, Err(error)),
         };
-        let (credentials, altered) = verify_credentials(changes.credentials, &changes.credential_macs, &ring);
+        let (credentials, altered) = verify_credential_macs(changes.credentials, &changes.credential_macs, &ring);
         insert_entries(&self.workspaces, changes.workspaces.into_iter().map(|it| (it.id, Arc::new(it))), all);
         insert_entries(&self.projects, changes.projects.into_iter().map(|it| (it.id, Arc::new(it))), all);
         insert_entries(&self.credentials, credentials.into_iter().map(|it| (it.client_id.clone(), Arc::new(it))), all);

@@ -49,7 +49,7 @@ pub struct IdempotencyScope {
 
 impl IdempotencyScope {
     /// Creates the scope of `owner`. The caller must be authorised for this owner.
-    pub(crate) fn authorized(owner: CredentialOwner) -> Self {
+    pub(crate) fn of_authorized(owner: CredentialOwner) -> Self {
         IdempotencyScope { owner, mode: None }
     }
 

@@ -170,7 +170,7 @@ impl Engine {
     pub async fn start(dependencies: EngineDependencies, settings: EngineSettings) -> Result<Self, StartError> {
         let EngineDependencies { store, clock, entropy, transport, master_key, sandbox } = dependencies;
         // Sets the clock to the time of the database. Must come before anything that uses the clock.
-        node::sample_database_time(&*store, &*clock).await?;
+        node::sync_clock_with_database(&*store, &*clock).await?;
         let context = Arc::new(Context {
             clock,
             entropy,

@@ -71,7 +71,12 @@ impl SimulatedSims {
         SimulatedSims { context, store, reads: Cache::new(MAX_SHARED_READS) }
     }
 
-    pub async fn swap(&self, project: ProjectId, number: &Msisdn, swapped_at: Timestamp) -> Result<(), StoreError> {
+    pub async fn record_swap(
+        &self,
+        project: ProjectId,
+        number: &Msisdn,
+        swapped_at: Timestamp,
+    ) -> Result<(), StoreError> {
         let sealed = self.context.seal(&seal_context(project), number.as_str().as_bytes())?;
         let number_hash = self.context.hash_number(number)?;
         let swap = SimulatedSimSwap { number_hash, number: Sealed(sealed), swapped_at };

@@ -34,9 +34,9 @@ async fn key_can_be_rotated_repeatedly() {
     let clock = ManualClock::at("2026-01-01T00:00:00Z".parse().unwrap());
     create_missing_keys(&*store, &master, &clock, &entropy).await.unwrap();
 
-    for purpose in KeyPurpose::ROTATING {
+    for purpose in KeyPurpose::ROTATABLE {
         let rotate = async |emergency| {
-            let rotation = KeyRotation::by_operator(purpose, emergency);
+            let rotation = KeyRotation::by_command_line(purpose, emergency);
             rotate_key(rotation, &*store, &master, &clock, &entropy).await
         };
         for emergency in [false, true, true, false, true, false] {
@@ -52,7 +52,8 @@ async fn key_can_be_rotated_repeatedly() {
         clock.advance(rotation_policy(purpose).announce);
         assert_eq!(count_active(&*store, &clock, purpose).await, 1, "{purpose} at {}", clock.now());
     }
-    let hash = rotate_key(KeyRotation::by_operator(KeyPurpose::Hash, true), &*store, &master, &clock, &entropy).await;
+    let hash =
+        rotate_key(KeyRotation::by_command_line(KeyPurpose::Hash, true), &*store, &master, &clock, &entropy).await;
     assert!(matches!(hash, Err(RotateError::NotRotatable(KeyPurpose::Hash))), "{hash:?}");
 }
 

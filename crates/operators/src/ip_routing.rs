@@ -29,7 +29,7 @@ use ringtrue_domain::{
     network::{InvalidNetworkId, NetworkId},
     web_url::AddressPolicy,
 };
-use ringtrue_engine::ports::lookups::{IpLocation, IpLocator};
+use ringtrue_engine::ports::lookups::{AddressNetwork, AddressNetworkTable};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IpRoutingConfig {
@@ -110,17 +110,17 @@ impl IpRouting {
 
     /// Finds the network of an address with the MaxMind databases and the maps from ISPs and autonomous systems to
     /// networks.
-    fn locate_by_database(&self, address: IpAddr) -> IpLocation {
+    fn network_by_database(&self, address: IpAddr) -> AddressNetwork {
         let connection_type = self.connection_type(address);
         if connection_type == ConnectionType::Other {
-            return IpLocation::NotMobile;
+            return AddressNetwork::NotMobile;
         }
         let provider = self.isp.as_ref().map(|database| database.provider(address)).unwrap_or_default();
         if let Some(network) = provider.network() {
-            return IpLocation::Mobile(network);
+            return AddressNetwork::Mobile(network);
         }
         if connection_type == ConnectionType::Unknown {
-            return IpLocation::Unknown;
+            return AddressNetwork::Unknown;
         }
         let by_isp = || self.isps.get(provider.isp?);
         let by_system = || {
@@ -128,7 +128,7 @@ impl IpRouting {
             let system = system.or_else(|| self.asn.as_ref()?.provider(address).autonomous_system)?;
             self.autonomous_systems.get(&system)
         };
-        by_isp().or_else(by_system).map_or(IpLocation::Unknown, |network| IpLocation::Mobile(network.clone()))
+        by_isp().or_else(by_system).map_or(AddressNetwork::Unknown, |network| AddressNetwork::Mobile(network.clone()))
     }
 
     fn connection_type(&self, address: IpAddr) -> ConnectionType {
@@ -141,15 +141,19 @@ impl IpRouting {
     }
 }
 
-impl IpLocator for IpRouting {
-    fn locate(&self, address: IpAddr) -> IpLocation {
+impl AddressNetworkTable for IpRouting {
+    fn network_of_address(&self, address: IpAddr) -> AddressNetwork {
         // Dual-stack sockets report 192.0.2.1 as `::ffff:192.0.2.1`.
         let address = address.to_canonical();
         if let Some(network) = self.ranges.find(address) {
-            return IpLocation::Mobile(network.clone());
+            return AddressNetwork::Mobile(network.clone());
         }
         // Only configured ranges can assign a private address to a network. The databases cover public addresses.
-        if AddressPolicy::default().permits(address) { self.locate_by_database(address) } else { IpLocation::Unknown }
+        if AddressPolicy::default().permits(address) {
+            self.network_by_database(address)
+        } else {
+            AddressNetwork::Unknown
+        }
     }
 }
 

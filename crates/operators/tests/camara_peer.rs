@@ -23,8 +23,8 @@ use ringtrue_engine::ports::{
     entropy::SystemEntropy,
     operator_tokens::{CredentialKey, CredentialRequest, CredentialResponse},
     silent::{
-        AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation,
-        SilentResult,
+        AuthorizationRedirect, OperatorAuthorizationRequest, OperatorAuthorizationResponse, SilentConnector,
+        SilentOperation, SilentResult,
     },
     sim_swap::{SimSwapConnector, SimSwapRequest},
 };
@@ -177,7 +177,7 @@ impl Route {
     async fn begin(&self, operation: SilentOperation<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
         let (device, now) = (IpAddr::from([192, 0, 2, 1]), SystemClock.now());
         self.0
-            .begin_authorization(AuthorizationRequest {
+            .begin_authorization(OperatorAuthorizationRequest {
                 check: check(),
                 operation,
                 state: "state-of-the-device",
@@ -195,7 +195,7 @@ impl Route {
         query: &[(String, String)],
     ) -> Result<SilentResult, ErrorCode> {
         let device = IpAddr::from([192, 0, 2, 1]);
-        let response = AuthorizationResponse {
+        let response = OperatorAuthorizationResponse {
             check: check(),
             operation,
             connector_data: memory,
@@ -213,13 +213,13 @@ impl Route {
     async fn verify_by_token(&self, text: &str) -> Result<bool, ErrorCode> {
         let (check, number, now) = (check(), &number(text), SystemClock.now());
         let (nonce, key) = ("nonce-of-the-request", &CredentialKey::new([9; 32]));
-        let tokens = self.0.operator_tokens().unwrap();
+        let verifier = self.0.operator_token_verifier().unwrap();
         let request = CredentialRequest { check, number_hint: Some(number), nonce, key, now };
-        let request = tokens.credential_request(request).unwrap();
+        let request = verifier.credential_request(request).unwrap();
         let credential = &Draft::new(&request, now.as_second()).seal();
         let response = CredentialResponse { check, nonce, key, origins: &[ORIGIN], credential, now };
-        let token = tokens.verify_credential(&response).unwrap();
-        tokens.verify_number_with_token(check, number, &token.temporary_token).await
+        let token = verifier.verify_credential(&response).unwrap();
+        verifier.verify_number_with_token(check, number, &token.temporary_token).await
     }
 
     async fn sim_history(&self, text: &str, minutes: i64) -> Result<SimHistory, ErrorCode> {

@@ -231,13 +231,13 @@ impl OperatorAccess for SandboxAccess {
 
     fn operator_token_connector(&self, _: &NetworkId) -> Option<Arc<dyn SilentConnector>> {
         let connector = self.silent_connector.load_full()?;
-        connector.operator_tokens().is_some().then(|| Arc::clone(&*connector))
+        connector.operator_token_verifier().is_some().then(|| Arc::clone(&*connector))
     }
 
     /// Sandbox projects may use every network.
     fn operator_token_connector_of_carrier(&self, _: ProjectId, carrier: &str) -> Option<Arc<dyn SilentConnector>> {
         let connector = self.silent_connector.load_full()?;
-        connector.operator_tokens()?.network_of_carrier(carrier)?;
+        connector.operator_token_verifier()?.network_of_carrier(carrier)?;
         Some(Arc::clone(&*connector))
     }
 
@@ -289,7 +289,7 @@ impl OperatorAccess for SandboxAccess {
         };
         let supported = match supported {
             Ok(supported) => supported,
-            Err(problem) => return EligibilityExplanation::failed(problem.to_string()),
+            Err(problem) => return EligibilityExplanation::new_failed(problem.to_string()),
         };
         // Networks are not tested, because sandbox projects may use every network.
         let evaluate = |product| {
@@ -370,7 +370,7 @@ fn eligibility_for_project(supported: Vec<Product>, project: &Project) -> Eligib
 mod tests {
     use jiff::Timestamp;
     use ringtrue_domain::{
-        lifecycle::{CheckId, CheckStatus, ClaimedNumber, Lifecycle, OpenState},
+        lifecycle::{CheckId, CheckStatus, Lifecycle, OpenState, StoredNumber},
         reverse_sms::SenderMatch,
     };
 
@@ -402,7 +402,7 @@ mod tests {
             product: Product::ReverseSms,
             mode: Mode::Sandbox,
             network: NETWORK_ID.parse().ok(),
-            claimed: Some(ClaimedNumber { hash: CLAIMED, tail: tail.parse().unwrap() }),
+            claimed: Some(StoredNumber { hash: CLAIMED, tail: tail.parse().unwrap() }),
             reference: None,
             callback_url: None,
             verification: None,

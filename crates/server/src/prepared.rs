@@ -109,7 +109,7 @@ impl Routing {
     /// Passes the networks and sources to an engine. Returns the connectors, which are not started.
     pub fn apply_to(self, engine: &Engine) -> PreparedConnectors {
         engine.networks().replace(self.networks);
-        engine.networks().set_ip_locator(Box::new(self.addresses));
+        engine.networks().set_address_networks(Box::new(self.addresses));
         engine.number_lookup().replace(self.sources);
         self.connectors
     }

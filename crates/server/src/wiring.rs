@@ -270,7 +270,7 @@ impl RunningNode {
             // Replaces networks first, so that no check is assigned a receiver whose connector is about to stop.
             self.engine.networks().replace(routing.networks);
             self.connectors.apply(routing.connectors).await;
-            self.engine.networks().set_ip_locator(Box::new(routing.addresses));
+            self.engine.networks().set_address_networks(Box::new(routing.addresses));
             self.engine.number_lookup().replace(routing.sources);
             anyhow::Ok(())
         };

@@ -2,8 +2,8 @@
 
 use ringtrue_domain::{
     lifecycle::{
-        AnyCheck, Check, CheckId, CheckOutcome, CheckStatus, ClaimedNumber, DiscoveredNumber, Lifecycle, NumberHash,
-        OpenState, Sealed,
+        AnyCheck, Check, CheckId, CheckOutcome, CheckStatus, DiscoveredNumber, Lifecycle, NumberHash, OpenState,
+        Sealed, StoredNumber,
     },
     product::Product,
     reverse_sms::SenderMatch,
@@ -157,10 +157,10 @@ fn minutes(row: &mut RowReader, column: &'static str) -> Result<Option<u32>, Sto
     minutes.map_err(|_| row.corrupt(column, "not minutes"))
 }
 
-fn claimed_number(row: &mut RowReader) -> Result<Option<ClaimedNumber>, StoreError> {
+fn claimed_number(row: &mut RowReader) -> Result<Option<StoredNumber>, StoreError> {
     match (row.digest_or_null("number_hash")?, row.parsed_or_null("number_tail")?) {
         (None, _) => Ok(None),
-        (Some(hash), Some(tail)) => Ok(Some(ClaimedNumber { hash: NumberHash(hash), tail })),
+        (Some(hash), Some(tail)) => Ok(Some(StoredNumber { hash: NumberHash(hash), tail })),
         (Some(_), None) => Err(row.corrupt("number_tail", "missing for a number hash")),
     }
 }

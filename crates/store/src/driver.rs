@@ -9,7 +9,7 @@
 use std::{borrow::Cow, future::Future, sync::Arc};
 
 use futures_util::future::BoxFuture;
-use ringtrue_domain::lifecycle::Bucket;
+use ringtrue_domain::lifecycle::ShardBucket;
 use ringtrue_engine::ports::{
     callbacks::AttemptSettlement,
     idempotency::IdempotencyClaim,
@@ -71,7 +71,7 @@ pub(crate) trait Tx: Send {
     }
 
     /// Returns the bucket in which this server of a cluster counts usage. `None`: the project determines the bucket.
-    fn counter_bucket(&self) -> Option<Bucket> {
+    fn counter_bucket(&self) -> Option<ShardBucket> {
         None
     }
 
@@ -208,7 +208,7 @@ pub(crate) trait Database:
     /// As [`transact`](Database::transact), on the server of a cluster that has the rows of `bucket`.
     fn transact_at_bucket<T: Send + 'static>(
         &self,
-        _bucket: Bucket,
+        _bucket: ShardBucket,
         work: impl Work<TransactionEnd<T>>,
     ) -> impl Future<Output = Result<T, StoreError>> + Send {
         self.transact(work)
@@ -217,7 +217,7 @@ pub(crate) trait Database:
     /// As [`read`](Database::read), on the server of a cluster that has the rows of `bucket`.
     fn read_at_bucket<T: Send + 'static>(
         &self,
-        _bucket: Bucket,
+        _bucket: ShardBucket,
         work: impl Work<T>,
     ) -> impl Future<Output = Result<T, StoreError>> + Send {
         self.read(work)
@@ -242,7 +242,7 @@ pub(crate) trait Database:
 
     /// Returns a number for the server of a cluster that has the rows of `bucket`. A transaction on rows of one server is
     /// faster than one on several.
-    fn server_index(&self, _bucket: Bucket) -> usize {
+    fn server_index(&self, _bucket: ShardBucket) -> usize {
         0
     }
 

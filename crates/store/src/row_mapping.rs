@@ -307,7 +307,7 @@ enum SettingValueJson {
 
 impl From<&Configuration> for ConfigurationJson {
     fn from(configuration: &Configuration) -> Self {
-        let values = configuration.values();
+        let values = configuration.non_default_settings();
         ConfigurationJson(values.map(|(setting, value)| (setting.path.to_owned(), value.into())).collect())
     }
 }

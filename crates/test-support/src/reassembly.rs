@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use ringtrue_engine::ports::{
     clock::Clock,
-    sms::{CompleteSms, PartOutcome, Reassembly, SmsKey, SmsPart},
+    sms::{CompleteSms, ConcatenatedSmsKey, PartOutcome, Reassembly, SmsPart},
     store::StoreError,
 };
 use uuid::Uuid;
@@ -30,7 +30,7 @@ pub struct InMemoryReassembly {
 }
 
 struct StoredSms {
-    key: SmsKey,
+    key: ConcatenatedSmsKey,
     sms: Uuid,
     connector: Arc<str>,
     from: String,
@@ -74,7 +74,7 @@ impl Reassembly for InMemoryReassembly {
         }
         let sms = Uuid::from_u128(messages.len() as u128);
         let message = messages.entry(name).or_insert_with(|| StoredSms {
-            key: SmsKey([sequence; 32]),
+            key: ConcatenatedSmsKey([sequence; 32]),
             sms,
             connector,
             from,

@@ -452,7 +452,7 @@ pub fn as_sim_swap_period(node: Node, pointer: &str) -> Result<Result<SimSwapPer
 
 pub fn as_timestamp(node: Node, pointer: &str) -> Result<Timestamp, JsonError> {
     let text = as_text(node, pointer)?;
-    timestamp::parse(&text).ok_or_else(|| JsonError::new(pointer, timestamp::EXPECTED_FORMAT))
+    timestamp::parse(&text).ok_or_else(|| JsonError::new(pointer, timestamp::EXPECTED_FORMAT_MESSAGE))
 }
 
 /// Reads an array of distinct values.

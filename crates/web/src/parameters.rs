@@ -139,8 +139,9 @@ impl Query {
             .map(|text| {
                 // A `+` that the client did not escape has been decoded to a space.
                 let hint = if text.contains(' ') { "; send a `+` as `%2B`" } else { "" };
-                timestamp::parse(text)
-                    .ok_or_else(|| Problem::bad_request(format!("`{name}`: {}{hint}", timestamp::EXPECTED_FORMAT)))
+                timestamp::parse(text).ok_or_else(|| {
+                    Problem::bad_request(format!("`{name}`: {}{hint}", timestamp::EXPECTED_FORMAT_MESSAGE))
+                })
             })
             .transpose()
     }

@@ -17,7 +17,7 @@ fn section_of_each_setting() -> impl Iterator<Item = &'static str> {
 pub(super) fn render_configuration(configuration: &Configuration, base_url: &str) -> Value {
     let mut root: Map<String, Value> =
         section_of_each_setting().map(|section| (section.to_owned(), Value::Object(Map::new()))).collect();
-    for (setting, value) in configuration.values() {
+    for (setting, value) in configuration.non_default_settings() {
         insert(&mut root, setting.path, render_value(setting.kind, value));
     }
     if let Some(logo) = configuration.verification.brand.logo_url.as_ref().and_then(LogoUrl::uploaded) {
@@ -53,7 +53,7 @@ fn render_value(kind: SettingKind, value: SettingValue) -> Value {
 /// Parses a merge patch (RFC 7396) of the configuration.
 pub(super) fn parse_configuration(node: Node, pointer: &str) -> Result<ConfigurationPatch, JsonError> {
     if matches!(node, Node::Null) {
-        return Ok(ConfigurationPatch::reset());
+        return Ok(ConfigurationPatch::for_reset());
     }
     let mut changes = vec![];
     collect_changes(node, pointer, "", &mut changes)?;
@@ -67,7 +67,7 @@ fn collect_changes(node: Node, pointer: &str, prefix: &str, changes: &mut Change
         let path = [prefix, &name].concat();
         // A dot separates the members of a setting's path, so a member name with a dot matches no setting.
         let setting = Setting::find(&path).filter(|_| !name.contains('.'));
-        let mut section = Setting::in_section(&path).filter(|_| !name.contains('.')).peekable();
+        let mut section = Setting::find_in_section(&path).filter(|_| !name.contains('.')).peekable();
         match (setting, node) {
             (Some(setting), Node::Null) => changes.push((setting, None)),
             (Some(setting), node) => changes.push((setting, Some(parse_value(setting.kind, node, &pointer)?))),

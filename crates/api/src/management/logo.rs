@@ -60,7 +60,7 @@ async fn remove(
     _: NoBody,
 ) -> Result<StatusCode, Problem> {
     let if_match = IfMatch::from_headers(&headers);
-    let patch = ProjectPatch { configuration: ConfigurationPatch::remove_logo(), ..ProjectPatch::default() };
+    let patch = ProjectPatch { configuration: ConfigurationPatch::for_logo_removal(), ..ProjectPatch::default() };
     change_project(&app, &caller, &ids, &if_match, patch).await?;
     Ok(StatusCode::NO_CONTENT)
 }

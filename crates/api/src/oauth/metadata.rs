@@ -109,7 +109,7 @@ pub async fn jwks(State(app): State<App>, request: Request) -> Response {
     let keys = app.engine.control_plane().keys();
     let now = app.engine.clock().now();
     let id_token_keys = keys.published_id_token_keys(now).into_iter().cloned();
-    let keys: Vec<Value> = keys.published_keys(now).into_iter().map(jwk).chain(id_token_keys).collect();
+    let keys: Vec<Value> = keys.published_callback_keys(now).into_iter().map(jwk).chain(id_token_keys).collect();
     let body = serde_json::to_vec(&json!({ "keys": keys })).unwrap_or_default();
     let tag = format!("\"{}\"", BASE64_URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, &body)));
     let is_known = request

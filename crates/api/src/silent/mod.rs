@@ -131,7 +131,7 @@ impl From<&CreatedSilent> for NewCheckBody {
 fn render_check(engine: &Engine, check: &SilentCheck) -> CheckBody {
     let verdict = check.verdict();
     let number = verdict
-        .and_then(Verdict::discovered)
+        .and_then(Verdict::discovered_number)
         .and_then(|number| engine.checks.unseal_discovered_number(check.id, number));
     let mut body = CheckBody::from(check);
     body.phone_number = number.map(|number| number.as_str().to_owned());

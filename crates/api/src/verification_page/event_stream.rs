@@ -98,7 +98,7 @@ impl EventStream {
         while !self.is_over && self.app.engine.clock().now() < self.ends_at {
             tokio::select! {
                 () = shutdown.cancelled() => return None,
-                () = self.follower.changed() => {}
+                () = self.follower.wait_for_change() => {}
                 () = sleep(READ_RETRY_DELAY), if self.must_retry => {}
                 () = sleep(DEADLINE_CHECK_INTERVAL), if self.waits_until.is_some() => {
                     if self.waits_until.is_some_and(|until| self.app.engine.clock().now() < until) {

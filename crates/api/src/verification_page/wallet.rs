@@ -85,7 +85,7 @@ pub async fn answer(State(app): State<App>, visitor: PageVisitor, request: Reque
             verifications.finish_with_wallet(&visitor.token, keys, address, &credential).await?
         }
         WalletOutcome::Failure(failure) => {
-            verifications.wallet_failed(&visitor.token, failure).await?;
+            verifications.handle_wallet_failure(&visitor.token, failure).await?;
             None
         }
     };

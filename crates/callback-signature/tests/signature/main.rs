@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use ringtrue_callback_signature::{
     CallbackPublicKey, CallbackRequest, CallbackSigner, CoveredComponents, SignatureError, VerifiedSignature,
-    digest_header, sign, verify,
+    authorization_header, digest_header, verify,
 };
 use ringtrue_domain::tenancy::Mode;
 
@@ -20,7 +20,7 @@ static SIGNER: LazyLock<CallbackSigner> = LazyLock::new(new_signer);
 static OTHER: LazyLock<CallbackSigner> = LazyLock::new(new_signer);
 
 fn new_signer() -> CallbackSigner {
-    CallbackSigner::from_pkcs8(Mode::Live, &CallbackSigner::generate()).unwrap()
+    CallbackSigner::from_pkcs8(Mode::Live, &CallbackSigner::generate_pkcs8()).unwrap()
 }
 
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ impl ReceivedCallback {
     fn new(signer: &CallbackSigner, target: &str, host: &str, date: &str, product: &str, body: &[u8]) -> Self {
         let digest = digest_header(body);
         let covered = CoveredComponents { method: "POST", target, host, date, product, digest: &digest };
-        let authorization = sign(&covered, signer);
+        let authorization = authorization_header(&covered, signer);
         let headers = [
             ("Host", host),
             ("x-service-callback", product),

@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{account::Permission, lifecycle::CheckId, page::Page, product::Product, tenancy::Project};
 use ringtrue_engine::{
     callbacks::{
-        BulkResend, CallbackFilter, CallbackSummary, DeliveryPeriod, DeliveryStatistics, MAX_BULK_RESENDS,
+        BulkResendResult, CallbackFilter, CallbackSummary, DeliveryPeriod, DeliveryStatistics, MAX_BULK_RESENDS,
         MAX_COUNTED_ATTEMPTS, MAX_LISTED_CALLBACKS, ResendBatch, ResendError, TestCallbackError,
     },
     ports::callbacks::{CallbackSelection, CallbackState, ResendProgress},
@@ -295,7 +295,7 @@ async fn resend_one(State(app): State<App>, ids: PathParameters, form: SessionFo
     // Keeps the filter of the list. The form's `product` is the callback's own, so the filter's fields have the prefix
     // `filter_`.
     let filter = parse_filter(CallbackSelection::GivenUp, |name| fields.get(&format!("filter_{name}")))?;
-    Ok(redirect_to_progress(&access, &filter, BulkResend { queued: 1, refused: 0, remaining: 0, batch }))
+    Ok(redirect_to_progress(&access, &filter, BulkResendResult { queued: 1, refused: 0, remaining: 0, batch }))
 }
 
 /// `POST …/callbacks/test`
@@ -434,7 +434,7 @@ fn delivery_charts(statistics: &DeliveryStatistics) -> DeliveryCharts {
 }
 
 /// Redirects to the list, which shows the progress of the resend.
-fn redirect_to_progress(access: &ProjectAccess, filter: &CallbackFilter, resend: BulkResend) -> Response {
+fn redirect_to_progress(access: &ProjectAccess, filter: &CallbackFilter, resend: BulkResendResult) -> Response {
     let fields = FilterFields::from(filter);
     let counts = [resend.queued, resend.refused, resend.remaining].map(|count| count.to_string());
     let batch =

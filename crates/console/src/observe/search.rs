@@ -150,7 +150,7 @@ async fn search_number(
     project: &Project,
     number: &Msisdn,
 ) -> Result<Option<Vec<AnyCheck>>, ConsoleError> {
-    match app.engine.management.begin_number_search(developer, project, number).await {
+    match app.engine.management.permit_number_search(developer, project, number).await {
         Ok(search) => Ok(Some(app.engine.checks.find_checks_by_number(&search, MAX_CHECKS_OF_NUMBER).await?)),
         Err(NumberSearchError::TooMany) => Ok(None),
         Err(NumberSearchError::Store(error)) => Err(error.into()),

@@ -106,7 +106,7 @@ async fn change_password(
 /// `POST /console/account/sessions/{session_id}/end`
 async fn end_session(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
     let id = ids.get("session_id").unwrap_or_default();
-    if !app.engine.accounts.end_own_session(&form.session.user, id).await? {
+    if !app.engine.accounts.end_session_of_user(&form.session.user, id).await? {
         return Err(ConsoleError::not_found());
     }
     Ok(page::see_other("/console/account"))

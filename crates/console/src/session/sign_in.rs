@@ -14,7 +14,7 @@ use axum::{
 };
 use http::{HeaderValue, StatusCode, header};
 use ringtrue_engine::{
-    accounts::{InvitationError, LinkError, Password, PendingInvitation, SignInError, SignInStep},
+    accounts::{FirstFactorOutcome, InvitationError, LinkError, Password, PendingInvitation, SignInError},
     ports::accounts::LinkPurpose,
 };
 use ringtrue_web::{app::App, development::Development, request_context::RequestContext, routes::Routes};
@@ -157,8 +157,8 @@ async fn sign_in(
     let email = fields.get("email").unwrap_or_default();
     let next = restrict_to_console_path(fields.get("next"));
     let error = match app.engine.accounts.sign_in(email, fields.raw("password").unwrap_or_default(), &client).await {
-        Ok(SignInStep::SecondFactor(pending)) => return Ok(redirect_to_second_factor(&app, &pending, &next)),
-        Ok(SignInStep::SignedIn(token)) => {
+        Ok(FirstFactorOutcome::SecondFactor(pending)) => return Ok(redirect_to_second_factor(&app, &pending, &next)),
+        Ok(FirstFactorOutcome::SignedIn(token)) => {
             let response = page::see_other(&next);
             let response = with_cookie(response, Some(Cookie::Session.set(&app, token.reveal())));
             return Ok(with_cookie(response, Some(Cookie::Visitor.clear(&app))));
@@ -214,13 +214,13 @@ async fn show_link(
             let session = app.engine.accounts.use_link(&token, None, &client).await;
             let next = path_after_sign_in(&app);
             match session.map_err(|error| link_error(&app, error))? {
-                SignInStep::SignedIn(session) => {
+                FirstFactorOutcome::SignedIn(session) => {
                     // The cookie must survive a restart of the browser, because the user has no password to sign in
                     // again.
                     let cookie = Cookie::Session.set_persistent(&app, session.reveal());
                     Ok(with_cookie(page::see_other(&next), Some(cookie)))
                 }
-                SignInStep::SecondFactor(pending) => Ok(redirect_to_second_factor(&app, &pending, &next)),
+                FirstFactorOutcome::SecondFactor(pending) => Ok(redirect_to_second_factor(&app, &pending, &next)),
             }
         }
         LinkPurpose::SetPassword => {
@@ -249,10 +249,10 @@ async fn submit_link(State(app): State<App>, form: VisitorForm) -> Result<Respon
     }
     let session = app.engine.accounts.use_link(token, Some(password), &form.client).await;
     match session.map_err(|error| link_error(&app, error))? {
-        SignInStep::SignedIn(session) => {
+        FirstFactorOutcome::SignedIn(session) => {
             Ok(with_cookie(page::see_other("/console"), Some(Cookie::Session.set(&app, session.reveal()))))
         }
-        SignInStep::SecondFactor(pending) => Ok(redirect_to_second_factor(&app, &pending, "/console")),
+        FirstFactorOutcome::SecondFactor(pending) => Ok(redirect_to_second_factor(&app, &pending, "/console")),
     }
 }
 

@@ -48,9 +48,9 @@ pub struct NumberHash(pub [u8; 32]);
 #[debug("Sealed({} bytes)", self.0.len())]
 pub struct Sealed(pub Vec<u8>);
 
-/// The number that a check verifies, in the form in which it is stored. It is erased when its retention period ends.
+/// A number in the form in which checks store it. It is erased when its retention period ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClaimedNumber {
+pub struct StoredNumber {
     pub hash: NumberHash,
     pub tail: NumberTail,
 }
@@ -59,7 +59,7 @@ pub struct ClaimedNumber {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveredNumber {
     /// Hash and last digits of the number. `None` after erasure.
-    pub number: Option<ClaimedNumber>,
+    pub number: Option<StoredNumber>,
     /// The encrypted number. `None` after erasure.
     pub sealed: Option<Sealed>,
 }

@@ -9,7 +9,7 @@ use crate::{
     network::NetworkId,
     product::Product,
     reverse_sms::SenderMatch,
-    silent::{OperatorVerdict, WalletFailure, Way},
+    silent::{OperatorVerdict, SilentWay, WalletFailure},
     sim_swap::SimSwapVerdict,
     tenancy::ProjectId,
     verification::{Method, VerificationVerdict},
@@ -22,13 +22,13 @@ pub trait Verdict {
     fn matched(&self) -> Option<bool>;
 
     /// The number that the check discovered (Discovery only).
-    fn discovered(&self) -> Option<&DiscoveredNumber> {
+    fn discovered_number(&self) -> Option<&DiscoveredNumber> {
         None
     }
 
     /// The verdict of a verification, which also has a method and a result about SIM changes. `None` for other
     /// products.
-    fn verification(&self) -> Option<VerificationVerdict> {
+    fn verification_verdict(&self) -> Option<VerificationVerdict> {
         None
     }
 }
@@ -54,14 +54,14 @@ impl Verdict for AnyVerdict {
         }
     }
 
-    fn discovered(&self) -> Option<&DiscoveredNumber> {
+    fn discovered_number(&self) -> Option<&DiscoveredNumber> {
         match self {
-            AnyVerdict::Device(verdict) => verdict.discovered(),
+            AnyVerdict::Device(verdict) => verdict.discovered_number(),
             AnyVerdict::Sender(_) | AnyVerdict::Sim(_) | AnyVerdict::Verification(_) => None,
         }
     }
 
-    fn verification(&self) -> Option<VerificationVerdict> {
+    fn verification_verdict(&self) -> Option<VerificationVerdict> {
         match self {
             AnyVerdict::Verification(verdict) => Some(*verdict),
             AnyVerdict::Sender(_) | AnyVerdict::Device(_) | AnyVerdict::Sim(_) => None,
@@ -126,20 +126,20 @@ pub struct Provenance {
     /// Name of the connector whose SMS concluded the check. `None`: it was not concluded by an SMS.
     pub connector: Option<Arc<str>>,
     /// The way that a silent check took last. `None`: no device has begun it, or the check is of another product.
-    pub way: Option<Way>,
+    pub way: Option<SilentWay>,
     /// Why the phone's wallet led to no verdict. `None`: it led to one, or was not asked.
     pub wallet_failure: Option<WalletFailure>,
 }
 
-impl From<Way> for Provenance {
-    fn from(way: Way) -> Self {
+impl From<SilentWay> for Provenance {
+    fn from(way: SilentWay) -> Self {
         Provenance { way: Some(way), ..Provenance::default() }
     }
 }
 
 impl From<WalletFailure> for Provenance {
     fn from(failure: WalletFailure) -> Self {
-        Provenance { wallet_failure: Some(failure), ..Way::OperatorToken.into() }
+        Provenance { wallet_failure: Some(failure), ..SilentWay::OperatorToken.into() }
     }
 }
 
@@ -154,8 +154,8 @@ impl<V: Verdict + Clone> From<&Concluded<V>> for CheckConclusion {
             created_at: check.created_at,
             status: check.status(),
             matched: check.verdict().and_then(Verdict::matched),
-            discovered: check.verdict().and_then(Verdict::discovered).cloned(),
-            verification: check.verdict().and_then(Verdict::verification),
+            discovered: check.verdict().and_then(Verdict::discovered_number).cloned(),
+            verification: check.verdict().and_then(Verdict::verification_verdict),
             error_code: check.error_code(),
             at: check.updated_at().unwrap_or(check.expires_at),
             provenance: Provenance::default(),

@@ -19,7 +19,7 @@ use crate::{
     tenancy::{Mode, ProjectId},
 };
 
-pub use check_values::{ClaimedNumber, DiscoveredNumber, InvalidReference, NumberHash, Reference, Sealed};
+pub use check_values::{DiscoveredNumber, InvalidReference, NumberHash, Reference, Sealed, StoredNumber};
 pub use conclusion::{AnyCheck, AnyVerdict, CheckConclusion, Provenance, Verdict, WrongProduct};
 pub use error_code::{ErrorCode, InvalidErrorCode};
 
@@ -31,12 +31,12 @@ identifier!(
 /// Selects the shard of a check in a distributed database. A bucket is twelve bits of the check's id. The hash of a
 /// check's SMS code has the same twelve bits, so both lead to the same shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Bucket(u16);
+pub struct ShardBucket(u16);
 
-impl Bucket {
+impl ShardBucket {
     /// Takes the bucket from the last twelve bits of two bytes.
     pub fn of(bytes: [u8; 2]) -> Self {
-        Bucket(u16::from_be_bytes(bytes) & 0x0fff)
+        ShardBucket(u16::from_be_bytes(bytes) & 0x0fff)
     }
 
     pub fn number(self) -> i16 {
@@ -52,14 +52,14 @@ impl CheckId {
         Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)
     }
 
-    pub fn bucket(self) -> Bucket {
+    pub fn bucket(self) -> ShardBucket {
         let [.., high, low] = *self.0.as_bytes();
-        Bucket::of([high, low])
+        ShardBucket::of([high, low])
     }
 
-    /// Moves the id to a bucket by replacing twelve of its random bits.
+    /// Returns the id in another bucket. Replaces twelve of its random bits.
     #[must_use]
-    pub fn in_bucket(self, bucket: Bucket) -> Self {
+    pub fn with_bucket(self, bucket: ShardBucket) -> Self {
         CheckId(uuid::Uuid::from_u128(self.0.as_u128() & !0x0fff | u128::from(bucket.0)))
     }
 }
@@ -115,7 +115,7 @@ pub struct Check<V> {
     pub verification: Option<CheckId>,
     pub network: Option<NetworkId>,
     /// The number to verify. `None` for products without a claimed number, and after erasure.
-    pub claimed: Option<ClaimedNumber>,
+    pub claimed: Option<StoredNumber>,
     pub reference: Option<Reference>,
     pub callback_url: Option<Sealed>,
     /// The client's URL to which the device is finally redirected. Secure SNA, Discovery and verifications only.
@@ -297,8 +297,8 @@ mod tests {
     #[test]
     fn bucket_is_part_of_the_id() {
         let id = CheckId(uuid::Uuid::from_u128(0x019a_0000_0000_7abc_8def_0123_4567_89ab));
-        assert_eq!(id.bucket(), Bucket::of([0xf9, 0xab]));
-        let moved = id.in_bucket(Bucket::of([0x01, 0x23]));
+        assert_eq!(id.bucket(), ShardBucket::of([0xf9, 0xab]));
+        let moved = id.with_bucket(ShardBucket::of([0x01, 0x23]));
         assert_eq!(moved.0.as_u128(), 0x019a_0000_0000_7abc_8def_0123_4567_8123);
         assert_eq!(moved.bucket().number(), 0x123);
     }

@@ -131,7 +131,7 @@ impl AllowedNetwork {
 
 /// What is known about the network of an IP address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IpLocation {
+pub enum AddressNetwork {
     Mobile(NetworkId),
     /// A known address that does not belong to a mobile network.
     NotMobile,

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     id::uuid_v7,
-    lifecycle::{CheckId, CheckStatus, ClaimedNumber, Lifecycle, OpenState},
+    lifecycle::{CheckId, CheckStatus, Lifecycle, OpenState, StoredNumber},
     product::Product,
     tenancy::{Mode, ProjectId},
 };
@@ -25,7 +25,7 @@ fn check() -> ReverseSmsCheck {
         product: Product::ReverseSms,
         mode: Mode::Live,
         network: "23410".parse().ok(),
-        claimed: Some(ClaimedNumber { hash: CLAIMED, tail: "23".parse().unwrap() }),
+        claimed: Some(StoredNumber { hash: CLAIMED, tail: "23".parse().unwrap() }),
         reference: None,
         callback_url: None,
         verification: None,

@@ -38,12 +38,12 @@ pub(super) struct Literal<'a> {
 
 impl<'a> Literal<'a> {
     /// Takes an unquoted word as it is. In the RSQL grammar, a backslash is an escape character only within quotes.
-    pub fn unquoted(word: &'a str) -> Self {
+    pub fn from_unquoted(word: &'a str) -> Self {
         Self { text: Cow::Borrowed(word), wildcards: word.match_indices('*').map(|(at, _)| at).collect() }
     }
 
     /// Parses up to the closing `quote`. Returns the literal with its length in bytes, including the quote.
-    fn quoted(text: &str, quote: char) -> Option<(Self, usize)> {
+    fn parse_quoted(text: &str, quote: char) -> Option<(Self, usize)> {
         let mut literal = String::new();
         let mut wildcards = Vec::new();
         let mut chars = text.char_indices();
@@ -94,7 +94,7 @@ fn read_token(text: &str) -> Result<(TokenKind<'_>, usize), Reason> {
         ';' => Ok((TokenKind::Semicolon, 1)),
         ',' => Ok((TokenKind::Comma, 1)),
         '"' | '\'' => {
-            let (literal, length) = Literal::quoted(&text[1..], first).ok_or(Reason::UnclosedQuote)?;
+            let (literal, length) = Literal::parse_quoted(&text[1..], first).ok_or(Reason::UnclosedQuote)?;
             Ok((TokenKind::Quoted(literal), 1 + length))
         }
         '=' | '!' | '~' | '<' | '>' => {

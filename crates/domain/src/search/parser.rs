@@ -144,7 +144,7 @@ impl<'a> Parser<'a> {
 
     fn parse_value(&self, token: Token<'a>) -> Result<Value<'a>, SyntaxError> {
         let literal = match token.kind {
-            TokenKind::Word(word) => Literal::unquoted(word),
+            TokenKind::Word(word) => Literal::from_unquoted(word),
             TokenKind::Quoted(literal) => literal,
             _ => return Err(Reason::ExpectedValue.at(token.start)),
         };

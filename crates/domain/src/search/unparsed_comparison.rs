@@ -50,10 +50,10 @@ impl UnparsedComparison<'_> {
             FieldKind::Text => self.text_test().map(FieldTest::Text),
             FieldKind::Keyword(allowed) => self.keyword_test(allowed).map(FieldTest::Keyword),
             FieldKind::Boolean => self
-                .set_test(|value| value.literal.text.parse().map_err(|_| Reason::NotABoolean(field)))
+                .membership_test(|value| value.literal.text.parse().map_err(|_| Reason::NotABoolean(field)))
                 .map(FieldTest::Boolean),
             FieldKind::Identifier => self
-                .set_test(|value| parse_uuid(&value.literal.text).ok_or(Reason::NotAnIdentifier(field)))
+                .membership_test(|value| parse_uuid(&value.literal.text).ok_or(Reason::NotAnIdentifier(field)))
                 .map(FieldTest::Identifier),
             FieldKind::Instant => self.instant_test().map(FieldTest::Instant),
         }
@@ -63,7 +63,7 @@ impl UnparsedComparison<'_> {
         let bound_test: fn(String) -> TextTest = match self.operator {
             ComparisonOperator::Equal => return self.pattern_test(TextTest::Matches),
             ComparisonOperator::NotEqual => return self.pattern_test(TextTest::DiffersFrom),
-            ComparisonOperator::In | ComparisonOperator::Out => return self.text_set_test(),
+            ComparisonOperator::In | ComparisonOperator::Out => return self.text_membership_test(),
             ComparisonOperator::Less => TextTest::Before,
             ComparisonOperator::LessOrEqual => TextTest::NotAfter,
             ComparisonOperator::Greater => TextTest::After,
@@ -76,12 +76,12 @@ impl UnparsedComparison<'_> {
         let Literal { text, wildcards } = &self.single_value()?.literal;
         match Pattern::from_wildcards(text, wildcards) {
             Some(pattern) => Ok(pattern_test(pattern)),
-            None => self.text_set_test(),
+            None => self.text_membership_test(),
         }
     }
 
-    fn text_set_test(&self) -> Result<TextTest, SyntaxError> {
-        self.set_test(|value| Ok(value.literal.text.clone().into_owned())).map(TextTest::Set)
+    fn text_membership_test(&self) -> Result<TextTest, SyntaxError> {
+        self.membership_test(|value| Ok(value.literal.text.clone().into_owned())).map(TextTest::Set)
     }
 
     /// Builds a test of a keyword. The set of keywords is closed, so an ordering operator such as `>` becomes the set
@@ -96,7 +96,7 @@ impl UnparsedComparison<'_> {
             | ComparisonOperator::NotEqual
             | ComparisonOperator::In
             | ComparisonOperator::Out => {
-                return self.set_test(|value| {
+                return self.membership_test(|value| {
                     let keyword = allowed.iter().find(|&&keyword| keyword == value.literal.text);
                     keyword.copied().ok_or(Reason::NotAKeyword { field: self.field, allowed })
                 });
@@ -116,7 +116,7 @@ impl UnparsedComparison<'_> {
             | ComparisonOperator::NotEqual
             | ComparisonOperator::In
             | ComparisonOperator::Out => {
-                return self.set_test(|value| self.parse_instant(value)).map(InstantTest::Set);
+                return self.membership_test(|value| self.parse_instant(value)).map(InstantTest::Set);
             }
         };
         let value = self.single_value()?;
@@ -129,7 +129,7 @@ impl UnparsedComparison<'_> {
     }
 
     /// Builds a test for `==`, `!=`, `=in=` or `=out=`, which all kinds of fields support.
-    fn set_test<T>(&self, parse: impl Fn(&Value<'_>) -> Result<T, Reason>) -> Result<SetTest<T>, SyntaxError> {
+    fn membership_test<T>(&self, parse: impl Fn(&Value<'_>) -> Result<T, Reason>) -> Result<SetTest<T>, SyntaxError> {
         let values = match self.operator {
             ComparisonOperator::Equal | ComparisonOperator::NotEqual => slice::from_ref(self.single_value()?),
             ComparisonOperator::In | ComparisonOperator::Out => self.values.as_slice(),

@@ -68,14 +68,14 @@ impl RequestedScopes {
     }
 
     /// Returns the scopes of a sign-in. `None`: a token for CAMARA's APIs is requested.
-    pub fn sign_in(&self) -> Option<SignInScopes> {
+    pub fn sign_in_scopes(&self) -> Option<SignInScopes> {
         match self {
             RequestedScopes::SignIn(scopes) => Some(*scopes),
             RequestedScopes::Camara(_) => None,
         }
     }
 
-    pub fn camara(&self) -> Option<&CamaraScopes> {
+    pub fn camara_scopes(&self) -> Option<&CamaraScopes> {
         match self {
             RequestedScopes::SignIn(_) => None,
             RequestedScopes::Camara(scopes) => Some(scopes),
@@ -261,7 +261,7 @@ impl AuthorizationRequest {
             redirect_uri,
             state: text("state", MAX_STATE_BYTES)?,
             nonce: text("nonce", MAX_NONCE_BYTES)?,
-            code_challenge: parse_code_challenge(parameters, settings, scopes.camara().is_some())?,
+            code_challenge: parse_code_challenge(parameters, settings, scopes.camara_scopes().is_some())?,
             prompt: match (parse_prompt(parameters.get("prompt").unwrap_or_default())?, &scopes) {
                 // CAMARA implies `prompt=none`.
                 (_, RequestedScopes::Camara(_)) => Prompt::Never,
@@ -360,7 +360,7 @@ mod tests {
              &display=popup&claims=%7B%7D&acr_values=x&extra=foobar&empty="
         ))
         .unwrap();
-        assert_eq!(request.scopes.sign_in(), Some(SignInScopes { phone: true, sim_swap: false }));
+        assert_eq!(request.scopes.sign_in_scopes(), Some(SignInScopes { phone: true, sim_swap: false }));
         assert_eq!(request.scopes.names(), "openid phone");
         assert_eq!((request.state.as_deref(), request.nonce.as_deref()), (Some("s"), Some("n")));
         assert_eq!(request.code_challenge.as_ref().map(CodeChallenge::as_str), Some(CHALLENGE));

@@ -3,7 +3,7 @@
 //! The operator's verdict stays encrypted until the client redeems the code with which the device returns. The code
 //! proves that the identified device is the one that the client's end-user holds.
 //!
-//! [`Way`]s of a check differ in how the device reaches the operator. Only the operator's answer is a verdict.
+//! [`SilentWay`]s of a check differ in how the device reaches the operator. Only the operator's answer is a verdict.
 
 mod app_origin;
 mod way;
@@ -14,11 +14,11 @@ use jiff::Timestamp;
 
 use crate::{
     lifecycle::{AlreadyConcluded, Check, CheckOutcome, Concluded, DiscoveredNumber, ErrorCode, Verdict},
-    network::{IpLocation, NetworkId},
+    network::{AddressNetwork, NetworkId},
 };
 
 pub use app_origin::{AppOrigin, InvalidAppOrigin};
-pub use way::{WalletFailure, Way};
+pub use way::{SilentWay, WalletFailure};
 
 /// Time from the creation of a check within which its code must be redeemed.
 pub const CHECK_TTL_SECONDS: u16 = 120;
@@ -42,7 +42,7 @@ impl Verdict for OperatorVerdict {
         }
     }
 
-    fn discovered(&self) -> Option<&DiscoveredNumber> {
+    fn discovered_number(&self) -> Option<&DiscoveredNumber> {
         match self {
             OperatorVerdict::Match(_) => None,
             OperatorVerdict::Number(number) => Some(number),
@@ -71,20 +71,20 @@ impl Check<OperatorVerdict> {
     }
 }
 
-/// The IP address and network of a device that has opened a check's URL, and those that the check expects.
+/// Compares the IP address and network of a device that has opened a check's URL with those that the check expects.
 #[derive(Clone, Copy, Debug)]
-pub struct DeviceLocation<'a> {
+pub struct DeviceAddressComparison<'a> {
     /// IP address from which the device opened the URL.
     pub ip: IpAddr,
     /// Network to which that address belongs.
-    pub location: &'a IpLocation,
+    pub network: &'a AddressNetwork,
     /// IP address that the client gave for the device when it created the check. `None`: the client gave none.
     pub announced_ip: Option<IpAddr>,
     /// Network that serves the claimed number. `None`: the check has no claimed number.
     pub claimed_network: Option<&'a NetworkId>,
 }
 
-impl DeviceLocation<'_> {
+impl DeviceAddressComparison<'_> {
     /// Returns the device's network. Fails if this network does not serve the claimed number, or if the device's
     /// address is not the announced one. `is_same` returns whether two networks share a connector, as a brand and its
     /// host network do.
@@ -92,10 +92,10 @@ impl DeviceLocation<'_> {
         &self,
         is_same: impl FnOnce(&NetworkId, &NetworkId) -> bool,
     ) -> Result<NetworkId, ErrorCode> {
-        let network = match self.location {
-            IpLocation::Mobile(network) => network,
-            IpLocation::NotMobile => return Err(ErrorCode::NotMobileIp),
-            IpLocation::Unknown => return Err(ErrorCode::MnoNotSupported),
+        let network = match self.network {
+            AddressNetwork::Mobile(network) => network,
+            AddressNetwork::NotMobile => return Err(ErrorCode::NotMobileIp),
+            AddressNetwork::Unknown => return Err(ErrorCode::MnoNotSupported),
         };
         if self.claimed_network.is_some_and(|claimed| claimed != network && !is_same(claimed, network)) {
             return Err(ErrorCode::IpMsisdnMismatch);

@@ -62,13 +62,13 @@ fn check_is_concluded_once() {
 }
 
 #[test]
-fn device_location_must_match_number_and_announced_address() {
+fn device_address_must_match_number_and_announced_address() {
     let id = |text: &str| text.parse::<NetworkId>().unwrap();
     let (ours, brand, other) = (id("23410"), id("23411"), id("23420"));
-    let mobile = IpLocation::Mobile(ours.clone());
+    let mobile = AddressNetwork::Mobile(ours.clone());
     let here = "203.0.113.7";
-    // Columns: location of the device, network of the number, announced address, expected result.
-    for (located, claimed, announced, expected) in [
+    // Columns: network of the device, network of the number, announced address, expected result.
+    for (device_network, claimed, announced, expected) in [
         (&mobile, None, None, Ok(())),
         (&mobile, Some(&ours), Some(here), Ok(())),
         (&mobile, Some(&ours), Some("::ffff:203.0.113.7"), Ok(())),
@@ -76,17 +76,17 @@ fn device_location_must_match_number_and_announced_address() {
         (&mobile, Some(&other), None, Err(ErrorCode::IpMsisdnMismatch)),
         (&mobile, Some(&other), Some("203.0.113.8"), Err(ErrorCode::IpMsisdnMismatch)),
         (&mobile, Some(&ours), Some("203.0.113.8"), Err(ErrorCode::IpMismatch)),
-        (&IpLocation::NotMobile, Some(&ours), Some("203.0.113.8"), Err(ErrorCode::NotMobileIp)),
-        (&IpLocation::Unknown, None, None, Err(ErrorCode::MnoNotSupported)),
+        (&AddressNetwork::NotMobile, Some(&ours), Some("203.0.113.8"), Err(ErrorCode::NotMobileIp)),
+        (&AddressNetwork::Unknown, None, None, Err(ErrorCode::MnoNotSupported)),
     ] {
         let announced = announced.map(|address| address.parse().unwrap());
-        let location = DeviceLocation {
+        let comparison = DeviceAddressComparison {
             ip: here.parse().unwrap(),
-            location: located,
+            network: device_network,
             announced_ip: announced,
             claimed_network: claimed,
         };
-        let network = location.resolve_network(|claimed, device| (claimed, device) == (&brand, &ours));
-        assert_eq!(network, expected.map(|()| ours.clone()), "{location:?}");
+        let network = comparison.resolve_network(|claimed, device| (claimed, device) == (&brand, &ours));
+        assert_eq!(network, expected.map(|()| ours.clone()), "{comparison:?}");
     }
 }

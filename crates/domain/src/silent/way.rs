@@ -7,7 +7,7 @@ use crate::lifecycle::ErrorCode;
 /// How a phone proves its SIM to its operator. The names are stored, and appear in metrics and in the API's usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case", const_into_str)]
-pub enum Way {
+pub enum SilentWay {
     /// A redirect to the operator over the phone's mobile data connection.
     MobileData,
     /// A token that the phone's wallet got from the operator, over any connection. Secure SNA only.
@@ -52,11 +52,11 @@ mod tests {
 
     #[test]
     fn stored_names_are_stable() {
-        let ways: Vec<_> = Way::VARIANTS.iter().map(Way::into_str).collect();
+        let ways: Vec<_> = SilentWay::VARIANTS.iter().map(SilentWay::into_str).collect();
         assert_eq!(ways, ["mobile_data", "operator_token"]);
         let failures: Vec<_> = WalletFailure::VARIANTS.iter().map(WalletFailure::into_str).collect();
         assert_eq!(failures, ["declined", "no_sim", "timed_out", "invalid", "refused", "unavailable"]);
-        assert!(ways.iter().all(|name| name.parse::<Way>().is_ok()));
+        assert!(ways.iter().all(|name| name.parse::<SilentWay>().is_ok()));
         assert!(failures.iter().all(|name| name.parse::<WalletFailure>().is_ok()));
     }
 }

@@ -53,7 +53,7 @@ pub static SETTINGS: &[Setting] = settings![
 ];
 
 /// Setting that an upload sets, too.
-const LOGO_PATH: &str = "verification.brand.logo_url";
+const LOGO_SETTING: &str = "verification.brand.logo_url";
 
 /// One setting of a project. JSON and the database omit settings that have their default values.
 #[derive(Debug)]
@@ -140,12 +140,12 @@ pub struct ConfigurationPatch(Vec<(&'static Setting, Option<SettingValue>)>);
 
 impl ConfigurationPatch {
     /// Returns a patch that removes the logo of the brand.
-    pub fn remove_logo() -> Self {
-        Setting::find(LOGO_PATH).map(|setting| (setting, None)).into_iter().collect()
+    pub fn for_logo_removal() -> Self {
+        Setting::find(LOGO_SETTING).map(|setting| (setting, None)).into_iter().collect()
     }
 
     /// Returns a patch that resets all settings.
-    pub fn reset() -> Self {
+    pub fn for_reset() -> Self {
         SETTINGS.iter().map(|setting| (setting, None)).collect()
     }
 
@@ -166,7 +166,7 @@ impl Setting {
     }
 
     /// Returns the settings in a section, such as `verification` or `verification.brand`.
-    pub fn in_section(section: &str) -> impl Iterator<Item = &'static Setting> {
+    pub fn find_in_section(section: &str) -> impl Iterator<Item = &'static Setting> {
         SETTINGS
             .iter()
             .filter(move |setting| setting.path.strip_prefix(section).is_some_and(|rest| rest.starts_with('.')))
@@ -234,12 +234,12 @@ impl Configuration {
 
     /// Whether a value given for the logo's URL is that of the uploaded logo. Then the logo stays as it is.
     fn has_uploaded_logo_at(&self, setting: &Setting, value: &SettingValue) -> bool {
-        let logo = self.verification.brand.logo_url.as_ref().filter(|_| setting.path == LOGO_PATH);
+        let logo = self.verification.brand.logo_url.as_ref().filter(|_| setting.path == LOGO_SETTING);
         logo.is_some_and(|logo| matches!(value, SettingValue::Text(url) if logo.is_upload_at(url)))
     }
 
     /// Returns the settings that differ from their defaults.
-    pub fn values(&self) -> impl Iterator<Item = (&'static Setting, SettingValue)> {
+    pub fn non_default_settings(&self) -> impl Iterator<Item = (&'static Setting, SettingValue)> {
         SETTINGS.iter().filter_map(|setting| Some((setting, setting.value(self)?)))
     }
 
@@ -617,8 +617,8 @@ mod tests {
             assert_eq!(setting.value(&empty), None, "{path}");
         }
         assert_eq!(paths(empty.changes(&full)), paths(SETTINGS.iter()));
-        assert_eq!(Configuration::from_stored(full.values()), Ok(full.clone()));
-        assert_eq!(full.patched(&ConfigurationPatch::reset(), &UrlPolicy::default(), false), Ok(empty));
+        assert_eq!(Configuration::from_stored(full.non_default_settings()), Ok(full.clone()));
+        assert_eq!(full.patched(&ConfigurationPatch::for_reset(), &UrlPolicy::default(), false), Ok(empty));
     }
 
     #[test]
@@ -637,10 +637,10 @@ mod tests {
 
     #[test]
     fn sections_contain_their_settings() {
-        assert_eq!(paths(Setting::in_section("discovery")), ["discovery.callback_url", "discovery.redirect_url"]);
-        assert_eq!(Setting::in_section("verification.brand").count(), 4);
-        assert_eq!(Setting::in_section("disc").count(), 0);
-        assert_eq!(Setting::in_section("reverse_sms.ttl").count(), 0);
+        assert_eq!(paths(Setting::find_in_section("discovery")), ["discovery.callback_url", "discovery.redirect_url"]);
+        assert_eq!(Setting::find_in_section("verification.brand").count(), 4);
+        assert_eq!(Setting::find_in_section("disc").count(), 0);
+        assert_eq!(Setting::find_in_section("reverse_sms.ttl").count(), 0);
     }
 
     #[test]
@@ -659,14 +659,14 @@ mod tests {
         let mended = patch(&[("reverse_sms.callback_url", Some(text("https://shop.example/cb")))]);
         assert!(before.patched(&mended, &live, true).is_ok());
         // Stored values stay readable, even if the policy no longer permits them.
-        assert_eq!(Configuration::from_stored(before.values()), Ok(before));
+        assert_eq!(Configuration::from_stored(before.non_default_settings()), Ok(before));
     }
 
     #[test]
     fn uploaded_logo_is_kept_but_not_set_by_a_patch() {
         let policy = UrlPolicy::default();
         let path = "/logos/0199b0a8-0000-7000-8000-000000000000/abababababababababababababababab.png";
-        let logo = |url: &str| patch(&[(LOGO_PATH, Some(text(url)))]);
+        let logo = |url: &str| patch(&[(LOGO_SETTING, Some(text(url)))]);
         let refused = Configuration::default().patched(&logo(path), &policy, true).unwrap_err();
         assert_eq!(refused.pointer, "/configuration/verification/brand/logo_url");
 
@@ -678,12 +678,12 @@ mod tests {
         assert!(with_upload.patched(&logo(&path.replace("ab.", "cd.")), &policy, true).is_err());
         for (patch, shown) in [
             (logo("https://shop.example/logo.svg"), Some(text("https://shop.example/logo.svg"))),
-            (patch(&[(LOGO_PATH, None)]), None),
+            (patch(&[(LOGO_SETTING, None)]), None),
         ] {
             let replaced = with_upload.patched(&patch, &policy, true).unwrap();
-            assert_eq!(Setting::find(LOGO_PATH).unwrap().value(&replaced), shown);
+            assert_eq!(Setting::find(LOGO_SETTING).unwrap().value(&replaced), shown);
         }
-        assert_eq!(Configuration::from_stored(with_upload.values()), Ok(with_upload));
+        assert_eq!(Configuration::from_stored(with_upload.non_default_settings()), Ok(with_upload));
     }
 
     #[test]

@@ -120,16 +120,16 @@ impl FromStr for FunnelEvent {
 pub struct Funnel(pub Vec<(FunnelEvent, i64)>);
 
 impl Funnel {
-    pub fn reached(&self, stage: FunnelStage) -> i64 {
+    pub fn count_reached(&self, stage: FunnelStage) -> i64 {
         self.sum(|event| event == FunnelEvent::Reached(stage))
     }
 
-    pub fn verified(&self, method: Method) -> i64 {
+    pub fn count_verified(&self, method: Method) -> i64 {
         self.sum(|event| event == FunnelEvent::Verified(method))
     }
 
-    /// Verifications whose end-user opened the page, and then gave up or did not finish in time.
-    pub fn given_up(&self) -> i64 {
+    /// Counts verifications whose end-user opened the page, and then gave up or did not finish in time.
+    pub fn count_given_up(&self) -> i64 {
         self.sum(|event| match event {
             FunnelEvent::Lost { stage, reason } => stage != FunnelStage::Created && reason.is_given_up(),
             _ => false,
@@ -431,8 +431,8 @@ mod tests {
             (lost(FunnelStage::SmsShown, LossReason::Error(ErrorCode::GivenUp)), 2),
             (lost(FunnelStage::SmsShown, LossReason::Expired), 5),
         ]);
-        assert_eq!((funnel.reached(FunnelStage::Opened), funnel.verified(Method::SecureSna)), (10, 4));
-        assert_eq!(funnel.given_up(), 7, "pages that were never opened do not count");
+        assert_eq!((funnel.count_reached(FunnelStage::Opened), funnel.count_verified(Method::SecureSna)), (10, 4));
+        assert_eq!(funnel.count_given_up(), 7, "pages that were never opened do not count");
         let shown = funnel.losses(FunnelStage::SmsShown);
         assert_eq!(shown, [(LossReason::Expired, 5), (LossReason::Error(ErrorCode::GivenUp), 2)]);
         assert_eq!(funnel.losses(FunnelStage::SilentTried), [(LossReason::NoMatch, 3)]);

@@ -100,7 +100,7 @@ impl Verdict for VerificationVerdict {
         Some(self.matched)
     }
 
-    fn verification(&self) -> Option<VerificationVerdict> {
+    fn verification_verdict(&self) -> Option<VerificationVerdict> {
         Some(*self)
     }
 }
@@ -312,7 +312,7 @@ impl Progress {
 
     /// Records that the check of a method could not be created, and returns what follows.
     #[must_use]
-    pub fn skip_method(mut self, method: Method, code: ErrorCode, is_past_ttl: bool) -> (Self, Move) {
+    pub fn record_creation_failure(mut self, method: Method, code: ErrorCode, is_past_ttl: bool) -> (Self, Move) {
         self.steps.push(Step { product: method.product(), check: None, state: StepState::Error(code) });
         let next = self.next_move(is_past_ttl);
         (self, next)
@@ -320,11 +320,11 @@ impl Progress {
 
     /// Decides what follows the last step, which has ended.
     fn next_move(&self, is_past_ttl: bool) -> Move {
-        let Some(last) = self.steps.last() else { return self.next_method(is_past_ttl) };
+        let Some(last) = self.steps.last() else { return self.next_method_or_end(is_past_ttl) };
         match (Method::of_product(last.product), last.state) {
             (Some(method), StepState::Completed { matched: true }) => match self.sim_swap_period {
                 Some(period) => Move::AskSimSwap(period),
-                None => completed(true, method, None),
+                None => end_with_verdict(true, method, None),
             },
             (Some(Method::ReverseSms), StepState::Completed { matched: false })
                 if !is_past_ttl && self.may_text_again() =>
@@ -332,12 +332,12 @@ impl Progress {
                 Move::Start(Method::ReverseSms)
             }
             (Some(method), StepState::Completed { matched: false }) if self.is_verdict_on_mismatch(method) => {
-                completed(false, method, None)
+                end_with_verdict(false, method, None)
             }
-            (Some(_), _) => self.next_method(is_past_ttl),
+            (Some(_), _) => self.next_method_or_end(is_past_ttl),
             // The last step is the SIM Swap step.
             (None, state) => match self.matching_method() {
-                Some(method) => completed(true, method, unchanged_sim(state)),
+                Some(method) => end_with_verdict(true, method, unchanged_sim(state)),
                 None => Move::End(CheckOutcome::Error(ErrorCode::InternalError)),
             },
         }
@@ -355,7 +355,7 @@ impl Progress {
         method != Method::SecureSna || !self.fall_back_on_mismatch
     }
 
-    fn next_method(&self, is_past_ttl: bool) -> Move {
+    fn next_method_or_end(&self, is_past_ttl: bool) -> Move {
         match self.remaining_methods().next() {
             _ if is_past_ttl => Move::End(CheckOutcome::Expired),
             Some(method) => Move::Start(method),
@@ -370,7 +370,7 @@ impl Progress {
     }
 }
 
-fn completed(matched: bool, method: Method, no_sim_change: Option<bool>) -> Move {
+fn end_with_verdict(matched: bool, method: Method, no_sim_change: Option<bool>) -> Move {
     Move::End(CheckOutcome::Completed(VerificationVerdict { matched, method, no_sim_change }))
 }
 

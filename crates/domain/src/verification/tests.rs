@@ -146,9 +146,9 @@ fn abandoned_step_is_given_up() {
 #[test]
 fn check_that_cannot_be_created_leads_on() {
     let progress = Progress::new(vec![SecureSna, ReverseSms], false, None);
-    let (progress, next) = progress.skip_method(SecureSna, ErrorCode::TooManyRequests, false);
+    let (progress, next) = progress.record_creation_failure(SecureSna, ErrorCode::TooManyRequests, false);
     assert_eq!(next, Move::Start(ReverseSms));
-    let (progress, next) = progress.skip_method(ReverseSms, ErrorCode::TooManyRequests, false);
+    let (progress, next) = progress.record_creation_failure(ReverseSms, ErrorCode::TooManyRequests, false);
     assert_eq!(next, Move::End(CheckOutcome::Error(ErrorCode::MethodsExhausted)));
     assert!(progress.steps.iter().all(|step| step.state.error_code() == Some(ErrorCode::TooManyRequests)));
 }

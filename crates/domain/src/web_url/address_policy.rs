@@ -28,20 +28,20 @@ pub struct AddressPolicy {
 
 impl AddressPolicy {
     pub fn permits(&self, address: IpAddr) -> bool {
-        self.allows(address) || is_public(address) && !self.is_own(address)
+        self.explicitly_allows(address) || is_public(address) && !self.is_own(address)
     }
 
     /// Whether a callback may be sent to an address and port. `resolved_own` contains the known addresses of the names
     /// in [`own_hosts`](Self::own_hosts).
     pub fn permits_endpoint(&self, address: IpAddr, port: u16, resolved_own: &[IpAddr]) -> bool {
         let is_own = resolved_own.iter().any(|own| own.to_canonical() == address.to_canonical());
-        self.permits(address) && !self.is_own_listener(address, port) && (!is_own || self.allows(address))
+        self.permits(address) && !self.is_own_listener(address, port) && (!is_own || self.explicitly_allows(address))
     }
 
     /// Whether a URL may contain a host name with a port, before the name is resolved.
     pub fn permits_name_and_port(&self, name: &str, port: u16) -> bool {
         let is_own_listener = is_within(name, "localhost") && self.own_listeners.iter().any(|own| own.port() == port);
-        self.allows_host(name) || (self.permits_name(name) && !is_own_listener)
+        self.explicitly_allows_host(name) || (self.permits_name(name) && !is_own_listener)
     }
 
     fn is_own_listener(&self, address: IpAddr, port: u16) -> bool {
@@ -52,9 +52,10 @@ impl AddressPolicy {
     }
 
     /// Whether a URL may contain a host name, before the name is resolved. After resolution, [`permits`](Self::permits)
-    /// must also permit the addresses, unless the configuration [allows](Self::allows_host) the name.
+    /// must also permit the addresses, unless the configuration [explicitly allows](Self::explicitly_allows_host) the
+    /// name.
     pub fn permits_name(&self, name: &str) -> bool {
-        if self.allows_host(name) {
+        if self.explicitly_allows_host(name) {
             return true;
         }
         if self.is_own_name(name) || WILDCARD_DNS_DOMAINS.iter().any(|parent| is_within(name, parent)) {
@@ -65,7 +66,7 @@ impl AddressPolicy {
     }
 
     /// Whether the configuration permits this name with any address.
-    pub fn allows_host(&self, name: &str) -> bool {
+    pub fn explicitly_allows_host(&self, name: &str) -> bool {
         self.allowed_hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
     }
 
@@ -86,7 +87,7 @@ impl AddressPolicy {
     }
 
     /// Whether the configuration permits this address, even if it is an address of this service.
-    pub fn allows(&self, address: IpAddr) -> bool {
+    pub fn explicitly_allows(&self, address: IpAddr) -> bool {
         // A connection to `::ffff:10.0.0.1` is a connection to `10.0.0.1`.
         let unwrapped = address.to_canonical();
         self.allowed_addresses.iter().any(|range| range.contains(&address) || range.contains(&unwrapped))

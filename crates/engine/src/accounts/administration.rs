@@ -41,7 +41,7 @@ impl Accounts {
     /// Like [`invite_admin`](Self::invite_admin), but returns a link that signs in without a password. For trial
     /// deployments (`ringtrue dev`).
     pub async fn create_admin_sign_in_link(&self, email: &Email) -> Result<AccessLink, AccountError> {
-        let operator = Administrator::operator();
+        let operator = Administrator::of_command_line();
         let account = self.ensure_admin(&operator, email).await?;
         self.create_account_link(&operator, &account, LinkPurpose::SignIn).await
     }

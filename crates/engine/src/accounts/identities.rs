@@ -22,7 +22,7 @@ use crate::ports::{
 };
 
 /// Maximum number of tries to update an account while other requests change it at the same time.
-const MAX_ATTEMPTS: usize = 3;
+const MAX_UPDATE_ATTEMPTS: usize = 3;
 
 /// A verified identity from the OpenID Connect provider. Masked in debug output, because it is personal data.
 #[derive(Clone, derive_more::Debug)]
@@ -117,7 +117,7 @@ impl Accounts {
             self.record_failed_sign_in(found.map(|found| found.account.id), RejectedFactor::OpenIdConnect);
             Err(error)
         };
-        for _ in 0..MAX_ATTEMPTS {
+        for _ in 0..MAX_UPDATE_ATTEMPTS {
             let before = self.store.find_access_by_identity(hash, email).await?;
             let current = match (&before, email) {
                 (Some(found), _) if found.identity.as_ref().is_some_and(|other| other.hash != hash) => {
@@ -154,7 +154,7 @@ impl Accounts {
     /// and invalidates its links. The next sign-in by OpenID Connect with the account's address links an identity
     /// again.
     pub async fn unlink_identity(&self, administrator: &Administrator, account: AccountId) -> Result<(), AccountError> {
-        for _ in 0..MAX_ATTEMPTS {
+        for _ in 0..MAX_UPDATE_ATTEMPTS {
             let before = self.store.find_access(account).await?.ok_or(AccountError::NotFound)?;
             if before.identity.is_none() {
                 return Ok(());

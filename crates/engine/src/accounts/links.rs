@@ -12,7 +12,8 @@ use ringtrue_domain::{
 use uuid::Uuid;
 
 use super::{
-    AccountError, Accounts, ClientInfo, InvalidPassword, Password, SignInMethod, SignInStep, add_clamped, passwords,
+    AccountError, Accounts, ClientInfo, FirstFactorOutcome, InvalidPassword, Password, SignInMethod, add_clamped,
+    passwords,
 };
 use crate::actor::Administrator;
 use crate::ports::{
@@ -87,7 +88,7 @@ impl Accounts {
         token: &str,
         password: Option<&str>,
         client: &ClientInfo,
-    ) -> Result<SignInStep, LinkError> {
+    ) -> Result<FirstFactorOutcome, LinkError> {
         let id = self.verify_link_token(LinkKind::Account, token).ok_or(LinkError::Invalid)?;
         let OneTimeLink { account, purpose, .. } = self.find_link(token).await?;
         let new_event = |action| self.context.new_account_audit_event(Actor::Account(account.id), action, account.id);
@@ -104,7 +105,11 @@ impl Accounts {
                     let redeemed =
                         self.store.redeem_link_without_session(link, account.id, &hash, &password_set).await?;
                     let pending = self.new_pending_sign_in(account.id, &hash)?;
-                    return if redeemed { Ok(SignInStep::SecondFactor(pending)) } else { Err(LinkError::Invalid) };
+                    return if redeemed {
+                        Ok(FirstFactorOutcome::SecondFactor(pending))
+                    } else {
+                        Err(LinkError::Invalid)
+                    };
                 }
                 audit.insert(0, password_set);
                 Some(hash)
@@ -112,7 +117,7 @@ impl Accounts {
         };
         let (session_token, session) = self.new_session(account.id, SignInMethod::Password, client)?;
         let used = self.store.redeem_link(link, hash.as_ref(), session, &audit).await?;
-        if used { Ok(SignInStep::SignedIn(session_token)) } else { Err(LinkError::Invalid) }
+        if used { Ok(FirstFactorOutcome::SignedIn(session_token)) } else { Err(LinkError::Invalid) }
     }
 
     /// Rebuilds an account's link from the id of the link. `None`: the link was used or has expired.

@@ -83,7 +83,7 @@ impl Accounts {
         if let TenantLookup::NotFound = self.store.find_workspace(workspace, workspace).await? {
             return Err(MemberError::WorkspaceNotFound);
         }
-        self.invite_member(&ManagementActor::operator(workspace), email, role).await
+        self.invite_member(&ManagementActor::of_command_line(workspace), email, role).await
     }
 
     /// Invites an email address to the manager's workspace. Replaces an earlier invitation of the same address.

@@ -35,7 +35,7 @@ pub use members::{InvitationError, MemberError, PendingInvitation};
 use passwords::PasswordHasher;
 pub use passwords::{InvalidPassword, Password, PasswordCosts};
 pub use second_factor::{
-    EnableSecondFactor, PendingSignIn, SECOND_FACTOR_TIMEOUT, SecondFactorError, SecondFactorSetup, SignInStep,
+    EnableSecondFactor, FirstFactorOutcome, PendingSignIn, SECOND_FACTOR_TIMEOUT, SecondFactorError, SecondFactorSetup,
 };
 use sessions::SignInMethod;
 pub use sessions::{ClientInfo, FLASH_MAX_AGE, RequestCause, SESSION_MAX_AGE, SessionListItem, SessionToken};
@@ -107,7 +107,7 @@ impl ConsoleUser {
         if !self.account.is_admin {
             return Err(AccessDenied::NotAdmin);
         }
-        Ok(Administrator::account(self.account.id, request_id))
+        Ok(Administrator::of_account(self.account.id, request_id))
     }
 }
 
@@ -200,7 +200,12 @@ impl Accounts {
         }
     }
 
-    pub async fn sign_in(&self, email: &str, password: &str, client: &ClientInfo) -> Result<SignInStep, SignInError> {
+    pub async fn sign_in(
+        &self,
+        email: &str,
+        password: &str,
+        client: &ClientInfo,
+    ) -> Result<FirstFactorOutcome, SignInError> {
         let guess = self.count_login_attempt(email, client.address).await?;
         let Ok(password) = Password::parse_existing(password) else {
             self.record_failed_sign_in(None, RejectedFactor::Password);
@@ -220,7 +225,7 @@ impl Accounts {
         };
         let account = record.account.id;
         if record.second_factor.is_some() {
-            return Ok(SignInStep::SecondFactor(self.new_pending_sign_in(account, &hash)?));
+            return Ok(FirstFactorOutcome::SecondFactor(self.new_pending_sign_in(account, &hash)?));
         }
         let (token, session) = self.new_session(account, SignInMethod::Password, client)?;
         let audit = self.context.new_account_audit_event(Actor::Account(account), Action::AccountSignedIn, account);
@@ -230,7 +235,7 @@ impl Accounts {
             self.record_failed_sign_in(Some(account), RejectedFactor::Password);
             return Err(SignInError::WrongCredentials);
         }
-        Ok(SignInStep::SignedIn(token))
+        Ok(FirstFactorOutcome::SignedIn(token))
     }
 
     /// Replaces the user's password. Ends the account's other sessions and invalidates its links.
@@ -267,7 +272,7 @@ impl Accounts {
 
     /// Returns the time until which an attempt is throttled, if this node has it in its cache. `None`: the store has to
     /// decide.
-    fn cached_login_delay(&self, attempt: &LoginAttempt) -> Option<Timestamp> {
+    fn cached_blocked_until(&self, attempt: &LoginAttempt) -> Option<Timestamp> {
         let cached = [attempt.account, attempt.address].into_iter().filter_map(|key| self.login_delays.get(&key));
         cached.max().filter(|until| *until > attempt.at)
     }
@@ -280,7 +285,7 @@ impl Accounts {
     }
 
     async fn count_attempt(&self, attempt: LoginAttempt) -> Result<LoginAttempt, SignInError> {
-        let until = match self.cached_login_delay(&attempt) {
+        let until = match self.cached_blocked_until(&attempt) {
             Some(until) => Some(until),
             None => self.store.count_login_attempt(attempt).await?.map(|LoginBlocked { key: who, until }| {
                 self.login_delays.insert(who, until);

@@ -103,7 +103,7 @@ impl PasswordHasher {
     ) -> Result<bool, PasswordQueueFull> {
         let is_known = hash.is_some();
         let expected = hash.map_or_else(|| self.dummy_hash.clone(), |PasswordHash(text)| text);
-        self.run_blocking(move || matches(&password, &expected) && is_known).await
+        self.run_blocking(move || verify_password(&password, &expected) && is_known).await
     }
 
     async fn run_blocking<T: Send + 'static>(
@@ -123,7 +123,7 @@ fn hash_password(password: &Password, salt: &[u8], PasswordCosts(costs): Passwor
 }
 
 /// Verifies a password with the cost parameters in the hash. A malformed hash matches nothing.
-fn matches(password: &Password, hash: &str) -> bool {
+fn verify_password(password: &Password, hash: &str) -> bool {
     Argon2::default().verify_password(password.0.as_bytes(), hash).is_ok()
 }
 
@@ -137,7 +137,7 @@ mod tests {
         // From the reference implementation: echo -n password | argon2 somesalt -id -t 2 -k 65536 -p 1
         let text = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc";
         for (password, is_match) in [("password", true), ("differentpassword", false)] {
-            assert_eq!(matches(&Password::parse_existing(password).unwrap(), text), is_match);
+            assert_eq!(verify_password(&Password::parse_existing(password).unwrap(), text), is_match);
         }
     }
 
@@ -146,7 +146,7 @@ mod tests {
         for text in
             ["", "$argon2id$v=19$", "$argon2i$v=19$m=8,t=1,p=1$c29tc2FsdA$AAAA", "$argon2id$v=19$m=x,t=1,p=1$a$b"]
         {
-            assert!(!matches(&Password::parse_existing("password").unwrap(), text), "{text}");
+            assert!(!verify_password(&Password::parse_existing("password").unwrap(), text), "{text}");
         }
     }
 
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(costs_and_salt, "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA");
         let dummy = costs.dummy_hash();
         assert!(dummy.starts_with(costs_and_salt) && dummy.len() == hash.len(), "{dummy}");
-        assert!(!matches(&password, &dummy));
+        assert!(!verify_password(&password, &dummy));
     }
 
     #[tokio::test]

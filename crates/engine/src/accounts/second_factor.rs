@@ -35,15 +35,15 @@ use crate::{
 
 /// Maximum time between the correct password and the second-factor code.
 pub const SECOND_FACTOR_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
-const RECOVERY_CODES: u32 = 10;
+const RECOVERY_CODE_COUNT: u32 = 10;
 /// Length of a recovery code in base32 characters of 5 bits: 50 bits.
 const RECOVERY_CODE_CHARS: usize = 10;
-const PENDING_SIGN_IN: &str = "second-factor-sign-in";
+const PENDING_SIGN_IN_PURPOSE: &str = "second-factor-sign-in";
 const MAX_RESEALED_SEEDS: u32 = 500;
 
 /// Result of a correct password or a valid link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SignInStep {
+pub enum FirstFactorOutcome {
     SignedIn(SessionToken),
     /// The account has a second factor, and the user has to enter a code.
     SecondFactor(PendingSignIn),
@@ -258,14 +258,14 @@ impl Accounts {
         password: &PasswordHash,
     ) -> Result<PendingSignIn, StoreError> {
         let plain = [&account.0.as_bytes()[..], &self.hash_pending_password(password)?].concat();
-        self.seal_for_browser(PENDING_SIGN_IN, &plain, SECOND_FACTOR_TIMEOUT).map(PendingSignIn)
+        self.seal_for_browser(PENDING_SIGN_IN_PURPOSE, &plain, SECOND_FACTOR_TIMEOUT).map(PendingSignIn)
     }
 
     async fn find_pending_sign_in(
         &self,
         pending: &str,
     ) -> Result<Option<(AccountRecord, PasswordHash, SecondFactor)>, StoreError> {
-        let plain = self.unseal_from_browser(PENDING_SIGN_IN, pending);
+        let plain = self.unseal_from_browser(PENDING_SIGN_IN_PURPOSE, pending);
         let parts = plain.as_deref().and_then(|plain| plain.split_first_chunk::<16>());
         let Some((account, password_hash)) = parts else { return Ok(None) };
         let Some(record) = self.store.find_account(AccountId(Uuid::from_bytes(*account))).await? else {
@@ -362,7 +362,7 @@ impl Seed {
             code.truncate(RECOVERY_CODE_CHARS);
             code
         };
-        (0..RECOVERY_CODES).map(code).collect()
+        (0..RECOVERY_CODE_COUNT).map(code).collect()
     }
 
     fn derive(&self, purpose: &[u8]) -> Zeroizing<Vec<u8>> {
@@ -397,7 +397,7 @@ fn corrupt_seed(account: AccountId) -> StoreError {
 }
 
 pub(super) fn count_unused_recovery_codes(factor: &SecondFactor) -> u32 {
-    RECOVERY_CODES.saturating_sub(factor.used_recovery_codes.count_ones())
+    RECOVERY_CODE_COUNT.saturating_sub(factor.used_recovery_codes.count_ones())
 }
 
 fn parse_seed(text: &str) -> Option<SealedSeed> {

@@ -132,7 +132,7 @@ impl Accounts {
     }
 
     /// Ends one of the user's sessions. Returns `false` if the id is unknown.
-    pub async fn end_own_session(&self, user: &ConsoleUser, id: &str) -> Result<bool, StoreError> {
+    pub async fn end_session_of_user(&self, user: &ConsoleUser, id: &str) -> Result<bool, StoreError> {
         let account = user.account.id;
         for session in self.store.list_sessions(account, self.context.now()).await? {
             if self.public_session_id(session.token)? == id {

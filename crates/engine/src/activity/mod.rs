@@ -18,7 +18,7 @@ pub use recorder::{ActivityKey, ActivityRecorder, ProductTotals};
 
 use crate::ports::{
     activity::{
-        ActivityDelta, ActivityFilter, ActivityScope, ActivityStore, CompletionTime, FunnelDelta, NetworkActivity,
+        ActivityDelta, ActivityFilter, ActivityScope, ActivityStore, CompletionDuration, FunnelDelta, NetworkActivity,
         PeriodActivity, WaitingCallbacks,
     },
     clock::Clock,
@@ -76,10 +76,10 @@ impl OverviewSpan {
         let (minute, quarter) = (SignedDuration::from_mins(1), SignedDuration::from_mins(15));
         let (hour, day) = (SignedDuration::from_hours(1), SignedDuration::from_hours(24));
         match self {
-            OverviewSpan::Hour => OverviewPeriods::until(now, minute, 60),
-            OverviewSpan::Day => OverviewPeriods::until(now, quarter, 96),
-            OverviewSpan::Week => OverviewPeriods::until(now, hour, 7 * 24),
-            OverviewSpan::Month => OverviewPeriods::until(now, day, 30),
+            OverviewSpan::Hour => OverviewPeriods::ending_at(now, minute, 60),
+            OverviewSpan::Day => OverviewPeriods::ending_at(now, quarter, 96),
+            OverviewSpan::Week => OverviewPeriods::ending_at(now, hour, 7 * 24),
+            OverviewSpan::Month => OverviewPeriods::ending_at(now, day, 30),
             OverviewSpan::Custom { from, to } => {
                 let from = from.max(start_of_hour(subtract_clamped(now, HOUR_RETENTION))).min(now);
                 // `to` is exclusive. If it were limited to exactly `now`, a period that has just started could be left
@@ -94,7 +94,7 @@ impl OverviewSpan {
                     _ if asked <= SignedDuration::from_hours(8 * 24) => hour,
                     _ => day,
                 };
-                OverviewPeriods::around(from, to, length)
+                OverviewPeriods::overlapping(from, to, length)
             }
         }
     }
@@ -102,26 +102,26 @@ impl OverviewSpan {
 
 impl OverviewPeriods {
     /// Returns the last `count` periods, up to the one that contains `now`.
-    fn until(now: Timestamp, length: SignedDuration, count: i64) -> Self {
+    fn ending_at(now: Timestamp, length: SignedDuration, count: i64) -> Self {
         let last = now.as_second().div_euclid(length.as_secs());
-        OverviewPeriods { from: start(last - count + 1, length), to: start(last + 1, length), length }
+        OverviewPeriods { from: period_start(last - count + 1, length), to: period_start(last + 1, length), length }
     }
 
     /// Returns the periods that overlap the time from `from` (inclusive) to `to` (exclusive). At least one.
-    fn around(from: Timestamp, to: Timestamp, length: SignedDuration) -> Self {
+    fn overlapping(from: Timestamp, to: Timestamp, length: SignedDuration) -> Self {
         let first = from.as_second().div_euclid(length.as_secs());
         let last = (to.as_second() - 1).div_euclid(length.as_secs()).max(first);
-        OverviewPeriods { from: start(first, length), to: start(last + 1, length), length }
+        OverviewPeriods { from: period_start(first, length), to: period_start(last + 1, length), length }
     }
 
     fn starts(self) -> impl Iterator<Item = Timestamp> {
         let number = |at: Timestamp| at.as_second().div_euclid(self.length.as_secs());
-        (number(self.from)..number(self.to)).map(move |number| start(number, self.length))
+        (number(self.from)..number(self.to)).map(move |number| period_start(number, self.length))
     }
 }
 
 /// Returns the start of a period. Periods are numbered from 0, which starts at the Unix epoch.
-fn start(number: i64, length: SignedDuration) -> Timestamp {
+fn period_start(number: i64, length: SignedDuration) -> Timestamp {
     Timestamp::from_second(number.saturating_mul(length.as_secs())).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
@@ -164,8 +164,8 @@ pub struct CompletionPercentiles {
 }
 
 impl CompletionPercentiles {
-    fn exact(times: &[CompletionTime]) -> Option<Self> {
-        let percentile = |percent| exact_percentile(times, percent);
+    fn exact(durations: &[CompletionDuration]) -> Option<Self> {
+        let percentile = |percent| exact_percentile(durations, percent);
         Some(CompletionPercentiles { p50: percentile(50)?, p95: percentile(95)?, p99: percentile(99)?, is_exact: true })
     }
 
@@ -180,14 +180,14 @@ impl CompletionPercentiles {
     }
 }
 
-/// Returns the shortest time within which at least `percent` of the checks completed. `times` must be sorted.
-fn exact_percentile(times: &[CompletionTime], percent: i64) -> Option<i64> {
-    let total: i64 = times.iter().map(|time| time.count).sum();
+/// Returns the shortest time within which at least `percent` of the checks completed. `durations` must be sorted.
+fn exact_percentile(durations: &[CompletionDuration], percent: i64) -> Option<i64> {
+    let total: i64 = durations.iter().map(|duration| duration.count).sum();
     let rank = (total * percent + 99) / 100;
     let mut counted = 0;
-    times.iter().find_map(|time| {
-        counted += time.count;
-        (rank <= counted).then_some(time.millis)
+    durations.iter().find_map(|duration| {
+        counted += duration.count;
+        (rank <= counted).then_some(duration.millis)
     })
 }
 
@@ -403,7 +403,7 @@ mod tests {
     #[test]
     fn exact_percentiles_are_times_of_checks() {
         let times = |all: &[(i64, i64)]| -> Vec<_> {
-            all.iter().map(|(millis, count)| CompletionTime { millis: *millis, count: *count }).collect()
+            all.iter().map(|(millis, count)| CompletionDuration { millis: *millis, count: *count }).collect()
         };
         let of = |all: &[(i64, i64)]| {
             CompletionPercentiles::exact(&times(all)).map(|exact| (exact.p50, exact.p95, exact.p99))

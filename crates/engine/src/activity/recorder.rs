@@ -16,7 +16,7 @@ use ringtrue_domain::{
     lifecycle::{Check, CheckStatus, Provenance, Verdict},
     network::NetworkId,
     product::Product,
-    silent::{WalletFailure, Way},
+    silent::{SilentWay, WalletFailure},
     tenancy::ProjectId,
     verification::funnel::FunnelEvent,
 };
@@ -186,7 +186,7 @@ impl ActivityRecorder {
     }
 
     /// Returns how many silent checks each way has ended on this node since its start, by result.
-    pub fn way_totals(&self) -> Vec<(Way, &'static str, u64)> {
+    pub fn way_totals(&self) -> Vec<(SilentWay, &'static str, u64)> {
         self.way_totals.snapshot()
     }
 
@@ -382,11 +382,11 @@ impl WayResult {
 
 /// Silent checks ended on this node since its start, by way and result, for metrics.
 #[derive(Debug, Default)]
-struct WayTotals([[AtomicU64; OUTCOMES.len() + WalletFailure::VARIANTS.len()]; Way::VARIANTS.len()]);
+struct WayTotals([[AtomicU64; OUTCOMES.len() + WalletFailure::VARIANTS.len()]; SilentWay::VARIANTS.len()]);
 
 impl WayTotals {
-    fn add(&self, way: Way, result: WayResult) {
-        let counters = Way::VARIANTS.iter().zip(&self.0).find(|(other, _)| **other == way);
+    fn add(&self, way: SilentWay, result: WayResult) {
+        let counters = SilentWay::VARIANTS.iter().zip(&self.0).find(|(other, _)| **other == way);
         let counter =
             counters.and_then(|(_, counters)| WayResult::all().zip(counters).find(|(other, _)| *other == result));
         if let Some((_, counter)) = counter {
@@ -394,15 +394,15 @@ impl WayTotals {
         }
     }
 
-    fn snapshot(&self) -> Vec<(Way, &'static str, u64)> {
-        let of_way = |(&way, counters): (&Way, &[AtomicU64; _])| {
+    fn snapshot(&self) -> Vec<(SilentWay, &'static str, u64)> {
+        let of_way = |(&way, counters): (&SilentWay, &[AtomicU64; _])| {
             let counts: Vec<_> = WayResult::all()
                 .zip(counters)
                 .map(|(result, counter)| (way, result.into_str(), counter.load(Ordering::Relaxed)))
                 .collect();
             counts
         };
-        Way::VARIANTS.iter().zip(&self.0).flat_map(of_way).collect()
+        SilentWay::VARIANTS.iter().zip(&self.0).flat_map(of_way).collect()
     }
 }
 

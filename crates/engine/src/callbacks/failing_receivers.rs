@@ -15,9 +15,9 @@ use crate::ports::{
 const MIN_FAILING_MINUTES: i64 = 60;
 /// Age of the checks whose undelivered callbacks are considered. A receiver without newer ones may be out of use.
 const MAX_FAILURE_AGE_MINUTES: i64 = 24 * 60;
-/// Ends of the time slices in which deliveries are searched, newest first, as minutes before now. Slices get longer with
-/// their age, so that few of them reach back for a week.
-const SLICE_MINUTES: [i64; 12] = [
+/// Ends of the time slices in which deliveries are searched, newest first. Slices get longer with their age, so that
+/// few of them reach back for a week.
+const SLICE_ENDS_MINUTES_AGO: [i64; 12] = [
     10,
     20,
     30,
@@ -75,7 +75,7 @@ impl Callbacks {
         observed.extend(undelivered.callbacks);
         observed.extend(recovered.callbacks);
         let mut slice_end = None;
-        for minutes in SLICE_MINUTES {
+        for minutes in SLICE_ENDS_MINUTES_AGO {
             unresolved.retain(|receiver| observed.last_delivery(receiver).is_none());
             if unresolved.is_empty() {
                 break;

@@ -104,7 +104,7 @@ pub struct CallbackSummary {
 
 /// Result of a bulk resend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BulkResend {
+pub struct BulkResendResult {
     pub queued: usize,
     /// Callbacks that were not resent, because another request resent them meanwhile, they were erased, or they were
     /// resent too often.
@@ -198,7 +198,7 @@ impl Callbacks {
         manager: &ManagementActor,
         project: &Project,
         filter: &CallbackFilter,
-    ) -> Result<BulkResend, ResendError> {
+    ) -> Result<BulkResendResult, ResendError> {
         if project.workspace != manager.workspace {
             return Err(ReadError::OtherProject.into());
         }
@@ -227,7 +227,7 @@ impl Callbacks {
                 }
             }
         }
-        Ok(BulkResend { queued, refused, remaining, batch })
+        Ok(BulkResendResult { queued, refused, remaining, batch })
     }
 
     pub async fn resend_progress(&self, project: ProjectId, batch: ResendBatch) -> Result<ResendProgress, StoreError> {

@@ -27,7 +27,7 @@ use crate::{
 /// A callback with its logged attempts, decrypted from a [`CallbackRecord`]. `Debug` omits the URL, which may contain a
 /// token, and the body, which may contain personal data.
 #[derive(Clone, derive_more::Debug)]
-pub struct CallbackLog {
+pub struct LoggedCallback {
     /// `None`: the URL is erased, or its seal key is missing.
     #[debug(skip)]
     pub url: Option<String>,
@@ -97,7 +97,11 @@ pub struct Callbacks {
 
 impl Callbacks {
     /// Reads the callback of a check. `None`: the check has no callback, or is not concluded.
-    pub async fn callback_log(&self, project: ProjectId, check: CheckId) -> Result<Option<CallbackLog>, ReadError> {
+    pub async fn read_logged_callback(
+        &self,
+        project: ProjectId,
+        check: CheckId,
+    ) -> Result<Option<LoggedCallback>, ReadError> {
         let record = match self.store.find_callback(project, check).await? {
             TenantLookup::Found(record) => record,
             TenantLookup::OtherTenant => return Err(ReadError::OtherProject),
@@ -113,7 +117,7 @@ impl Callbacks {
             failure: log.failure,
             exchange: log.exchange.and_then(|sealed| sealing::unseal_exchange(&keys, check, &sealed)),
         };
-        Ok(Some(CallbackLog {
+        Ok(Some(LoggedCallback {
             url: sealing::unseal_url(&keys, check, &url).map(|url| url.as_str().to_owned()),
             body: body.and_then(|body| String::from_utf8(sealing::unseal_body(&keys, check, &body)?).ok()),
             state,

@@ -14,12 +14,15 @@ mod test_callback;
 pub use failing_receivers::FailingReceiver;
 pub(crate) use list::BulkResendBudget;
 pub use list::{
-    BulkResend, CallbackFilter, CallbackSummaries, CallbackSummary, MAX_BULK_RESENDS, MAX_LISTED_CALLBACKS, ResendBatch,
+    BulkResendResult, CallbackFilter, CallbackSummaries, CallbackSummary, MAX_BULK_RESENDS, MAX_LISTED_CALLBACKS,
+    ResendBatch,
 };
-pub use log::{Attempt, CallbackLog, Callbacks, ResendError, ScheduledResend};
+pub use log::{Attempt, Callbacks, LoggedCallback, ResendError, ScheduledResend};
 pub use signature_debugger::{PastedCallback, SignatureDebugError, SignatureDebugReport};
 pub use statistics::{DeliveryPeriod, DeliveryStatistics, MAX_COUNTED_ATTEMPTS};
 pub(crate) use stream::OpenStreams;
-pub use stream::{CallbackStream, MAX_LISTENERS, MAX_RESUME, StreamedCallback, StreamedCallbacks, TooManyListeners};
+pub use stream::{
+    CallbackStream, MAX_LISTENERS, MAX_RESUME_AGE, StreamedCallback, StreamedCallbacks, TooManyListeners,
+};
 pub(crate) use test_callback::RunningTests;
 pub use test_callback::TestCallbackError;

@@ -15,7 +15,7 @@ use ringtrue_domain::{
 };
 use serde::Deserialize;
 
-use super::{Attempt, CallbackLog, Callbacks};
+use super::{Attempt, Callbacks, LoggedCallback};
 use crate::{checks::ReadError, courier::SentRequest, ports::store::StoreError};
 
 /// A callback request that a developer has pasted, and the URL at which it was received, if given.
@@ -63,11 +63,11 @@ impl Callbacks {
         let check = serde_json::from_slice(&extract_json_object(pasted.body()))
             .ok()
             .and_then(|body: CheckIdBody| body.check_id.parse().ok());
-        let log = match check {
-            Some(check) => self.find_callback_log(project.id, check).await?,
+        let callback = match check {
+            Some(check) => self.find_logged_callback(project.id, check).await?,
             None => None,
         };
-        let found = log.as_ref().and_then(|log| find_sent_attempt(log, &pasted));
+        let found = callback.as_ref().and_then(|callback| find_sent_attempt(callback, &pasted));
         let sent_callback = found.and_then(|(_, sent)| to_sent_callback(sent));
 
         let now = self.context.now();
@@ -76,7 +76,7 @@ impl Callbacks {
             let matching = ring.callback_keys().filter(|(_, schedule, _)| matches_state(schedule.state(now)));
             matching.map(|(_, _, public)| public.clone()).collect()
         };
-        let known_url = log.as_ref().and_then(|log| log.url.as_deref()).and_then(host_and_target);
+        let known_url = callback.as_ref().and_then(|callback| callback.url.as_deref()).and_then(host_and_target);
         let (hosts, targets): (Vec<_>, Vec<_>) = given_url.into_iter().chain(known_url).unzip();
         let context = DiagnosisContext {
             keys: &keys(|state| state != KeyState::Gone),
@@ -89,13 +89,17 @@ impl Callbacks {
         };
         let attempt = sent_callback.as_ref().and(found).map(|(number, _)| number);
         let diagnosis = diagnose_pasted(&pasted, &context);
-        Ok(SignatureDebugReport { diagnosis, check: check.filter(|_| log.is_some()), attempt })
+        Ok(SignatureDebugReport { diagnosis, check: check.filter(|_| callback.is_some()), attempt })
     }
 
     /// Reads the callback of a check. `None`: the check has no callback, or belongs to another project.
-    async fn find_callback_log(&self, project: ProjectId, check: CheckId) -> Result<Option<CallbackLog>, StoreError> {
-        match self.callback_log(project, check).await {
-            Ok(log) => Ok(log),
+    async fn find_logged_callback(
+        &self,
+        project: ProjectId,
+        check: CheckId,
+    ) -> Result<Option<LoggedCallback>, StoreError> {
+        match self.read_logged_callback(project, check).await {
+            Ok(callback) => Ok(callback),
             Err(ReadError::Store(error)) => Err(error),
             Err(ReadError::OtherProject | ReadError::NotFound) => Ok(None),
         }
@@ -112,9 +116,9 @@ fn extract_json_object(body: &[u8]) -> Vec<u8> {
 
 /// Finds the attempt that sent the pasted request: the one with the same `date` header, else with the same attempt
 /// number, else the last one.
-fn find_sent_attempt<'a>(log: &'a CallbackLog, pasted: &PastedRequest) -> Option<(u32, &'a SentRequest)> {
+fn find_sent_attempt<'a>(callback: &'a LoggedCallback, pasted: &PastedRequest) -> Option<(u32, &'a SentRequest)> {
     let sent = |attempt: &'a Attempt| Some((attempt.number, &attempt.exchange.as_ref()?.sent));
-    let all: Vec<_> = log.attempts.iter().filter_map(sent).collect();
+    let all: Vec<_> = callback.attempts.iter().filter_map(sent).collect();
     let with = |name: &str| {
         let value = pasted.header(name)?;
         let has_same_value = |(_, sent): &&(u32, &SentRequest)| header(sent, name) == Some(&value);

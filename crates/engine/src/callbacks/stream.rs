@@ -40,7 +40,7 @@ const MAX_LISTENERS_OF_WORKSPACE: usize = 16;
 /// Maximum number of streams on this node. Each keeps a connection open, and reads from the store once a second.
 const MAX_LISTENERS_OF_NODE: usize = 64;
 /// A listener that reconnects gets no callbacks of checks that concluded longer ago than this.
-pub const MAX_RESUME: SignedDuration = SignedDuration::from_hours(24);
+pub const MAX_RESUME_AGE: SignedDuration = SignedDuration::from_hours(24);
 /// How far before the listener's last callback a resumed stream starts. A check may appear in the database after checks
 /// with a later time of conclusion: that of an expired check is its deadline, and the clocks of nodes differ.
 const RESUME_OVERLAP: SignedDuration = SignedDuration::from_mins(5);
@@ -48,7 +48,7 @@ const RESUME_OVERLAP: SignedDuration = SignedDuration::from_mins(5);
 /// differ, so a check may appear in the database after checks with a later creation time.
 const CREATION_OVERLAP: SignedDuration = SignedDuration::from_secs(10);
 /// Maximum time for which a check stays open: one hour for verifications, plus a margin for clock differences.
-const MAX_OPEN: SignedDuration = SignedDuration::from_mins(65);
+const MAX_OPEN_DURATION: SignedDuration = SignedDuration::from_mins(65);
 /// Number of checks that one query reads.
 const PAGE_SIZE: u32 = 100;
 /// Maximum number of queries for the checks of a product in the first poll, which may have to read an hour or more.
@@ -160,18 +160,18 @@ impl StreamPosition {
     }
 
     /// Returns the creation time from which checks of a product have to be read.
-    fn read_from(&self, product: Product) -> Timestamp {
+    fn created_from(&self, product: Product) -> Timestamp {
         match self.known_until.get(&product) {
             Some(known) => earlier(*known, CREATION_OVERLAP),
             // The first poll also reads checks that were created before `from` and may still be open.
-            None => earlier(self.from, MAX_OPEN),
+            None => earlier(self.from, MAX_OPEN_DURATION),
         }
     }
 
     /// Takes note of a check that was read. Returns whether its callback has to be sent.
     fn observe(&mut self, check: &AnyCheck) -> bool {
         // A page of checks may also contain older ones, which earlier polls have handled.
-        if check.created_at < self.read_from(check.product) && !self.open.contains_key(&check.id) {
+        if check.created_at < self.created_from(check.product) && !self.open.contains_key(&check.id) {
             return false;
         }
         let Lifecycle::Concluded { at, .. } = check.state else {
@@ -214,7 +214,7 @@ impl Callbacks {
     ) -> Result<CallbackStream, TooManyListeners> {
         let permit = self.streams.acquire(&project)?;
         let now = self.context.now();
-        let from = after.map_or(now, |after| earlier(after, RESUME_OVERLAP).max(earlier(now, MAX_RESUME)));
+        let from = after.map_or(now, |after| earlier(after, RESUME_OVERLAP).max(earlier(now, MAX_RESUME_AGE)));
         Ok(CallbackStream { project, url, position: StreamPosition::new(from), _permit: permit })
     }
 
@@ -225,7 +225,7 @@ impl Callbacks {
         let mut concluded = vec![];
         let mut is_incomplete = false;
         for &product in Product::WITH_CALLBACKS.iter().filter(|product| project.products.contains(product)) {
-            let read_from = stream.position.read_from(product);
+            let created_from = stream.position.created_from(product);
             let is_first = !stream.position.known_until.contains_key(&product);
             let max_pages = if is_first { MAX_FIRST_PAGES } else { MAX_PAGES };
             let now = self.context.now();
@@ -235,7 +235,7 @@ impl Callbacks {
                 let page = PageRequest::new(PAGE_SIZE, number).unwrap_or_default();
                 let checks = self.checks.list_any_checks(project.id, product, None, page).await?.items;
                 is_complete = checks.len() < usize::try_from(PAGE_SIZE).unwrap_or(usize::MAX)
-                    || checks.last().is_none_or(|oldest| oldest.created_at < read_from);
+                    || checks.last().is_none_or(|oldest| oldest.created_at < created_from);
                 for check in checks {
                     read.insert(check.id);
                     if stream.position.observe(&check) {

@@ -79,20 +79,20 @@ impl Callbacks {
     fn render_test(&self, project: &Project, product: Product) -> Option<Vec<u8>> {
         match product {
             Product::Verification => {
-                let expired = self.expired_check::<VerificationVerdict>(project, product)?;
+                let expired = self.build_expired_check::<VerificationVerdict>(project, product)?;
                 let methods = project.configuration.verification.methods.as_deref();
                 let progress = Progress::new(select_methods(None, methods, |_| true), false, None);
                 Some(payload::render_verification(&expired, &progress))
             }
             product if product.facts().sends_callbacks => {
-                let expired = self.expired_check::<AnyVerdict>(project, product)?;
+                let expired = self.build_expired_check::<AnyVerdict>(project, product)?;
                 Some(payload::render(&expired, None))
             }
             _ => None,
         }
     }
 
-    fn expired_check<V: Clone>(&self, project: &Project, product: Product) -> Option<Concluded<V>> {
+    fn build_expired_check<V: Clone>(&self, project: &Project, product: Product) -> Option<Concluded<V>> {
         let now = self.context.now();
         let check = Check::<V> {
             id: CheckId(self.context.new_uuid(now)),

@@ -17,7 +17,7 @@ use super::{Camara, sealed::ApprovedRequest};
 use crate::{
     ports::{hashes::TokenHash, store::StoreError},
     rate_limits::RateLimitState,
-    sign_in::{AssertionError, Client, IssuedTokens, require_scopes},
+    sign_in::{AssertionError, Client, IssuedTokens, require_permitted_scopes},
     tokens::{CamaraGrant, CamaraSubject, TOKEN_LIFETIME_SECONDS},
 };
 
@@ -229,7 +229,7 @@ fn require_authentication(client: &Client, authentication: ClientAuthentication)
 
 fn parse_scopes(client: &Client, scope: &str) -> Result<CamaraScopes, GrantError> {
     let scopes = CamaraScopes::parse(scope).map_err(|error| GrantError::InvalidScope(error.to_string()))?;
-    require_scopes(client, &scopes)?;
+    require_permitted_scopes(client, &scopes)?;
     Ok(scopes)
 }
 

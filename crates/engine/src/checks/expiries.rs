@@ -15,14 +15,14 @@ use crate::ports::store::StoreError;
 
 /// The running expiries. Each check has at most one.
 #[derive(Default)]
-pub(super) struct Expiries<'s> {
+pub(super) struct RunningExpiries<'s> {
     running: FuturesUnordered<BoxFuture<'s, (CheckId, Result<(), StoreError>)>>,
     checks: HashSet<CheckId>,
     failed: usize,
     last_failure: Option<StoreError>,
 }
 
-impl<'s> Expiries<'s> {
+impl<'s> RunningExpiries<'s> {
     /// Starts the expiry of a check, unless it is running.
     pub(super) fn start<F>(&mut self, check: CheckId, expire: impl FnOnce() -> F)
     where
@@ -121,7 +121,7 @@ mod tests {
 
     #[tokio::test]
     async fn expiry_that_hangs_does_not_hold_up_others() {
-        let mut expiries = Expiries::default();
+        let mut expiries = RunningExpiries::default();
         let [stuck, other] = [1, 2].map(|number| CheckId(Uuid::from_u128(number)));
         expiries.start(stuck, pending);
         expiries.start(stuck, || -> std::future::Ready<Result<(), StoreError>> { panic!("it is running") });

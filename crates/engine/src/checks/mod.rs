@@ -19,8 +19,8 @@ use futures_util::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     lifecycle::{
-        AnyCheck, AnyVerdict, Bucket, Check, CheckConclusion, CheckId, Concluded, DiscoveredNumber, Lifecycle,
-        OpenState, Provenance, Verdict, WrongProduct,
+        AnyCheck, AnyVerdict, Check, CheckConclusion, CheckId, Concluded, DiscoveredNumber, Lifecycle, OpenState,
+        Provenance, ShardBucket, Verdict, WrongProduct,
     },
     network::NetworkId,
     page::{Page, PageRequest},
@@ -47,12 +47,12 @@ use crate::{
         search_limit::SearchLimiter,
         store::{Completeness, StoreError, TenantLookup},
     },
-    tenants::NumberSearch,
+    tenants::NumberSearchPermit,
 };
 
 pub(crate) use end_handler::CheckEndHandler;
 pub use errors::{CreateError, ReadError};
-use expiries::{Expiries, SharedExpiries};
+use expiries::{RunningExpiries, SharedExpiries};
 pub(crate) use pending_codes::PendingCodeCache;
 
 /// Time between two sweeps, which expire overdue checks. Short enough to record each expiry within a second.
@@ -125,7 +125,7 @@ impl Checks {
     pub(crate) fn generate_colocated<T>(
         &self,
         row: Option<CompanionRow>,
-        mut generate: impl FnMut() -> Result<(Bucket, T), StoreError>,
+        mut generate: impl FnMut() -> Result<(ShardBucket, T), StoreError>,
     ) -> Result<T, StoreError> {
         let (mut bucket, mut generated) = generate()?;
         let Some(row) = row else { return Ok(generated) };
@@ -159,11 +159,11 @@ impl Checks {
         &self,
         concluded: Concluded<V>,
     ) -> Result<ConcludeOutcome, StoreError> {
-        self.conclude_by(concluded, Provenance::default()).await
+        self.conclude_with_provenance(concluded, Provenance::default()).await
     }
 
     /// Like [`conclude`](Self::conclude). Also stores what led to the conclusion.
-    pub(crate) async fn conclude_by<V: Into<AnyVerdict>>(
+    pub(crate) async fn conclude_with_provenance<V: Into<AnyVerdict>>(
         &self,
         concluded: Concluded<V>,
         provenance: Provenance,
@@ -193,7 +193,7 @@ impl Checks {
     /// Renders the callback body of a check that is not a verification.
     pub(crate) fn render_callback(&self, concluded: &Concluded<AnyVerdict>) -> Vec<u8> {
         let check = concluded.check();
-        let number = check.verdict().and_then(Verdict::discovered);
+        let number = check.verdict().and_then(Verdict::discovered_number);
         let number = number.and_then(|number| self.unseal_discovered_number(check.id, number));
         payload::render(concluded, number.as_ref())
     }
@@ -255,7 +255,7 @@ impl Checks {
     /// time, and its own when it is back. A shutdown does not cancel running expiries: if it did so between storing a
     /// conclusion and passing the callback to the courier, the callback would wait until its lease expires.
     pub async fn run_sweeper(&self, shutdown: CancellationToken) {
-        let mut expiries = Expiries::default();
+        let mut expiries = RunningExpiries::default();
         let mut pause = SWEEP_INTERVAL;
         while expiries.run_until(shutdown.run_until_cancelled(tokio::time::sleep(pause))).await.is_some() {
             let overdue = self.store.overdue_checks(self.context.now(), MAX_SWEEP_ROWS, Completeness::Reachable);
@@ -305,7 +305,7 @@ impl Checks {
         claimed: Option<&Msisdn>,
         matched: bool,
     ) -> Result<SilentCheck, CreateError> {
-        require_enabled(project)?;
+        require_enabled_project(project)?;
         let now = self.context.now();
         let check: SilentCheck = Check {
             id: CheckId(self.context.new_uuid(now)),
@@ -313,7 +313,7 @@ impl Checks {
             product: Product::SecureSna,
             mode: project.mode,
             network,
-            claimed: claimed.map(|number| self.context.claimed_number(number)).transpose()?,
+            claimed: claimed.map(|number| self.context.hash_number_with_tail(number)).transpose()?,
             reference: None,
             callback_url: None,
             verification: None,
@@ -372,13 +372,13 @@ impl Checks {
         self.load_check(project, product, id).await
     }
 
-    pub async fn check_history(
+    pub async fn read_check_history(
         &self,
         project: ProjectId,
         product: Product,
         id: CheckId,
     ) -> Result<CheckHistory, ReadError> {
-        self.store.check_history(project, product, id).await?.ok_or(ReadError::NotFound)
+        self.store.find_check_history(project, product, id).await?.ok_or(ReadError::NotFound)
     }
 
     /// Lists the checks of a project and product, newest first.
@@ -413,8 +413,12 @@ impl Checks {
     }
 
     /// Finds the newest checks of a phone number, of all products.
-    pub async fn find_checks_by_number(&self, search: &NumberSearch, limit: u32) -> Result<Vec<AnyCheck>, StoreError> {
-        let NumberSearch { project, created_after, number } = *search;
+    pub async fn find_checks_by_number(
+        &self,
+        search: &NumberSearchPermit,
+        limit: u32,
+    ) -> Result<Vec<AnyCheck>, StoreError> {
+        let NumberSearchPermit { project, created_after, number } = *search;
         let find = || self.store.find_checks_by_number(project, number, created_after, limit);
         let (found, now) = (find().await?, self.context.now());
         let overdue: Vec<_> = found.iter().filter(|check| check.is_overdue(now)).cloned().collect();
@@ -463,7 +467,7 @@ impl Checks {
         subject: &EligibilitySubject,
     ) -> EligibilityExplanation {
         if project.is_some_and(|project| project.disabled) {
-            return EligibilityExplanation::failed(EligibilityError::ProjectDisabled.to_string());
+            return EligibilityExplanation::new_failed(EligibilityError::ProjectDisabled.to_string());
         }
         let mode = project.map_or(Mode::Live, |project| project.mode);
         self.operators.for_mode(mode).explain_eligibility(project, subject).await
@@ -484,6 +488,6 @@ where
     })
 }
 
-pub(crate) fn require_enabled(project: &Project) -> Result<(), CreateError> {
+pub(crate) fn require_enabled_project(project: &Project) -> Result<(), CreateError> {
     if project.disabled { Err(CreateError::ProjectDisabled) } else { Ok(()) }
 }

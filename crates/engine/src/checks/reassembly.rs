@@ -17,8 +17,8 @@ use crate::{
     context::Context,
     ports::{
         sms::{
-            AddPartOutcome, CompleteSms, PartOutcome, Reassembly, ReceivedSmsPart, SmsKey, SmsPart, SmsPartLimits,
-            SmsPartStore,
+            AddPartOutcome, CompleteSms, ConcatenatedSmsKey, PartOutcome, Reassembly, ReceivedSmsPart, SmsPart,
+            SmsPartLimits, SmsPartStore,
         },
         store::StoreError,
     },
@@ -43,7 +43,8 @@ impl Reassembly for SmsReassembly {
         };
         let [connector_name, from, to] = [connector.as_bytes(), from.as_bytes(), to.as_bytes()];
         let sender = self.context.keyed_hash(&[b"sms sender", &project, connector_name, from])?;
-        let key = SmsKey(self.context.keyed_hash(&[b"concatenated sms", &sender, to, &reference, &[total]])?);
+        let key =
+            ConcatenatedSmsKey(self.context.keyed_hash(&[b"concatenated sms", &sender, to, &reference, &[total]])?);
         let now = self.context.now();
         let lifetime = SignedDuration::try_from(lifetime).unwrap_or(SignedDuration::MAX);
         let stored = ReceivedSmsPart {
@@ -89,6 +90,6 @@ impl Reassembly for SmsReassembly {
 
 /// Returns the authenticated context of an encrypted part. It must stay the same in all releases, because parts that
 /// are stored with another context cannot be unsealed.
-fn seal_context(key: SmsKey, sequence: u8) -> Vec<u8> {
+fn seal_context(key: ConcatenatedSmsKey, sequence: u8) -> Vec<u8> {
     [b"sms part:".as_slice(), &key.0, &[sequence]].concat()
 }

@@ -18,7 +18,7 @@ use ringtrue_domain::{
     web_url::CallbackUrl,
 };
 
-use super::{Checks, CreateError, ReadError, downcast, require_enabled};
+use super::{Checks, CreateError, ReadError, downcast, require_enabled_project};
 use crate::{
     activity::ActivityRecorder,
     courier::sealing::seal_callback_url,
@@ -66,7 +66,7 @@ impl Checks {
         request: CreateReverseSms,
         idempotency: Option<IdempotentRequest<'_, CreatedReverseSms>>,
     ) -> Result<CreatedReverseSms, CreateError> {
-        require_enabled(project)?;
+        require_enabled_project(project)?;
         let settings = &project.configuration.reverse_sms;
         let requested_url = request.callback_url.as_deref();
         let requested_url =
@@ -77,7 +77,7 @@ impl Checks {
         let SmsRoute { network, receiver } = operators.sms_route(project, &number).await?;
 
         let now = self.context.now();
-        let claimed = self.context.claimed_number(&number)?;
+        let claimed = self.context.hash_number_with_tail(&number)?;
         let number_limit = operators.number_limit();
         let row = companion_row(number_limit.map(|_| claimed.hash), idempotency.as_ref());
         let (code, code_hash) = self.generate_colocated(row, || {
@@ -85,7 +85,7 @@ impl Checks {
             let hash = self.context.hash_code(SmsEnvironment::for_project(project), &receiver, &code)?;
             Ok((hash.bucket(), (code, hash)))
         })?;
-        let id = CheckId(self.context.new_uuid(now)).in_bucket(code_hash.bucket());
+        let id = CheckId(self.context.new_uuid(now)).with_bucket(code_hash.bucket());
         let ttl = settings.ttl.unwrap_or(ReverseSmsTtl::DEFAULT).seconds();
         let callback_url = requested_url.as_ref().or(project.configuration.callback_url(Product::ReverseSms));
         let check = Check {
@@ -156,7 +156,8 @@ impl Checks {
         // because the SMS did not decide the outcome.
         let connector = is_in_time.then(|| Arc::clone(connector));
         let provenance = Provenance { connector, ..Provenance::default() };
-        let ConcludeOutcome::Concluded { was_pending } = self.conclude_by(concluded, provenance).await? else {
+        let ConcludeOutcome::Concluded { was_pending } = self.conclude_with_provenance(concluded, provenance).await?
+        else {
             return Ok(SmsOutcome::TooLate);
         };
         if is_in_time && !was_pending {

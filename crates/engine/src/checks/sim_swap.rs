@@ -14,7 +14,7 @@ use ringtrue_domain::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use super::{Checks, CreateError, ReadError, require_enabled};
+use super::{Checks, CreateError, ReadError, require_enabled_project};
 use crate::{
     idempotency::{IdempotentRequest, companion_row},
     lookups::operator_access::SimSwapRoute,
@@ -54,7 +54,7 @@ impl Checks {
         request: CreateSimSwap,
         idempotency: Option<IdempotentRequest<'_, SimSwapCheck>>,
     ) -> Result<(SimSwapCheck, Option<SimHistory>), CreateError> {
-        require_enabled(project)?;
+        require_enabled_project(project)?;
         let period = request.period.transpose()?.unwrap_or(SimSwapPeriod::DEFAULT);
         let number = Msisdn::parse(&request.phone_number, project.mode)?;
         let operators = self.operators.for_mode(project.mode);

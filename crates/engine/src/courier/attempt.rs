@@ -150,7 +150,7 @@ impl Courier {
                 product,
                 digest: &digest,
             };
-            let authorization = signature::sign(&covered, &signer);
+            let authorization = signature::authorization_header(&covered, &signer);
             let headers = vec![
                 (PRODUCT_HEADER, product.to_owned()),
                 (AUTHORIZATION, authorization),

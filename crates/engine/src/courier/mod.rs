@@ -7,8 +7,8 @@
 //!
 //! The transaction that concludes a check also writes its callback row, already leased to the node that concludes the
 //! check: for 30 seconds, no other node sends the callback. The concluding node passes the callback to
-//! [`Courier::deliver`], so the first attempt needs no database read. [`Courier::send_due`] leases callbacks that are
-//! due for a retry, and those whose node died.
+//! [`Courier::enqueue_committed`], so the first attempt needs no database read. [`Courier::send_due`] leases callbacks
+//! that are due for a retry, and those whose node died.
 //!
 //! Callbacks are leased, not locked: a request may take ten seconds, too long to keep a transaction open. A queued
 //! callback with too little lease time left is dropped from memory and leased again later, by any node.
@@ -202,7 +202,7 @@ impl Courier {
     /// Queues a callback whose row is committed. `lease_until` is the row's due time, from
     /// [`initial_due_at`](Courier::initial_due_at). Never blocks. If the queues are full, a poll sends the callback
     /// after its lease has expired.
-    pub fn deliver(&self, callback: LeasedCallback, lease_until: Timestamp) {
+    pub fn enqueue_committed(&self, callback: LeasedCallback, lease_until: Timestamp) {
         if lease_until <= self.now() {
             // The project had no room in the queues when the row was written, so the row has no lease. The next poll
             // leases it.

@@ -56,6 +56,6 @@ impl Outbox {
             failed_attempts,
             earlier_attempts,
         };
-        self.courier.deliver(leased, due_at);
+        self.courier.enqueue_committed(leased, due_at);
     }
 }

@@ -171,7 +171,7 @@ fn format_time(instant: Timestamp) -> String {
 mod tests {
     use ringtrue_domain::{
         lifecycle::{
-            CheckId, CheckOutcome, ClaimedNumber, DiscoveredNumber, ErrorCode, Lifecycle, NumberHash, OpenState,
+            CheckId, CheckOutcome, DiscoveredNumber, ErrorCode, Lifecycle, NumberHash, OpenState, StoredNumber,
         },
         reverse_sms::{HashedSender, ReverseSmsCheck},
         silent::SilentCheck,
@@ -190,7 +190,7 @@ mod tests {
             product: Product::ReverseSms,
             mode: Mode::Live,
             network: None,
-            claimed: Some(ClaimedNumber { hash: OURS, tail: "23".parse().unwrap() }),
+            claimed: Some(StoredNumber { hash: OURS, tail: "23".parse().unwrap() }),
             reference: reference.map(|text| text.parse().unwrap()),
             callback_url: None,
             verification: None,

@@ -48,7 +48,7 @@ pub async fn reset_hash_key(
     let current = KeyRing::from_sealed(&stored, master, &KeyRing::default())?;
     store.set_row_signer(Arc::new(current));
     let now = clock.now();
-    let key = generate_key(KeyPurpose::Hash, KeySchedule::active_immediately(now), master, now, entropy);
+    let key = generate_key(KeyPurpose::Hash, KeySchedule::new_unannounced(now), master, now, entropy);
     let new = Arc::new(KeyRing::from_sealed(std::slice::from_ref(&key), master, &KeyRing::default())?);
     let audit = new_key_audit_event(Action::KeyRotated, &key, Actor::Operator, now, entropy);
     let reset = store.reset_hash_key(&key, new.clone(), &audit).await?;

@@ -38,7 +38,7 @@ impl IdTokenSigner {
     /// # Panics
     /// If the system has no randomness.
     #[expect(clippy::expect_used, reason = "generation fails only without randomness: the process must stop")]
-    pub fn generate(algorithm: IdTokenAlgorithm) -> Zeroizing<Vec<u8>> {
+    pub fn generate_pkcs8(algorithm: IdTokenAlgorithm) -> Zeroizing<Vec<u8>> {
         match algorithm {
             IdTokenAlgorithm::Rs256 => {
                 let pair = RsaKeyPair::generate(KeySize::Rsa2048).expect("RSA key generation succeeds");
@@ -125,11 +125,11 @@ mod tests {
     #[test]
     fn tokens_are_accepted_by_another_library() {
         for &algorithm in IdTokenAlgorithm::VARIANTS {
-            let signer = IdTokenSigner::from_pkcs8(algorithm, &IdTokenSigner::generate(algorithm)).unwrap();
+            let signer = IdTokenSigner::from_pkcs8(algorithm, &IdTokenSigner::generate_pkcs8(algorithm)).unwrap();
             let token = signer.sign(&json!({"sub": "s"}));
             let keys = KeySet::parse(json!({"keys": [signer.jwk()]}).to_string().as_bytes()).unwrap();
             assert_eq!(keys.verify(&token).unwrap()["sub"], "s", "{algorithm}");
-            let other = IdTokenSigner::from_pkcs8(algorithm, &IdTokenSigner::generate(algorithm)).unwrap();
+            let other = IdTokenSigner::from_pkcs8(algorithm, &IdTokenSigner::generate_pkcs8(algorithm)).unwrap();
             assert!(keys.verify(&other.sign(&json!({"sub": "s"}))).is_err(), "{algorithm}");
         }
     }
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn callback_verifiers_ignore_the_keys() {
         let signer = IdTokenAlgorithm::Rs256;
-        let signer = IdTokenSigner::from_pkcs8(signer, &IdTokenSigner::generate(signer)).unwrap();
+        let signer = IdTokenSigner::from_pkcs8(signer, &IdTokenSigner::generate_pkcs8(signer)).unwrap();
         let document = json!({"keys": [signer.jwk()]}).to_string();
         assert!(ringtrue_callback_signature::parse_jwks(&document).unwrap().is_empty());
     }

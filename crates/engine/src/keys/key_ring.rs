@@ -90,8 +90,8 @@ impl KeyRing {
         })
     }
 
-    /// Returns the public keys to publish in the JWKS.
-    pub fn published_keys(&self, now: Timestamp) -> Vec<&CallbackPublicKey> {
+    /// Returns the public keys of callbacks to publish in the JWKS.
+    pub fn published_callback_keys(&self, now: Timestamp) -> Vec<&CallbackPublicKey> {
         self.keys_in_state(now, |state| state != KeyState::Gone)
             .filter_map(|(_, material)| match material {
                 KeyMaterial::Callback(signer) => Some(signer.public()),

@@ -5,7 +5,7 @@ use ringtrue_callback_signature::CallbackSigner;
 use ringtrue_domain::{
     audit::{Action, Actor, AuditEvent},
     id::uuid_v7,
-    key_schedule::{KeySchedule, KeyState, RotationPolicy, rotate_immediately},
+    key_schedule::{KeySchedule, KeyState, RotationPolicy, schedule_immediate_rotation},
     sign_in::IdTokenAlgorithm,
 };
 use strum::VariantArray as _;
@@ -67,7 +67,7 @@ pub async fn create_missing_keys(
             continue;
         }
         let now = clock.now();
-        let key = generate_key(purpose, KeySchedule::active_immediately(now), master, now, entropy);
+        let key = generate_key(purpose, KeySchedule::new_unannounced(now), master, now, entropy);
         let audit = new_key_audit_event(Action::KeyCreated, &key, Actor::System, now, entropy);
         store.add_first_key(&key, &audit).await?;
     }
@@ -100,8 +100,8 @@ pub struct KeyRotation {
 }
 
 impl KeyRotation {
-    /// Creates a request from the command line of the server ("operator" is not a mobile network operator here).
-    pub fn by_operator(purpose: KeyPurpose, emergency: bool) -> Self {
+    /// Creates a request from the command line of the server.
+    pub fn by_command_line(purpose: KeyPurpose, emergency: bool) -> Self {
         KeyRotation { purpose, emergency, actor: Actor::Operator, request_id: None }
     }
 }
@@ -117,7 +117,7 @@ pub async fn rotate_key(
     entropy: &dyn Entropy,
 ) -> Result<KeySummary, RotateError> {
     let KeyRotation { purpose, emergency, actor, request_id } = rotation;
-    if !KeyPurpose::ROTATING.contains(&purpose) {
+    if !KeyPurpose::ROTATABLE.contains(&purpose) {
         return Err(RotateError::NotRotatable(purpose));
     }
     let now = clock.now();
@@ -132,7 +132,7 @@ pub async fn rotate_key(
 
     let (schedule, retired) = match (emergency, purpose) {
         (false, _) => {
-            let (successor, retired) = rotation_policy(purpose).rotate(newest.schedule, now);
+            let (successor, retired) = rotation_policy(purpose).schedule_rotation(newest.schedule, now);
             (successor, vec![(newest, retired)])
         }
         // Old seal keys are retired but kept: without them, sealed data would be lost.
@@ -140,7 +140,7 @@ pub async fn rotate_key(
             let gone_at = Some(now + rotation_policy(purpose).keep);
             let in_use = keys.iter().filter(|key| matches!(key.schedule.state(now), KeyState::Active | KeyState::Next));
             let retired = in_use.map(|key| (key, KeySchedule { retires_at: Some(now), gone_at, ..key.schedule }));
-            (KeySchedule::active_immediately(now), retired.collect())
+            (KeySchedule::new_unannounced(now), retired.collect())
         }
         (
             true,
@@ -152,8 +152,8 @@ pub async fn rotate_key(
             | KeyPurpose::Link
             | KeyPurpose::Hash,
         ) => {
-            let retired = keys.iter().map(|key| (key, rotate_immediately(key.schedule, now).1)).collect();
-            (KeySchedule::active_immediately(now), retired)
+            let retired = keys.iter().map(|key| (key, schedule_immediate_rotation(key.schedule, now).1)).collect();
+            (KeySchedule::new_unannounced(now), retired)
         }
     };
     // The schedule is part of the authenticated context, so keys with a new schedule have to be sealed again.
@@ -209,9 +209,9 @@ pub(super) fn generate_key(
         KeyPurpose::Token | KeyPurpose::Seal | KeyPurpose::Link | KeyPurpose::Hash => {
             Zeroizing::new(entropy.bytes::<{ SealingKey::LENGTH }>().to_vec())
         }
-        KeyPurpose::Callback | KeyPurpose::SandboxCallback => CallbackSigner::generate(),
-        KeyPurpose::IdToken => IdTokenSigner::generate(IdTokenAlgorithm::Rs256),
-        KeyPurpose::IdTokenEc => IdTokenSigner::generate(IdTokenAlgorithm::Es256),
+        KeyPurpose::Callback | KeyPurpose::SandboxCallback => CallbackSigner::generate_pkcs8(),
+        KeyPurpose::IdToken => IdTokenSigner::generate_pkcs8(IdTokenAlgorithm::Rs256),
+        KeyPurpose::IdTokenEc => IdTokenSigner::generate_pkcs8(IdTokenAlgorithm::Es256),
     };
     let sealed = master.seal(entropy, &seal_context(id, purpose, &schedule), &plain);
     SealedKey { id, purpose, schedule, sealed }

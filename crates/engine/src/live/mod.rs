@@ -108,8 +108,8 @@ impl LiveSubscription {
     pub async fn next(&mut self) -> Option<LiveEvent> {
         let update = tokio::select! {
             biased;
-            () = self.permit.ended() => return Some(LiveEvent::Ended),
-            () = self.permit.replaced() => return Some(LiveEvent::Replaced),
+            () = self.permit.wait_until_ended() => return Some(LiveEvent::Ended),
+            () = self.permit.wait_until_replaced() => return Some(LiveEvent::Replaced),
             update = self.updates.recv() => update,
         };
         match update {

@@ -135,12 +135,12 @@ impl ViewerLimit {
 
 impl ViewerPermit {
     /// Resolves when a later subscription of the same account has replaced this one.
-    pub(super) async fn replaced(&self) {
+    pub(super) async fn wait_until_replaced(&self) {
         self.replaced.cancelled().await;
     }
 
     /// Resolves when the session has ended, or has lost access to the workspace.
-    pub(super) async fn ended(&self) {
+    pub(super) async fn wait_until_ended(&self) {
         self.ended.cancelled().await;
     }
 }

@@ -104,7 +104,7 @@ pub struct EligibilityExplanation {
 
 impl EligibilityExplanation {
     /// Creates the explanation of a request that failed before any source was queried.
-    pub fn failed(problem: String) -> Self {
+    pub fn new_failed(problem: String) -> Self {
         EligibilityExplanation { source_results: vec![], network: Err(problem), note: None, gates: vec![] }
     }
 

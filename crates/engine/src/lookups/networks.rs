@@ -1,5 +1,5 @@
-//! The networks of a deployment: their directory, the IP locator, the receiver numbers for SMS, and the connectors to
-//! their operators.
+//! The networks of a deployment: their directory, the networks of IP addresses, the receiver numbers for SMS, and the
+//! connectors to their operators.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,7 +21,7 @@ use ringtrue_domain::{
 };
 
 use crate::ports::{
-    lookups::{IpLocation, IpLocator},
+    lookups::{AddressNetwork, AddressNetworkTable},
     silent::SilentConnector,
     sim_swap::SimSwapConnector,
 };
@@ -66,7 +66,7 @@ pub struct Networks {
     receiver_connectors: Mutex<HashMap<Msisdn, HashMap<Arc<str>, bool>>>,
     /// Round-robin position in each pool of receivers.
     cursors: ArcSwap<HashMap<PoolKey, AtomicUsize>>,
-    ip_locator: ArcSwapOption<Box<dyn IpLocator>>,
+    address_networks: ArcSwapOption<Box<dyn AddressNetworkTable>>,
     silent_routes: ArcSwap<Vec<SilentNetworkRoute>>,
     sim_swap_routes: ArcSwap<Vec<SimSwapNetworkRoute>>,
 }
@@ -121,19 +121,24 @@ impl Networks {
         self.infos.load().get(&network.id).map_or_else(|| Arc::new(network.into()), Arc::clone)
     }
 
-    pub fn set_ip_locator(&self, locator: Box<dyn IpLocator>) {
-        self.ip_locator.store(Some(Arc::new(locator)));
+    pub fn set_address_networks(&self, table: Box<dyn AddressNetworkTable>) {
+        self.address_networks.store(Some(Arc::new(table)));
     }
 
-    /// Locates an IP address. If the locator returns an alias id of a configured network, replaces it with the
+    /// Returns the network of an IP address. If the table has an alias id of a configured network, replaces it with the
     /// network's main id.
-    pub fn locate(&self, address: IpAddr) -> IpLocation {
-        match self.ip_locator.load().as_ref().map_or(IpLocation::Unknown, |locator| locator.locate(address)) {
-            IpLocation::Mobile(id) => match self.directory().find_by_any_id(&id) {
-                Some(network) if network.id != id => IpLocation::Mobile(network.id.clone()),
-                _ => IpLocation::Mobile(id),
+    pub fn network_of_address(&self, address: IpAddr) -> AddressNetwork {
+        match self
+            .address_networks
+            .load()
+            .as_ref()
+            .map_or(AddressNetwork::Unknown, |table| table.network_of_address(address))
+        {
+            AddressNetwork::Mobile(id) => match self.directory().find_by_any_id(&id) {
+                Some(network) if network.id != id => AddressNetwork::Mobile(network.id.clone()),
+                _ => AddressNetwork::Mobile(id),
             },
-            located => located,
+            other => other,
         }
     }
 
@@ -141,7 +146,11 @@ impl Networks {
         self.silent_routes.store(Arc::new(routes));
     }
 
-    pub fn silent_route(&self, network: &NetworkId, product: Product) -> Option<Arc<dyn SilentConnector>> {
+    pub fn silent_connector_of_network(
+        &self,
+        network: &NetworkId,
+        product: Product,
+    ) -> Option<Arc<dyn SilentConnector>> {
         let routes = self.silent_routes.load();
         let serves =
             |route: &&SilentNetworkRoute| self.is_listed(network, &route.networks) && route.connector.supports(product);
@@ -149,7 +158,7 @@ impl Networks {
     }
 
     /// Returns a connector that serves both networks, for example a virtual operator (MVNO) and its host network.
-    pub fn shared_silent_route(
+    pub fn shared_silent_connector(
         &self,
         one: &NetworkId,
         other: &NetworkId,
@@ -163,23 +172,23 @@ impl Networks {
     }
 
     /// Returns a connector that verifies numbers of this network by tokens from wallets.
-    pub fn operator_token_route(&self, network: &NetworkId) -> Option<Arc<dyn SilentConnector>> {
+    pub fn operator_token_connector(&self, network: &NetworkId) -> Option<Arc<dyn SilentConnector>> {
         let routes = self.silent_routes.load();
         let serves = |route: &&SilentNetworkRoute| {
-            self.is_listed(network, &route.networks) && route.connector.operator_tokens().is_some()
+            self.is_listed(network, &route.networks) && route.connector.operator_token_verifier().is_some()
         };
         routes.iter().find(serves).map(|route| Arc::clone(&route.connector))
     }
 
     /// Returns the network of a SIM, given as MCC and MNC, and a connector that verifies numbers by its tokens.
-    pub fn operator_token_route_of_carrier(&self, carrier: &str) -> Option<(NetworkId, Arc<dyn SilentConnector>)> {
+    pub fn operator_token_connector_of_carrier(&self, carrier: &str) -> Option<(NetworkId, Arc<dyn SilentConnector>)> {
         let routes = self.silent_routes.load();
         routes.iter().find_map(|SilentNetworkRoute { connector, .. }| {
-            Some((connector.operator_tokens()?.network_of_carrier(carrier)?, Arc::clone(connector)))
+            Some((connector.operator_token_verifier()?.network_of_carrier(carrier)?, Arc::clone(connector)))
         })
     }
 
-    pub fn silent_route_by_name(&self, name: &str) -> Option<Arc<dyn SilentConnector>> {
+    pub fn silent_connector_by_name(&self, name: &str) -> Option<Arc<dyn SilentConnector>> {
         let routes = self.silent_routes.load();
         routes.iter().map(|route| &route.connector).find(|connector| connector.name() == name).cloned()
     }
@@ -188,7 +197,7 @@ impl Networks {
         self.sim_swap_routes.store(Arc::new(routes));
     }
 
-    pub fn sim_swap_route(&self, network: &NetworkId) -> Option<Arc<dyn SimSwapConnector>> {
+    pub fn sim_swap_connector(&self, network: &NetworkId) -> Option<Arc<dyn SimSwapConnector>> {
         let routes = self.sim_swap_routes.load();
         routes.iter().find(|route| self.is_listed(network, &route.networks)).map(|route| Arc::clone(&route.connector))
     }
@@ -216,9 +225,9 @@ impl Networks {
     pub fn is_reachable(&self, network: &Network, product: Product) -> bool {
         match product {
             Product::SecureSna | Product::Discovery => {
-                self.silent_route(&network.id, product).is_some_and(|connector| connector.is_reachable())
+                self.silent_connector_of_network(&network.id, product).is_some_and(|connector| connector.is_reachable())
             }
-            Product::SimSwap => self.sim_swap_route(&network.id).is_some_and(|connector| connector.is_reachable()),
+            Product::SimSwap => self.sim_swap_connector(&network.id).is_some_and(|connector| connector.is_reachable()),
             Product::ReverseSms => self.has_receiver(network),
             Product::Eligibility | Product::Verification | Product::SignIn => true,
         }
@@ -268,11 +277,13 @@ impl Networks {
     /// Returns the names of the connectors that serve a product for subscribers of a network.
     pub fn connector_names(&self, network: &NetworkId, product: Product) -> Vec<String> {
         match product {
-            Product::SecureSna | Product::Discovery => {
-                self.silent_route(network, product).iter().map(|connector| connector.name().to_owned()).collect()
-            }
+            Product::SecureSna | Product::Discovery => self
+                .silent_connector_of_network(network, product)
+                .iter()
+                .map(|connector| connector.name().to_owned())
+                .collect(),
             Product::SimSwap => {
-                self.sim_swap_route(network).iter().map(|connector| connector.name().to_owned()).collect()
+                self.sim_swap_connector(network).iter().map(|connector| connector.name().to_owned()).collect()
             }
             Product::ReverseSms => {
                 let directory = self.directory();
@@ -335,8 +346,13 @@ mod tests {
 
     use super::*;
     use crate::ports::{
-        operator_tokens::{CredentialRequest, CredentialResponse, DigitalCredential, OperatorToken, OperatorTokens},
-        silent::{AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, DeviceQuestion, SilentResult},
+        operator_tokens::{
+            CredentialRequest, CredentialResponse, DigitalCredential, OperatorToken, OperatorTokenVerifier,
+        },
+        silent::{
+            AuthorizationRedirect, DeviceQuestion, OperatorAuthorizationRequest, OperatorAuthorizationResponse,
+            SilentResult,
+        },
     };
 
     /// A connector that takes tokens of SIMs of one network.
@@ -353,11 +369,17 @@ mod tests {
             product == Product::SecureSna
         }
 
-        async fn begin_authorization(&self, _: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
+        async fn begin_authorization(
+            &self,
+            _: OperatorAuthorizationRequest<'_>,
+        ) -> Result<AuthorizationRedirect, ErrorCode> {
             Err(ErrorCode::MnoRedirectUnsupported)
         }
 
-        async fn complete_authorization(&self, _: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
+        async fn complete_authorization(
+            &self,
+            _: OperatorAuthorizationResponse<'_>,
+        ) -> Result<SilentResult, ErrorCode> {
             Err(ErrorCode::MnoRedirectUnsupported)
         }
 
@@ -365,13 +387,13 @@ mod tests {
             Err(ErrorCode::MnoRedirectUnsupported)
         }
 
-        fn operator_tokens(&self) -> Option<&dyn OperatorTokens> {
+        fn operator_token_verifier(&self) -> Option<&dyn OperatorTokenVerifier> {
             Some(self)
         }
     }
 
     #[async_trait]
-    impl OperatorTokens for TokenConnector {
+    impl OperatorTokenVerifier for TokenConnector {
         fn is_available(&self) -> bool {
             true
         }
@@ -406,8 +428,8 @@ mod tests {
         };
         networks.set_silent_routes(vec![route("23410"), route("23420")]);
         let connector = |carrier: &str| {
-            let route = networks.operator_token_route_of_carrier(carrier);
-            route.map(|(network, connector)| (network.to_string(), connector.name().to_owned()))
+            let found = networks.operator_token_connector_of_carrier(carrier);
+            found.map(|(network, connector)| (network.to_string(), connector.name().to_owned()))
         };
         let its_own = |carrier: &str| Some((carrier.to_owned(), carrier.to_owned()));
         assert_eq!(connector("23420"), its_own("23420"));

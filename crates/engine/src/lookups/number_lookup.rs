@@ -88,7 +88,7 @@ pub struct OtherNetwork {
 pub struct LookupUnavailable;
 
 /// Source name in a [`SourceResult`] that comes from the prefixes of the configured networks.
-const PREFIX_TABLE: &str = "prefixes";
+const PREFIX_SOURCE_NAME: &str = "prefixes";
 
 /// Report of a lookup without the cache: the result of each queried source, and what the number resolves to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,13 +98,13 @@ pub struct LookupReport {
 }
 
 impl LookupReport {
-    fn failed(&self) -> impl Iterator<Item = &SourceResult> {
+    fn failed_sources(&self) -> impl Iterator<Item = &SourceResult> {
         self.source_results.iter().filter(|source| source.result.is_err())
     }
 
     /// Returns whether the network was taken from the number's prefix. The prefix is then the last queried source.
     fn is_by_prefix(&self) -> bool {
-        let last = self.source_results.last().filter(|source| source.source == PREFIX_TABLE);
+        let last = self.source_results.last().filter(|source| source.source == PREFIX_SOURCE_NAME);
         last.is_some_and(|source| matches!(source.result, Ok(LookupResult::Network(_))))
     }
 
@@ -118,7 +118,7 @@ impl LookupReport {
             Ok(NumberResolution::Unknown) => false,
             Err(LookupUnavailable) => return false,
         };
-        by_source || self.failed().next().is_none()
+        by_source || self.failed_sources().next().is_none()
     }
 
     /// Explains why the network was taken from the number's prefix. `None`: the prefix was not used.
@@ -126,7 +126,7 @@ impl LookupReport {
         if !self.is_by_prefix() {
             return None;
         }
-        let failed: Vec<&str> = self.failed().map(|source| source.source.as_str()).collect();
+        let failed: Vec<&str> = self.failed_sources().map(|source| source.source.as_str()).collect();
         Some(if !failed.is_empty() {
             let failed = failed.join(", ");
             format!("network taken from the number's prefix: no source returned one; failed: {failed}")
@@ -263,7 +263,7 @@ impl NumberLookup {
     pub async fn look_up_uncached(&self, number: &Msisdn) -> LookupReport {
         let sources = self.sources.load_full();
         let prefix_table = || SourceResult {
-            source: PREFIX_TABLE.to_owned(),
+            source: PREFIX_SOURCE_NAME.to_owned(),
             result: Ok(self.network_by_prefix(number).map_or(LookupResult::NoData, LookupResult::Network)),
         };
         let mut source_results = Vec::new();

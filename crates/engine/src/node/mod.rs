@@ -59,7 +59,7 @@ pub const NODE_TIMEOUT: SignedDuration = SignedDuration::from_secs(5);
 const CALLS_STALE_AFTER: SignedDuration = SignedDuration::from_millis(1_200);
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_mins(1);
 /// How far in advance the monthly partitions of tables are created.
-const PARTITIONS_AHEAD: SignedDuration = SignedDuration::from_hours(62 * 24);
+const PARTITION_LEAD_TIME: SignedDuration = SignedDuration::from_hours(62 * 24);
 /// Largest difference between the machine's clock and the database's time that is not reported.
 const MAX_CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(2);
 
@@ -67,11 +67,11 @@ const MAX_CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(2);
 /// which has six delays and seven attempts of at most ten seconds.
 const MAX_CALLBACK_AGE: SignedDuration = SignedDuration::from_mins(5);
 const MAX_BATCH_CALLBACKS: u32 = 500;
-/// Maximum number of checks that one transaction erases.
-const MAX_ERASED_CHECKS_PER_TRANSACTION: u32 = 500;
+/// Maximum number of checks whose personal data one transaction erases.
+const MAX_ERASURES_PER_TRANSACTION: u32 = 500;
 
 /// Reads the database's time and corrects the clock with it.
-pub async fn sample_database_time(store: &dyn NodeStore, clock: &dyn Clock) -> Result<(), StoreError> {
+pub async fn sync_clock_with_database(store: &dyn NodeStore, clock: &dyn Clock) -> Result<(), StoreError> {
     let requested_at = Instant::now();
     let DatabaseTime { clock: database, latest_recorded: latest } = store.database_time(clock.machine_now()).await?;
     clock.apply_sample(TimeSample {
@@ -230,7 +230,7 @@ impl Node {
 
     /// Synchronises the clock with the database's time, and logs the skew of the machine's clock.
     pub(crate) async fn sync_clock(&self) -> Result<(), StoreError> {
-        sample_database_time(&*self.store, &*self.context.clock).await?;
+        sync_clock_with_database(&*self.store, &*self.context.clock).await?;
         self.clock_skew_reporter.update(clock_skew(&*self.context.clock));
         Ok(())
     }
@@ -327,7 +327,7 @@ impl Node {
     /// activity counts and deletes expired rows.
     pub async fn housekeep(&self) {
         let now = self.context.now();
-        let until = now.saturating_add(PARTITIONS_AHEAD).unwrap_or(now);
+        let until = now.saturating_add(PARTITION_LEAD_TIME).unwrap_or(now);
         match self.store.create_partitions(now, until).await {
             Ok(0) => {}
             Ok(partitions) => tracing::info!(partitions, "partitions created"),
@@ -374,9 +374,9 @@ impl Node {
         loop {
             // Each round runs all three, even if one of them fails.
             let batch = [
-                self.store.erase_deferred(MAX_ERASED_CHECKS_PER_TRANSACTION).await,
-                self.store.erase_discovered_numbers(old_discovered, MAX_ERASED_CHECKS_PER_TRANSACTION).await,
-                self.store.erase_old_checks(old, MAX_ERASED_CHECKS_PER_TRANSACTION).await,
+                self.store.erase_deferred(MAX_ERASURES_PER_TRANSACTION).await,
+                self.store.erase_discovered_numbers(old_discovered, MAX_ERASURES_PER_TRANSACTION).await,
+                self.store.erase_old_checks(old, MAX_ERASURES_PER_TRANSACTION).await,
             ];
             let batch = batch.into_iter().collect::<Result<Vec<_>, _>>()?;
             if batch.iter().all(|erased| *erased == ErasureCounts::default()) {
@@ -408,8 +408,8 @@ impl Node {
     /// A check that is open in the backup and has expired since was probably concluded with another outcome after the
     /// backup, and its callback was delivered then. The callback of the new conclusion is given up, so that it cannot
     /// contradict the delivered one.
-    pub async fn accept_restored_database(&self) -> Result<RestoreReport, RotateError> {
-        let rotation = KeyRotation::by_operator(KeyPurpose::Token, true);
+    pub async fn repair_restored_database(&self) -> Result<RestoreReport, RotateError> {
+        let rotation = KeyRotation::by_command_line(KeyPurpose::Token, true);
         let master = self.context.control_plane.master_key();
         keys::rotate_key(rotation, &*self.store, master, &*self.context.clock, &*self.context.entropy).await?;
         let now = self.context.now();

@@ -8,7 +8,7 @@ use ringtrue_domain::{
     lifecycle::CheckStatus,
     network::NetworkId,
     product::Product,
-    silent::Way,
+    silent::SilentWay,
     tenancy::{ProjectId, WorkspaceId},
     verification::funnel::{Funnel, FunnelEvent},
 };
@@ -89,7 +89,7 @@ pub struct NetworkActivity {
 
 /// Number of completed checks that took this many milliseconds from creation to completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CompletionTime {
+pub struct CompletionDuration {
     pub millis: i64,
     pub count: i64,
 }
@@ -133,7 +133,7 @@ pub trait ActivityStore: Send + Sync {
         project: ProjectId,
         filter: ActivityFilter,
         scan_limit: u32,
-    ) -> Result<Option<Vec<CompletionTime>>, StoreError>;
+    ) -> Result<Option<Vec<CompletionDuration>>, StoreError>;
 
     /// Counts the undelivered callbacks of a project. Scans a limited number of the deployment's callbacks, so that a
     /// long queue does not slow the query down.
@@ -163,7 +163,7 @@ pub struct UsageDelta {
     pub matched: Option<bool>,
     pub network: Option<NetworkId>,
     /// The way that a concluded silent check took. `None`: the check is open, or of another product.
-    pub via: Option<Way>,
+    pub via: Option<SilentWay>,
     /// Negative when a check leaves this status, because its next status is counted instead.
     pub delta: i64,
 }
@@ -192,7 +192,7 @@ pub struct UsageRow {
     pub status: CheckStatus,
     pub matched: Option<bool>,
     pub network: Option<NetworkId>,
-    pub via: Option<Way>,
+    pub via: Option<SilentWay>,
     pub count: i64,
 }
 

@@ -3,14 +3,16 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
-    lifecycle::{AnyCheck, AnyVerdict, Bucket, CheckConclusion, CheckId, Concluded, ErrorCode, NumberHash, Sealed},
+    lifecycle::{
+        AnyCheck, AnyVerdict, CheckConclusion, CheckId, Concluded, ErrorCode, NumberHash, Sealed, ShardBucket,
+    },
     network::NetworkId,
     page::{Page, PageRequest},
     phone::Msisdn,
     product::Product,
     reverse_sms::{NumberLimit, SmsEnvironment},
     search::Filter,
-    silent::{WalletFailure, Way},
+    silent::{SilentWay, WalletFailure},
     tenancy::{ProjectId, WorkspaceId},
     verification::{Locale, Progress},
 };
@@ -91,7 +93,7 @@ pub struct CheckHistory {
     /// The connector that received the check's last SMS.
     pub connector: Option<String>,
     /// The way that a concluded silent check took last. `None`: no device has begun it.
-    pub way: Option<Way>,
+    pub way: Option<SilentWay>,
     /// Why the phone's wallet led to no verdict. `None`: it led to one, or was not asked.
     pub wallet_failure: Option<WalletFailure>,
     /// The error of the redirect over mobile data after which the wallet was left. `None`: there was no such error.
@@ -140,7 +142,7 @@ pub trait CheckStore: Send + Sync {
 
     /// Whether a check that is stored together with this row is stored faster in this bucket than in some others: one
     /// database server has the row and the rows of the bucket.
-    fn are_colocated(&self, row: CompanionRow, bucket: Bucket) -> bool;
+    fn are_colocated(&self, row: CompanionRow, bucket: ShardBucket) -> bool;
 
     /// Stores a check that is concluded on creation, with its usage count and idempotent response. It has no callback.
     async fn create_concluded_check(
@@ -158,7 +160,7 @@ pub trait CheckStore: Send + Sync {
 
     /// Returns when a check became pending, and the connector that received its SMS. `None`: the check does not exist
     /// in the project.
-    async fn check_history(
+    async fn find_check_history(
         &self,
         project: ProjectId,
         product: Product,

@@ -1,6 +1,6 @@
 //! Keyed hashes, under which secrets are stored and found.
 
-use ringtrue_domain::lifecycle::Bucket;
+use ringtrue_domain::lifecycle::ShardBucket;
 use serde::{Deserialize, Serialize};
 
 /// A keyed hash of an SMS code and its receiver number.
@@ -10,9 +10,9 @@ pub struct CodeHash(pub [u8; 32]);
 
 impl CodeHash {
     /// Returns the bucket (database shard) in which the check with this code is stored.
-    pub fn bucket(self) -> Bucket {
+    pub fn bucket(self) -> ShardBucket {
         let [.., high, low] = self.0;
-        Bucket::of([high, low])
+        ShardBucket::of([high, low])
     }
 }
 

@@ -45,9 +45,9 @@ pub enum KeyPurpose {
 pub struct InvalidKeyPurpose;
 
 impl KeyPurpose {
-    /// The purposes whose keys rotate. The hash key cannot rotate, because lookups with a new key would not find
-    /// existing hashes.
-    pub const ROTATING: [KeyPurpose; 7] = [
+    /// The purposes whose keys can be rotated. The hash key cannot rotate, because lookups with a new key would not
+    /// find existing hashes.
+    pub const ROTATABLE: [KeyPurpose; 7] = [
         KeyPurpose::Token,
         KeyPurpose::Callback,
         KeyPurpose::SandboxCallback,

@@ -5,7 +5,7 @@ use std::{fmt, net::IpAddr};
 use async_trait::async_trait;
 use ringtrue_domain::{network::NetworkId, phone::Msisdn};
 
-pub use ringtrue_domain::network::IpLocation;
+pub use ringtrue_domain::network::AddressNetwork;
 
 /// What one source knows about the network that serves a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +47,6 @@ pub trait LookupSource: fmt::Debug + Send + Sync {
 }
 
 /// Tables that map IP addresses to networks. Lookups run on hot paths: they must not block and should not allocate.
-pub trait IpLocator: fmt::Debug + Send + Sync {
-    fn locate(&self, address: IpAddr) -> IpLocation;
+pub trait AddressNetworkTable: fmt::Debug + Send + Sync {
+    fn network_of_address(&self, address: IpAddr) -> AddressNetwork;
 }

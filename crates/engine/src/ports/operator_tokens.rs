@@ -63,7 +63,7 @@ pub struct OperatorToken {
 
 /// A connector to an operator that accepts tokens from wallets.
 #[async_trait]
-pub trait OperatorTokens: Send + Sync {
+pub trait OperatorTokenVerifier: Send + Sync {
     /// Whether the operator can currently be asked about tokens. Users should confirm only if it can.
     fn is_available(&self) -> bool;
 

@@ -74,7 +74,7 @@ impl StatusClass {
 
 /// Maximum numbers of logged requests that a project keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestLogRetention {
+pub struct RequestLogLimits {
     pub authenticated: u32,
     pub unauthenticated: u32,
 }
@@ -103,7 +103,7 @@ pub trait RequestLogStore: Send + Sync {
     ) -> Result<Page<RequestLogEntry>, StoreError>;
 
     /// Deletes the oldest requests of a project beyond its maximum numbers. Returns the number of deleted rows.
-    async fn trim_requests(&self, project: ProjectId, kept: RequestLogRetention) -> Result<u64, StoreError>;
+    async fn trim_requests(&self, project: ProjectId, kept: RequestLogLimits) -> Result<u64, StoreError>;
 
     /// Deletes a batch of requests that arrived before `before`. Returns the number of deleted rows.
     async fn delete_requests_before(&self, before: Timestamp) -> Result<u64, StoreError>;

@@ -39,31 +39,31 @@ impl RowFields {
     }
 
     #[must_use]
-    pub fn bytes(mut self, bytes: impl AsRef<[u8]>) -> Self {
+    pub fn with_bytes(mut self, bytes: impl AsRef<[u8]>) -> Self {
         self.0.push(bytes.as_ref().to_vec());
         self
     }
 
     #[must_use]
-    pub fn uuid(self, id: Uuid) -> Self {
-        self.bytes(id.as_bytes())
+    pub fn with_uuid(self, id: Uuid) -> Self {
+        self.with_bytes(id.as_bytes())
     }
 
     #[must_use]
-    pub fn flag(self, flag: bool) -> Self {
-        self.bytes([u8::from(flag)])
+    pub fn with_flag(self, flag: bool) -> Self {
+        self.with_bytes([u8::from(flag)])
     }
 
     #[must_use]
-    pub fn instant(self, at: Timestamp) -> Self {
-        self.bytes(at.as_millisecond().to_be_bytes())
+    pub fn with_instant(self, at: Timestamp) -> Self {
+        self.with_bytes(at.as_millisecond().to_be_bytes())
     }
 
     /// Adds a field that may be absent. An absent field is encoded differently from an empty one.
     #[must_use]
-    pub fn optional(self, bytes: Option<impl AsRef<[u8]>>) -> Self {
+    pub fn with_optional(self, bytes: Option<impl AsRef<[u8]>>) -> Self {
         let encoded = bytes.map_or_else(Vec::new, |bytes| [&[1], bytes.as_ref()].concat());
-        self.bytes(encoded)
+        self.with_bytes(encoded)
     }
 
     pub fn parts(&self) -> Vec<&[u8]> {
@@ -78,13 +78,13 @@ pub fn credential_fields(credential: &Credential) -> RowFields {
     let scopes: Vec<_> = scopes.iter().map(|scope| scope.into_str()).collect();
     let millis = |at: &Option<Timestamp>| at.map(|at| at.as_millisecond().to_be_bytes());
     RowFields::of_table("credentials")
-        .bytes(client_id.as_str())
-        .uuid(owner.workspace().0)
-        .optional(owner.project().map(|project| *project.0.as_bytes()))
-        .bytes(secret_digest.0)
-        .bytes(scopes.join(" "))
-        .instant(*created_at)
-        .optional(millis(expires_at))
-        .optional(millis(retires_at))
-        .optional(millis(deleted_at))
+        .with_bytes(client_id.as_str())
+        .with_uuid(owner.workspace().0)
+        .with_optional(owner.project().map(|project| *project.0.as_bytes()))
+        .with_bytes(secret_digest.0)
+        .with_bytes(scopes.join(" "))
+        .with_instant(*created_at)
+        .with_optional(millis(expires_at))
+        .with_optional(millis(retires_at))
+        .with_optional(millis(deleted_at))
 }

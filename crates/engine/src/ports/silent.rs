@@ -20,7 +20,7 @@ use ringtrue_domain::{
 
 use super::{
     hashes::{BrowserHash, TokenHash},
-    operator_tokens::OperatorTokens,
+    operator_tokens::OperatorTokenVerifier,
     store::StoreError,
 };
 
@@ -76,8 +76,8 @@ fn sha256(text: &str) -> [u8; 32] {
 /// A request to redirect a device to the operator.
 #[derive(Clone, Copy, derive_more::Debug)]
 // Hides the fields: `state` authenticates the returning device.
-#[debug("AuthorizationRequest({check})")]
-pub struct AuthorizationRequest<'a> {
+#[debug("OperatorAuthorizationRequest({check})")]
+pub struct OperatorAuthorizationRequest<'a> {
     pub check: CheckId,
     pub operation: SilentOperation<'a>,
     /// OAuth `state`: single use, unguessable, at most 64 characters of `A-Z a-z 0-9 _ -`.
@@ -102,8 +102,8 @@ pub struct AuthorizationRedirect {
 /// The request with which a device returns from the operator. Its `state` is valid and already consumed.
 #[derive(Clone, Copy, derive_more::Debug)]
 // Hides the fields: query and headers may contain codes and phone numbers.
-#[debug("AuthorizationResponse({check})")]
-pub struct AuthorizationResponse<'a> {
+#[debug("OperatorAuthorizationResponse({check})")]
+pub struct OperatorAuthorizationResponse<'a> {
     pub check: CheckId,
     pub operation: SilentOperation<'a>,
     pub connector_data: &'a [u8],
@@ -156,25 +156,31 @@ pub trait SilentConnector: fmt::Debug + Send + Sync {
         true
     }
 
-    async fn begin_authorization(&self, request: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode>;
+    async fn begin_authorization(
+        &self,
+        request: OperatorAuthorizationRequest<'_>,
+    ) -> Result<AuthorizationRedirect, ErrorCode>;
 
     /// Whether the connector accepts a response from this source. Called before the device's addresses are compared,
     /// because a request from elsewhere does not prove that the device has changed its address. The default accepts all
     /// sources, for operators that send devices back from any address.
-    fn check_source(&self, _response: &AuthorizationResponse<'_>) -> Result<(), ErrorCode> {
+    fn check_source(&self, _response: &OperatorAuthorizationResponse<'_>) -> Result<(), ErrorCode> {
         Ok(())
     }
 
     /// Redeems the operator's response. Called at most once per authorization, because operators' codes and tokens are
     /// single use.
-    async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode>;
+    async fn complete_authorization(
+        &self,
+        response: OperatorAuthorizationResponse<'_>,
+    ) -> Result<SilentResult, ErrorCode>;
 
     /// Asks whether a device that this connector has recognised has a number. Called at most once per device, because
     /// operators' tokens are single use.
     async fn verify_device(&self, question: DeviceQuestion<'_>) -> Result<bool, ErrorCode>;
 
     /// Returns the other way to verify a number, by a token from the phone's wallet. `None`: the operator accepts none.
-    fn operator_tokens(&self) -> Option<&dyn OperatorTokens> {
+    fn operator_token_verifier(&self) -> Option<&dyn OperatorTokenVerifier> {
         None
     }
 }

@@ -93,7 +93,7 @@ pub enum PartOutcome {
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("CompleteSms({sms})")]
 pub struct CompleteSms {
-    pub key: SmsKey,
+    pub key: ConcatenatedSmsKey,
     pub sms: Uuid,
     /// Contents of the parts, in order.
     pub contents: Vec<Vec<u8>>,
@@ -116,12 +116,12 @@ pub trait Reassembly: Send + Sync {
 /// Identifies a concatenated SMS: keyed hash of the connector, sender, receiver, reference with its length, and number
 /// of parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SmsKey(pub [u8; 32]);
+pub struct ConcatenatedSmsKey(pub [u8; 32]);
 
 /// A received part of a concatenated SMS, to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedSmsPart {
-    pub key: SmsKey,
+    pub key: ConcatenatedSmsKey,
     /// New id of the SMS. Used only if this is the first received part.
     pub sms: Uuid,
     pub connector: Arc<str>,
@@ -172,7 +172,7 @@ pub trait SmsPartStore: Send + Sync {
     async fn add_sms_part(&self, part: &ReceivedSmsPart) -> Result<AddPartOutcome, StoreError>;
 
     /// Deletes the contents of a processed SMS. Resent parts are still recognised until the SMS expires.
-    async fn mark_sms_processed(&self, key: SmsKey, sms: Uuid, now: Timestamp) -> Result<(), StoreError>;
+    async fn mark_sms_processed(&self, key: ConcatenatedSmsKey, sms: Uuid, now: Timestamp) -> Result<(), StoreError>;
 
     /// Deletes a batch of a connector's expired SMS. Returns how many of them had missing parts.
     async fn delete_expired_sms(&self, connector: &str, now: Timestamp) -> Result<u64, StoreError>;

@@ -133,17 +133,17 @@ struct LimitReached;
 struct CallCounter([WindowCounter; 4]);
 
 impl CallCounter {
-    fn in_window(&self, window: u64) -> &WindowCounter {
+    fn counter_of_window(&self, window: u64) -> &WindowCounter {
         &self.0[(window % 4) as usize]
     }
 
     /// Counts a call. Returns the number of earlier calls in the window.
     fn increment(&self, window: u64) -> u32 {
-        self.in_window(window).try_increment(window, u32::MAX).unwrap_or(u32::MAX)
+        self.counter_of_window(window).try_increment(window, u32::MAX).unwrap_or(u32::MAX)
     }
 
     fn count_in(&self, window: u64) -> u32 {
-        self.in_window(window).count_in(window)
+        self.counter_of_window(window).count_in(window)
     }
 
     /// Returns the number of calls in each of the two previous windows and in the current one, oldest first.
@@ -152,7 +152,7 @@ impl CallCounter {
     }
 
     /// Returns the number of calls in the newest of the three previous windows that has any call, or zero.
-    fn last_active(&self, window: u64) -> u32 {
+    fn calls_of_last_active_window(&self, window: u64) -> u32 {
         let counts = (1..=3).map(|age| window.checked_sub(age).map_or(0, |window| self.count_in(window)));
         counts.into_iter().find(|calls| *calls > 0).unwrap_or(0)
     }
@@ -277,7 +277,8 @@ impl RateLimiter {
         let before = counter.increment(second);
         let exchanged = self.exchanged.load();
         let shared = exchanged.shared.get(&subject);
-        let part = shared.map_or(limit, |calls| calls.part_of(limit, counter.last_active(second), second));
+        let part =
+            shared.map_or(limit, |calls| calls.part_of(limit, counter.calls_of_last_active_window(second), second));
         let counted = if before < part { Ok(before) } else { Err(LimitReached) };
         rate_limit_state(counted, part, limit)
     }

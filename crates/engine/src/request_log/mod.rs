@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     control_plane::ConcurrentMap,
     ports::{
-        request_log::{RequestLogEntry, RequestLogFilter, RequestLogRetention, RequestLogStore, StatusClass},
+        request_log::{RequestLogEntry, RequestLogFilter, RequestLogLimits, RequestLogStore, StatusClass},
         store::StoreError,
     },
 };
@@ -40,7 +40,7 @@ const MAX_BATCH_ROWS: usize = 1_000;
 /// Queue length from which unauthenticated requests are dropped, so that they cannot displace authenticated ones.
 const MAX_QUEUED_UNAUTHENTICATED: usize = QUEUE_CAPACITY / 4;
 /// How many of a project's newest requests are kept when its log is trimmed.
-const RETAINED_REQUESTS: RequestLogRetention = RequestLogRetention { authenticated: 10_000, unauthenticated: 500 };
+const RETAINED_REQUESTS: RequestLogLimits = RequestLogLimits { authenticated: 10_000, unauthenticated: 500 };
 /// Number of rows written for a project after which its log is trimmed again.
 const TRIM_EVERY_ROWS: u32 = 1_000;
 
@@ -203,10 +203,10 @@ struct RequestSampler {
 
 /// Limit for successful requests. Lower than the limit for failed ones, because successful requests resemble each
 /// other.
-const MAX_SERVED_PER_SECOND: u32 = 20;
-const MAX_FAILED_PER_SECOND: u32 = 50;
+const MAX_LOGGED_SUCCESSES_PER_SECOND: u32 = 20;
+const MAX_LOGGED_FAILURES_PER_SECOND: u32 = 50;
 /// Limit for requests that name a client without proving its identity. It is separate, because anybody can send them.
-const MAX_UNAUTHENTICATED_PER_SECOND: u32 = 2;
+const MAX_LOGGED_UNAUTHENTICATED_PER_SECOND: u32 = 2;
 
 /// Counts the requests of one second. The upper 32 bits are the second, the lower 32 bits are the count.
 #[derive(Debug, Default)]
@@ -217,11 +217,13 @@ impl RequestSampler {
     /// failed or unauthenticated) that were skipped since the last logged one. `None`: skip it.
     fn sample(&self, authenticated: bool, class: StatusClass, at: Timestamp) -> Option<u32> {
         if !authenticated {
-            return self.unauthenticated.sample(MAX_UNAUTHENTICATED_PER_SECOND, at);
+            return self.unauthenticated.sample(MAX_LOGGED_UNAUTHENTICATED_PER_SECOND, at);
         }
         match class {
-            StatusClass::Success => self.served.sample(MAX_SERVED_PER_SECOND, at),
-            StatusClass::ClientError | StatusClass::ServerError => self.failed.sample(MAX_FAILED_PER_SECOND, at),
+            StatusClass::Success => self.served.sample(MAX_LOGGED_SUCCESSES_PER_SECOND, at),
+            StatusClass::ClientError | StatusClass::ServerError => {
+                self.failed.sample(MAX_LOGGED_FAILURES_PER_SECOND, at)
+            }
         }
     }
 }

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::{
     CODE_TTL, Client, PUSHED_TTL, SIGN_IN_TTL, SignIns, client::AssertionError, is_recent, may_sign_in,
-    network::require_network_scopes, sealed, sealed::KeptRequest,
+    network::require_permitted_network_scopes, sealed, sealed::KeptRequest,
 };
 use crate::{
     jwt::KeySet,
@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// Products by which a user can prove a number.
-const METHODS: [Product; 3] = [Product::ReverseSms, Product::SecureSna, Product::Discovery];
+const PROVING_PRODUCTS: [Product; 3] = [Product::ReverseSms, Product::SecureSna, Product::Discovery];
 /// Paths of the endpoints that a signed authorization request may be for.
 const AUTHORIZATION_ENDPOINTS: &[&str] = &["/oauth2/authorize", "/oauth2/par"];
 /// Prefix of the `request_uri` of a pushed request (RFC 9126, section 2.2).
@@ -137,7 +137,7 @@ impl SignIns {
         let (redirect_uri, state) =
             (validated.redirect_uri.clone(), validated.parameters.get("state").map(str::to_owned));
         let refuse = |error: &AuthorizationError| {
-            Ok(AuthorizeOutcome::Return(self.error_return(
+            Ok(AuthorizeOutcome::Return(self.error_redirect_url(
                 &redirect_uri,
                 state.as_deref(),
                 error.code.into_str(),
@@ -152,7 +152,7 @@ impl SignIns {
             Ok(parsed) => parsed,
             Err(error) => return refuse(&error),
         };
-        if parsed.scopes.camara().is_some() {
+        if parsed.scopes.camara_scopes().is_some() {
             return self.authorize_by_network(&client, &parsed, &visit).await;
         }
         let expected_subject = match &parsed.id_token_hint {
@@ -166,7 +166,7 @@ impl SignIns {
             && self.is_enough(&client.project, &parsed, expected_subject.as_deref(), &proof, now)?
         {
             let id = self.store_request(&client, &parsed, expected_subject, Some(&proof), now).await?;
-            return Ok(AuthorizeOutcome::Return(self.code_return(
+            return Ok(AuthorizeOutcome::Return(self.code_redirect_url(
                 &parsed.redirect_uri,
                 parsed.state.as_deref(),
                 id,
@@ -242,8 +242,8 @@ impl SignIns {
         let is_camara_enabled = self.context.settings.camara_enabled;
         let request = AuthorizationRequest::parse(parameters, redirect_uri, settings, is_camara_enabled)?;
         match &request.scopes {
-            RequestedScopes::SignIn(_) => require_sign_in(client)?,
-            RequestedScopes::Camara(scopes) => require_network_scopes(client, scopes)?,
+            RequestedScopes::SignIn(_) => require_sign_in_product(client)?,
+            RequestedScopes::Camara(scopes) => require_permitted_network_scopes(client, scopes)?,
         }
         Ok(request)
     }
@@ -282,7 +282,7 @@ impl SignIns {
             Some(object) => match self.read_request_object(client, object, AUTHORIZATION_ENDPOINTS, now).await {
                 Ok(own) if self.is_for_camara(&parameters) || self.is_for_camara(&own) => {
                     // CAMARA's profile: the values of OAuth must be repeated, and all others come from the object.
-                    let error = repeats_values.then(|| check_repeated_values(&parameters, &own).err()).flatten();
+                    let error = repeats_values.then(|| require_same_values(&parameters, &own).err()).flatten();
                     (own, error)
                 }
                 Ok(own) => (parameters.overridden_by(own), None),
@@ -351,7 +351,7 @@ impl SignIns {
         };
         let is_hinted = request.hinted_number().is_none_or(|number| number == proof.number.as_str());
         // A SIM may have been changed since the proof.
-        let is_complete = request.scopes.sign_in().is_some_and(|scopes| !scopes.sim_swap);
+        let is_complete = request.scopes.sign_in_scopes().is_some_and(|scopes| !scopes.sim_swap);
         Ok(request.prompt != Prompt::Always
             && is_recent(proof, request.max_age, now)
             && is_expected
@@ -419,29 +419,29 @@ impl SignIns {
     }
 
     /// Returns the URL that leads back to the client with a code.
-    pub(super) fn code_return(
+    pub(super) fn code_redirect_url(
         &self,
         redirect_uri: &RedirectUri,
         state: Option<&str>,
         id: SignInId,
     ) -> Result<String, StoreError> {
         let code = self.authorization_code(id)?;
-        Ok(self.client_return(redirect_uri, state, &[("code", &code)]))
+        Ok(self.client_redirect_url(redirect_uri, state, &[("code", &code)]))
     }
 
     /// Returns the URL that leads back to the client with an error.
-    pub(super) fn error_return(
+    pub(super) fn error_redirect_url(
         &self,
         redirect_uri: &RedirectUri,
         state: Option<&str>,
         error: &str,
         description: &str,
     ) -> String {
-        self.client_return(redirect_uri, state, &[("error", error), ("error_description", description)])
+        self.client_redirect_url(redirect_uri, state, &[("error", error), ("error_description", description)])
     }
 
     /// Every response names the issuer, so that a client with several providers recognises a mix-up (RFC 9207).
-    fn client_return(&self, redirect_uri: &RedirectUri, state: Option<&str>, result: &[(&str, &str)]) -> String {
+    fn client_redirect_url(&self, redirect_uri: &RedirectUri, state: Option<&str>, result: &[(&str, &str)]) -> String {
         let state = state.map(|state| ("state", state));
         let issuer = ("iss", self.context.settings.base_url.as_str());
         let parameters: Vec<_> = result.iter().copied().chain(state).chain([issuer]).collect();
@@ -453,12 +453,12 @@ impl SignIns {
     }
 }
 
-fn require_sign_in(client: &Client) -> Result<(), AuthorizationError> {
+fn require_sign_in_product(client: &Client) -> Result<(), AuthorizationError> {
     let refuse = |description: &str| Err(AuthorizationError::new(Code::UnauthorizedClient, description));
     if !may_sign_in(client) {
         return refuse("the client's project or credential has no product `sign_in`");
     }
-    if !METHODS.iter().any(|product| client.project.products.contains(product)) {
+    if !PROVING_PRODUCTS.iter().any(|product| client.project.products.contains(product)) {
         return refuse("the project has none of the products `reverse_sms`, `secure_sna` and `discovery`");
     }
     Ok(())
@@ -466,7 +466,7 @@ fn require_sign_in(client: &Client) -> Result<(), AuthorizationError> {
 
 /// Requires that a request repeats these parameters of its request object (CAMARA Security and Interoperability Profile,
 /// Signed Authentication Requests).
-fn check_repeated_values(given: &Parameters, signed: &Parameters) -> Result<(), AuthorizationError> {
+fn require_same_values(given: &Parameters, signed: &Parameters) -> Result<(), AuthorizationError> {
     for name in ["scope", "response_type", "client_id", "redirect_uri"] {
         if given.get(name).is_none() || given.get(name) != signed.get(name) {
             let description = format!("`{name}` must have the same value in the request and in the request object");

@@ -32,7 +32,7 @@ pub use authorize::{
     AuthorizeError, AuthorizeOutcome, AuthorizeRequest, BrowserVisit, PendingSignInPage, PushError, PushedRequest,
 };
 pub use client::{AssertionError, ClientKeySets, check_client_keys};
-pub(crate) use network::require_scopes;
+pub(crate) use network::require_permitted_scopes;
 pub use page::{EnteredNumber, FinishOutcome, NumberError, SignInState, SignInView};
 pub use tokens::{IssuedTokens, RedeemCodeError, RedeemCodeRequest, UserInfo, UserInfoError};
 
@@ -128,7 +128,7 @@ impl SignIns {
     fn new_browser_key(&self, id: SignInId) -> Result<BrowserKey, StoreError> {
         let random: [u8; BrowserKey::BYTES / 2] = self.context.entropy.bytes();
         let mac = self.context.derive_token(&[b"sign-in-browser", id.0.as_bytes(), &random])?;
-        Ok(BrowserKey::encode(&[&random[..], &mac[..BrowserKey::BYTES / 2]].concat()))
+        Ok(BrowserKey::from_bytes(&[&random[..], &mac[..BrowserKey::BYTES / 2]].concat()))
     }
 
     /// Finds the key of the browser that sent the authorization request among the keys in a browser's cookies.
@@ -157,7 +157,7 @@ impl SignIns {
 
 /// Returns the end of a sign-in as the store takes it. A request for a token of CAMARA's APIs is not counted, because its
 /// checks are.
-fn ended(
+fn new_ended_sign_in(
     project: ProjectId,
     id: SignInId,
     scopes: &RequestedScopes,
@@ -171,7 +171,7 @@ fn ended(
     };
     let product = Product::SignIn;
     let usage = UsageDelta { project, product, at, status, matched, network: None, via: None, delta: 1 };
-    EndedSignIn { id, end, session, usage: scopes.sign_in().is_some().then_some(usage) }
+    EndedSignIn { id, end, session, usage: scopes.sign_in_scopes().is_some().then_some(usage) }
 }
 
 /// Whether a credential's project may sign users in with it.

@@ -10,7 +10,7 @@ use ringtrue_domain::{
     web_url::RedirectUrl,
 };
 
-use super::{AuthorizeError, AuthorizeOutcome, BrowserVisit, Client, SignIns, ended, page::ProofState};
+use super::{AuthorizeError, AuthorizeOutcome, BrowserVisit, Client, SignIns, new_ended_sign_in, page::ProofState};
 use crate::{
     checks::{CreateError, ReadError},
     ports::{
@@ -29,7 +29,7 @@ impl SignIns {
         request: &AuthorizationRequest,
         visit: &BrowserVisit<'_>,
     ) -> Result<AuthorizeOutcome, AuthorizeError> {
-        let product = request.scopes.camara().map_or(Product::Discovery, authenticating_product);
+        let product = request.scopes.camara_scopes().map_or(Product::Discovery, authenticating_product);
         self.begin_silently(client, request, None, product, visit).await
     }
 
@@ -55,7 +55,7 @@ impl SignIns {
         let project = &client.project;
         let refuse = |error: &AuthorizationError| {
             let (code, state) = (error.code.into_str(), request.state.as_deref());
-            let location = self.error_return(&request.redirect_uri, state, code, &error.description);
+            let location = self.error_redirect_url(&request.redirect_uri, state, code, &error.description);
             Ok(AuthorizeOutcome::Return(location))
         };
         if !(visit.is_navigation && self.can_identify(project, product, visit)) {
@@ -93,7 +93,7 @@ impl SignIns {
         };
         // The client of an API may be an app whose HTTP client keeps no cookies. Its code verifier and `state` bind the
         // response to the request.
-        let browser = request.scopes.sign_in().is_some().then_some(browser_key);
+        let browser = request.scopes.sign_in_scopes().is_some().then_some(browser_key);
         let key: Option<&BrowserKey> = browser.as_ref();
         let arrival =
             DeviceArrival { product, check, sim: visit.sim, address: visit.address, browser: key, has_wallet: false };
@@ -101,12 +101,14 @@ impl SignIns {
             Ok(NextStep::Redirect(location)) => {
                 return Ok(AuthorizeOutcome::Operator { location, browser: browser.map(|key| (id, key)) });
             }
-            Ok(NextStep::Finish(_)) => self.authorization_error(project, product, check).await?,
+            Ok(NextStep::Finish(_)) => self.unrecognised_device_error(project, product, check).await?,
             Err(RedirectError::Store(error)) => return Err(error.into()),
             Err(_) => not_recognised(),
         };
         let end = SignInEnd::Failed { error: format!("{} {}", error.code, error.description) };
-        self.store.end_sign_in(ended(project.id, id, &request.scopes, end, None, self.context.now())).await?;
+        self.store
+            .end_sign_in(new_ended_sign_in(project.id, id, &request.scopes, end, None, self.context.now()))
+            .await?;
         refuse(&error)
     }
 
@@ -116,7 +118,7 @@ impl SignIns {
     }
 
     /// Returns the error for a device that the operator has not recognised.
-    pub(super) async fn authorization_error(
+    pub(super) async fn unrecognised_device_error(
         &self,
         project: &Project,
         product: Product,
@@ -124,7 +126,7 @@ impl SignIns {
     ) -> Result<AuthorizationError, StoreError> {
         match self.silent.silent_check(project.id, product, check).await {
             Ok(check) => Ok(match check.state {
-                Lifecycle::Concluded { outcome: CheckOutcome::Error(code), .. } => network_error(code),
+                Lifecycle::Concluded { outcome: CheckOutcome::Error(code), .. } => network_authentication_error(code),
                 _ => not_recognised(),
             }),
             Err(ReadError::Store(error)) => Err(error),
@@ -140,7 +142,7 @@ impl SignIns {
         code: Option<&str>,
     ) -> Result<ProofState, StoreError> {
         let Some(code) = code else { return Ok(ProofState::AskAgain) };
-        match self.silent.has_device(project.id, check, code).await {
+        match self.silent.is_device_recognised(project.id, check, code).await {
             Ok(true) => Ok(ProofState::Recognised),
             Ok(false) | Err(RedeemError::NotReady) => Ok(ProofState::Open),
             Err(RedeemError::Read(ReadError::Store(error))) => Err(error),
@@ -149,13 +151,16 @@ impl SignIns {
     }
 }
 
-/// Whether a client may ask for these scopes by network authentication.
-pub(super) fn require_network_scopes(client: &Client, scopes: &CamaraScopes) -> Result<(), AuthorizationError> {
+/// Fails unless a client may ask for these scopes by network authentication.
+pub(super) fn require_permitted_network_scopes(
+    client: &Client,
+    scopes: &CamaraScopes,
+) -> Result<(), AuthorizationError> {
     if client.project.configuration.sign_in.is_public_client() {
         let description = "CAMARA's APIs need a client that authenticates; see `token_endpoint_auth_method`";
         return Err(AuthorizationError::new(Code::UnauthorizedClient, description));
     }
-    require_scopes(client, scopes)?;
+    require_permitted_scopes(client, scopes)?;
     let product = authenticating_product(scopes);
     if !client.project.products.contains(&product) {
         let description = format!("these scopes need the product `{product}`, by which the operator finds the number");
@@ -164,8 +169,8 @@ pub(super) fn require_network_scopes(client: &Client, scopes: &CamaraScopes) -> 
     Ok(())
 }
 
-/// Whether a client may ask for these scopes at all.
-pub(crate) fn require_scopes(client: &Client, scopes: &CamaraScopes) -> Result<(), AuthorizationError> {
+/// Fails unless a client may ask for these scopes at all.
+pub(crate) fn require_permitted_scopes(client: &Client, scopes: &CamaraScopes) -> Result<(), AuthorizationError> {
     let invalid = |description: String| Err(AuthorizationError::new(Code::InvalidScope, description));
     let Client { credential, project } = client;
     if !project.configuration.camara.purposes.contains(scopes.purpose()) {
@@ -190,7 +195,7 @@ fn not_recognised() -> AuthorizationError {
     AuthorizationError::new(Code::LoginRequired, "no mobile operator recognises the device")
 }
 
-fn network_error(code: ErrorCode) -> AuthorizationError {
+fn network_authentication_error(code: ErrorCode) -> AuthorizationError {
     match code {
         ErrorCode::InternalError => AuthorizationError::new(Code::ServerError, "internal error"),
         ErrorCode::MnoTimeout | ErrorCode::MnoServerError | ErrorCode::MnoResponseError => {

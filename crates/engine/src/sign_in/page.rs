@@ -16,7 +16,7 @@ use ringtrue_domain::{
     web_url::RedirectUrl,
 };
 
-use super::{CODE_TTL, SignIns, ended, sealed, sealed::KeptRequest};
+use super::{CODE_TTL, SignIns, new_ended_sign_in, sealed, sealed::KeptRequest};
 use crate::{
     checks::{CreateError, ReadError},
     ports::{
@@ -115,8 +115,8 @@ pub enum FinishOutcome {
     Return { location: String, session: Option<(ProjectId, String, SessionLifetime)> },
 }
 
-/// A sign-in whose page was opened.
-struct Opened {
+/// A sign-in with its request and its project.
+struct LoadedSignIn {
     record: SignInRecord,
     request: KeptRequest,
     project: std::sync::Arc<Project>,
@@ -136,12 +136,12 @@ pub(super) enum ProofState {
 }
 
 impl SignIns {
-    async fn open(&self, token: &str) -> Result<Option<Opened>, StoreError> {
+    async fn load_by_token(&self, token: &str) -> Result<Option<LoadedSignIn>, StoreError> {
         let Some(id) = self.sign_in_of_token(token) else { return Ok(None) };
         let Some(record) = self.store.find_sign_in(id).await? else { return Ok(None) };
         let request = KeptRequest::unseal(&self.context, &record)?;
         let Some(project) = self.context.control_plane.project(record.project) else { return Ok(None) };
-        Ok(Some(Opened { record, request, project }))
+        Ok(Some(LoadedSignIn { record, request, project }))
     }
 
     /// Returns what the page shows to a browser with these keys in its cookies. `None`: the token is wrong.
@@ -152,9 +152,9 @@ impl SignIns {
         address: IpAddr,
         sim: Option<&str>,
     ) -> Result<Option<SignInView>, StoreError> {
-        let Some(opened) = self.open(token).await? else { return Ok(None) };
-        let state = self.page_state(&opened, keys, address, sim).await?;
-        let Opened { record, request, project } = opened;
+        let Some(loaded) = self.load_by_token(token).await? else { return Ok(None) };
+        let state = self.page_state(&loaded, keys, address, sim).await?;
+        let LoadedSignIn { record, request, project } = loaded;
         Ok(Some(SignInView {
             id: record.id,
             project: record.project,
@@ -169,17 +169,17 @@ impl SignIns {
 
     async fn page_state(
         &self,
-        opened: &Opened,
+        loaded: &LoadedSignIn,
         keys: &[BrowserKey],
         address: IpAddr,
         sim: Option<&str>,
     ) -> Result<SignInState, StoreError> {
-        let Opened { record, request, project } = opened;
+        let LoadedSignIn { record, request, project } = loaded;
         let now = self.context.now();
         if self.own_key(record.id, keys).is_none() {
             return Ok(SignInState::OtherBrowser { has_ended: record.end.is_some() });
         }
-        match self.return_of_ended(opened)? {
+        match self.redirect_url_of_ended(loaded)? {
             Some(return_to) => return Ok(SignInState::Ended { return_to }),
             None if record.end.is_some() => return Ok(SignInState::Used),
             None if now >= record.expires_at => return Ok(SignInState::Expired),
@@ -223,8 +223,8 @@ impl SignIns {
     /// Starts a verification of the number that the user has entered. Returns the URL of its hosted page.
     pub async fn submit_number(&self, token: &str, entered: EnteredNumber<'_>) -> Result<String, NumberError> {
         let EnteredNumber { number, country, locale, browser_keys, platform, address } = entered;
-        let opened = self.open_own(token, browser_keys).await?.ok_or(NumberError::NotFound)?;
-        let Opened { record, request, project } = &opened;
+        let loaded = self.load_own_by_token(token, browser_keys).await?.ok_or(NumberError::NotFound)?;
+        let LoadedSignIn { record, request, project } = &loaded;
         // A number that begins with `00` is in international form.
         let number = match number.trim().strip_prefix("00") {
             Some(rest) => format!("+{rest}"),
@@ -235,7 +235,7 @@ impl SignIns {
         let redirect_url = redirect_url.map_err(|error| StoreError::Refused(error.to_string()))?;
         let settings = &project.configuration.sign_in;
         let period = settings.sim_swap_period.unwrap_or(SimSwapPeriod::DEFAULT);
-        let scopes = request.scopes.sign_in();
+        let scopes = request.scopes.sign_in_scopes();
         let verification = SignInVerification {
             number: number.clone(),
             silent_ways: match platform {
@@ -271,7 +271,7 @@ impl SignIns {
         address: IpAddr,
         sim: Option<&str>,
     ) -> Result<Option<String>, RedirectError> {
-        let Some(Opened { record, project, .. }) = self.open_own(token, keys).await? else {
+        let Some(LoadedSignIn { record, project, .. }) = self.load_own_by_token(token, keys).await? else {
             return Err(RedirectError::NotFound);
         };
         let Some(key) = self.own_key(record.id, keys) else { return Err(RedirectError::NotFound) };
@@ -322,11 +322,11 @@ impl SignIns {
     /// Ends the sign-in at the user's request. Returns the URL that leads back to the client. `None`: the token is
     /// wrong, or another browser began the sign-in.
     pub async fn cancel(&self, token: &str, keys: &[BrowserKey]) -> Result<Option<String>, StoreError> {
-        let Some(opened) = self.open_own(token, keys).await? else { return Ok(None) };
-        if let Some(check) = opened.record.check {
-            self.cancel_check(opened.record.project, check).await?;
+        let Some(loaded) = self.load_own_by_token(token, keys).await? else { return Ok(None) };
+        if let Some(check) = loaded.record.check {
+            self.cancel_check(loaded.record.project, check).await?;
         }
-        self.fail(&opened, AuthorizationErrorCode::AccessDenied, "cancelled").await
+        self.fail(&loaded, AuthorizationErrorCode::AccessDenied, "cancelled").await
     }
 
     /// Continues a sign-in whose browser has returned from the hosted page, or from the operator.
@@ -336,44 +336,44 @@ impl SignIns {
         keys: &[BrowserKey],
         code: Option<&str>,
     ) -> Result<FinishOutcome, StoreError> {
-        let opened = self.open(token).await?.filter(|opened| self.may_finish(opened, keys));
-        let Some(opened) = opened else {
+        let loaded = self.load_by_token(token).await?.filter(|loaded| self.may_finish(loaded, keys));
+        let Some(loaded) = loaded else {
             if code.is_some() {
                 self.release_check(token, keys).await?;
             }
             return Ok(FinishOutcome::Page);
         };
-        let record = &opened.record;
+        let record = &loaded.record;
         let Some(check) = record.check.filter(|_| record.end.is_none()) else {
             // The browser has loaded the URL again.
-            return Ok(page_or_return(self.return_of_ended(&opened)?));
+            return Ok(page_or_return(self.redirect_url_of_ended(&loaded)?));
         };
         let state = match check.product {
             Product::Verification => self.verification_proof(record, check.id, code).await?,
-            Product::SecureSna => self.device_proof(&opened.project, check.id, code).await?,
+            Product::SecureSna => self.device_proof(&loaded.project, check.id, code).await?,
             _ => self.discovery_proof(record, check.id, code).await?,
         };
         let is_discovered = check.product == Product::Discovery && matches!(state, ProofState::Proven(_));
         // Nobody sees a page of a request for a token.
-        let has_page = opened.request.scopes.sign_in().is_some();
+        let has_page = loaded.request.scopes.sign_in_scopes().is_some();
         let outcome = match state {
-            ProofState::Proven(proof) => self.complete(&opened, proof).await?,
-            ProofState::Recognised => self.complete_with_device(&opened).await?,
+            ProofState::Proven(proof) => self.complete(&loaded, proof).await?,
+            ProofState::Recognised => self.complete_with_device(&loaded).await?,
             ProofState::Open if has_page => FinishOutcome::Page,
-            ProofState::AskAgain if !opened.request.is_silent => FinishOutcome::Page,
+            ProofState::AskAgain if !loaded.request.is_silent => FinishOutcome::Page,
             ProofState::Open | ProofState::AskAgain => {
-                let error = self.authorization_error(&opened.project, check.product, check.id).await?;
-                page_or_return(self.fail(&opened, error.code, &error.description).await?)
+                let error = self.unrecognised_device_error(&loaded.project, check.product, check.id).await?;
+                page_or_return(self.fail(&loaded, error.code, &error.description).await?)
             }
-            ProofState::Failed(error, reason) => page_or_return(self.fail(&opened, error, reason).await?),
+            ProofState::Failed(error, reason) => page_or_return(self.fail(&loaded, error, reason).await?),
         };
         if let Some(code) = code.filter(|_| is_discovered) {
             self.conclude_discovery(record.project, check.id, code).await;
         }
         match outcome {
             // Another load of the URL may have ended the sign-in meanwhile.
-            FinishOutcome::Page => match self.open(token).await? {
-                Some(opened) => Ok(page_or_return(self.return_of_ended(&opened)?)),
+            FinishOutcome::Page => match self.load_by_token(token).await? {
+                Some(loaded) => Ok(page_or_return(self.redirect_url_of_ended(&loaded)?)),
                 None => Ok(FinishOutcome::Page),
             },
             outcome @ FinishOutcome::Return { .. } => Ok(outcome),
@@ -455,8 +455,8 @@ impl SignIns {
     }
 
     /// Ends a request for a token by which the client asks about a number.
-    async fn complete_with_device(&self, opened: &Opened) -> Result<FinishOutcome, StoreError> {
-        let Opened { record, request, .. } = opened;
+    async fn complete_with_device(&self, loaded: &LoadedSignIn) -> Result<FinishOutcome, StoreError> {
+        let LoadedSignIn { record, request, .. } = loaded;
         let now = self.context.now();
         let end = SignInEnd::Proven {
             proof: sealed::seal_device(&self.context, record.id, now)?,
@@ -464,28 +464,28 @@ impl SignIns {
             redeemed_at: None,
             revoked_at: None,
         };
-        let ended = ended(record.project, record.id, &request.scopes, end, None, now);
+        let ended = new_ended_sign_in(record.project, record.id, &request.scopes, end, None, now);
         if !self.store.end_sign_in(ended).await? {
             return Ok(FinishOutcome::Page);
         }
-        let location = self.code_return(&request.redirect_uri, request.state.as_deref(), record.id)?;
+        let location = self.code_redirect_url(&request.redirect_uri, request.state.as_deref(), record.id)?;
         Ok(FinishOutcome::Return { location, session: None })
     }
 
     /// Ends the sign-in with a code.
-    async fn complete(&self, opened: &Opened, proof: SignInProof) -> Result<FinishOutcome, StoreError> {
-        let Opened { record, request, project } = opened;
+    async fn complete(&self, loaded: &LoadedSignIn, proof: SignInProof) -> Result<FinishOutcome, StoreError> {
+        let LoadedSignIn { record, request, project } = loaded;
         if let Some(expected) = &request.expected_subject
             && self.subject(project.id, &proof.number)? != *expected
         {
             let reason = "another user than that of `id_token_hint` has signed in";
-            return Ok(page_or_return(self.fail(opened, AuthorizationErrorCode::LoginRequired, reason).await?));
+            return Ok(page_or_return(self.fail(loaded, AuthorizationErrorCode::LoginRequired, reason).await?));
         }
         let is_hinted = request.hinted_number.as_deref().is_none_or(|hinted| hinted == proof.number.as_str());
         // CAMARA's clients compare the numbers themselves.
-        if request.is_silent && request.scopes.sign_in().is_some() && !is_hinted {
+        if request.is_silent && request.scopes.sign_in_scopes().is_some() && !is_hinted {
             let reason = "the device has another number than that of `login_hint`";
-            return Ok(page_or_return(self.fail(opened, AuthorizationErrorCode::LoginRequired, reason).await?));
+            return Ok(page_or_return(self.fail(loaded, AuthorizationErrorCode::LoginRequired, reason).await?));
         }
         let now = self.context.now();
         let end = SignInEnd::Proven {
@@ -495,17 +495,17 @@ impl SignIns {
             revoked_at: None,
         };
         let lifetime = project.configuration.sign_in.session;
-        let lifetime = lifetime.filter(|lifetime| lifetime.seconds() > 0 && request.scopes.sign_in().is_some());
+        let lifetime = lifetime.filter(|lifetime| lifetime.seconds() > 0 && request.scopes.sign_in_scopes().is_some());
         let session = lifetime.map(|lifetime| self.new_session(project, &proof, lifetime, now)).transpose()?;
         let (row, cookie) = match session {
             Some((row, token, lifetime)) => (Some(row), Some((project.id, token, lifetime))),
             None => (None, None),
         };
-        let ended = ended(record.project, record.id, &request.scopes, end, row, now);
+        let ended = new_ended_sign_in(record.project, record.id, &request.scopes, end, row, now);
         if !self.store.end_sign_in(ended).await? {
             return Ok(FinishOutcome::Page);
         }
-        let location = self.code_return(&request.redirect_uri, request.state.as_deref(), record.id)?;
+        let location = self.code_redirect_url(&request.redirect_uri, request.state.as_deref(), record.id)?;
         Ok(FinishOutcome::Return { location, session: cookie })
     }
 
@@ -531,58 +531,61 @@ impl SignIns {
     /// Ends the sign-in with an error. Returns the URL that leads back to the client. `None`: it has ended before.
     async fn fail(
         &self,
-        opened: &Opened,
+        loaded: &LoadedSignIn,
         error: AuthorizationErrorCode,
         reason: &str,
     ) -> Result<Option<String>, StoreError> {
         let end = SignInEnd::Failed { error: format!("{error} {reason}") };
-        let location = self.failed_return(&opened.request, &format!("{error} {reason}"));
-        let Opened { record, request, .. } = opened;
-        let ended = ended(record.project, record.id, &request.scopes, end, None, self.context.now());
+        let location = self.failed_redirect_url(&loaded.request, &format!("{error} {reason}"));
+        let LoadedSignIn { record, request, .. } = loaded;
+        let ended = new_ended_sign_in(record.project, record.id, &request.scopes, end, None, self.context.now());
         Ok(self.store.end_sign_in(ended).await?.then_some(location))
     }
 
     /// `error` is the OAuth error, a space and a description.
-    fn failed_return(&self, request: &KeptRequest, error: &str) -> String {
+    fn failed_redirect_url(&self, request: &KeptRequest, error: &str) -> String {
         let (error, description) = error.split_once(' ').unwrap_or((error, ""));
-        self.error_return(&request.redirect_uri, request.state.as_deref(), error, description)
+        self.error_redirect_url(&request.redirect_uri, request.state.as_deref(), error, description)
     }
 
     /// Returns the URL that leads back to the client after the sign-in has ended. `None`: it has not ended, or its code
     /// was used or has expired.
-    fn return_of_ended(&self, Opened { record, request, .. }: &Opened) -> Result<Option<String>, StoreError> {
+    fn redirect_url_of_ended(
+        &self,
+        LoadedSignIn { record, request, .. }: &LoadedSignIn,
+    ) -> Result<Option<String>, StoreError> {
         Ok(match &record.end {
             Some(SignInEnd::Proven { code_expires_at, redeemed_at: None, .. })
                 if self.context.now() < *code_expires_at =>
             {
-                Some(self.code_return(&request.redirect_uri, request.state.as_deref(), record.id)?)
+                Some(self.code_redirect_url(&request.redirect_uri, request.state.as_deref(), record.id)?)
             }
-            Some(SignInEnd::Failed { error }) => Some(self.failed_return(request, error)),
+            Some(SignInEnd::Failed { error }) => Some(self.failed_redirect_url(request, error)),
             Some(SignInEnd::Proven { .. }) | None => None,
         })
     }
 
     /// Whether a browser with these keys may finish a sign-in. Any browser may finish a request for a token of CAMARA's
     /// APIs, because the client binds it to itself.
-    fn may_finish(&self, opened: &Opened, keys: &[BrowserKey]) -> bool {
-        opened.request.scopes.camara().is_some() || self.is_own(opened, keys)
+    fn may_finish(&self, loaded: &LoadedSignIn, keys: &[BrowserKey]) -> bool {
+        loaded.request.scopes.camara_scopes().is_some() || self.is_open_for_browser(loaded, keys)
     }
 
     /// Whether the browser with these keys began the sign-in, and the user can still act on it.
-    fn is_own(&self, Opened { record, .. }: &Opened, keys: &[BrowserKey]) -> bool {
+    fn is_open_for_browser(&self, LoadedSignIn { record, .. }: &LoadedSignIn, keys: &[BrowserKey]) -> bool {
         self.own_key(record.id, keys).is_some() && record.end.is_none() && self.context.now() < record.expires_at
     }
 
-    /// Opens a sign-in for the browser that began it, if the user can still act on it.
-    async fn open_own(&self, token: &str, keys: &[BrowserKey]) -> Result<Option<Opened>, StoreError> {
-        let opened = self.open(token).await?;
-        Ok(opened.filter(|opened| self.is_own(opened, keys)))
+    /// Loads a sign-in for the browser that began it, if the user can still act on it.
+    async fn load_own_by_token(&self, token: &str, keys: &[BrowserKey]) -> Result<Option<LoadedSignIn>, StoreError> {
+        let loaded = self.load_by_token(token).await?;
+        Ok(loaded.filter(|loaded| self.is_open_for_browser(loaded, keys)))
     }
 
     /// Cancels the verification of a sign-in that another browser has passed at the operator. Otherwise the browser that
     /// began the sign-in would wait for a result that it cannot get. A verification that has ended stays unchanged.
     async fn release_check(&self, token: &str, keys: &[BrowserKey]) -> Result<(), StoreError> {
-        let Some(Opened { record, .. }) = self.open(token).await? else { return Ok(()) };
+        let Some(LoadedSignIn { record, .. }) = self.load_by_token(token).await? else { return Ok(()) };
         match record.check {
             Some(check) if record.end.is_none() && self.own_key(record.id, keys).is_none() => {
                 self.cancel_check(record.project, check).await

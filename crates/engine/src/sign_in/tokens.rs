@@ -24,7 +24,7 @@ use crate::{
         store::StoreError,
         tokens::TokenId,
     },
-    tenants::SignInTest,
+    tenants::SignInTestPermit,
     tokens::{CamaraGrant, CamaraSubject, UserInfoToken},
 };
 
@@ -99,7 +99,7 @@ impl SignIns {
     /// issued for its own redirect URI, and always uses PKCE.
     pub async fn redeem_test_code(
         &self,
-        test: &SignInTest,
+        test: &SignInTestPermit,
         code: &str,
         redirect_uri: &str,
         code_verifier: &str,
@@ -306,7 +306,7 @@ impl SignIns {
         }
         let Some(client) = self.find_client(record.client.as_str(), now).filter(may_sign_in) else { return Ok(None) };
         let request = KeptRequest::unseal(&self.context, record)?;
-        let Some(scopes) = request.scopes.sign_in() else { return Ok(None) };
+        let Some(scopes) = request.scopes.sign_in_scopes() else { return Ok(None) };
         let Some(proof) = self.unseal_own_proof(&client, record.id, proof) else { return Ok(None) };
         let subject = self.subject(client.project.id, &proof.number)?;
         Ok(Some(user_claims(&subject, scopes, &proof)))

@@ -10,7 +10,7 @@ use ringtrue_domain::{
     lifecycle::{Check, CheckId, ErrorCode, Lifecycle, OpenState},
     phone::Msisdn,
     product::Product,
-    silent::{OperatorVerdict, SilentCheck, Way},
+    silent::{OperatorVerdict, SilentCheck, SilentWay},
     tenancy::{Project, ProjectId},
 };
 use tokio::time::timeout;
@@ -20,7 +20,7 @@ use super::{
     secrets::{SilentCheckInput, corrupt_session_error, seal_input},
 };
 use crate::{
-    checks::{CreateError, downcast, require_enabled},
+    checks::{CreateError, downcast, require_enabled_project},
     ports::{
         checks::{ConcludeOutcome, Expectation, NewCheck},
         silent::{AuthenticatedDevice, DeviceQuestion, NumberQuestion, SilentResult, TakenVerdict},
@@ -63,15 +63,20 @@ impl SilentFlow {
         check: CheckId,
         code: &str,
     ) -> Result<Msisdn, RedeemError> {
-        match self.open_verdict(project, Product::Discovery, check, code).await? {
+        match self.unseal_verdict(project, Product::Discovery, check, code).await? {
             (_, SilentResult::Number(number), _) => Ok(number),
             _ => Err(corrupt_session_error(check).into()),
         }
     }
 
     /// Whether the operator has recognised the device of a check, and `code` is the one that the device got.
-    pub(crate) async fn has_device(&self, project: ProjectId, check: CheckId, code: &str) -> Result<bool, RedeemError> {
-        let (_, result, _) = self.open_verdict(project, Product::SecureSna, check, code).await?;
+    pub(crate) async fn is_device_recognised(
+        &self,
+        project: ProjectId,
+        check: CheckId,
+        code: &str,
+    ) -> Result<bool, RedeemError> {
+        let (_, result, _) = self.unseal_verdict(project, Product::SecureSna, check, code).await?;
         Ok(matches!(result, SilentResult::Device(_)))
     }
 
@@ -100,7 +105,7 @@ impl SilentFlow {
         };
         let Ok(concluded) = concluded else { return Err(VerifyDeviceError::NotAuthenticated) };
         let check = concluded.check().clone();
-        match (self.checks.conclude_by(concluded, way.into()).await?, answer) {
+        match (self.checks.conclude_with_provenance(concluded, way.into()).await?, answer) {
             (ConcludeOutcome::Concluded { .. }, Ok(matched)) => Ok((check, matched)),
             (_, Err(code)) => Err(VerifyDeviceError::Failed(code)),
             (_, Ok(_)) => Err(VerifyDeviceError::NotAuthenticated),
@@ -115,13 +120,13 @@ impl SilentFlow {
         number: &Msisdn,
         token: &str,
     ) -> Result<(SilentCheck, bool), VerifyTokenError> {
-        require_enabled(project)?;
+        require_enabled_project(project)?;
         let operators = self.operators.for_mode(project.mode);
         let network = operators.silent_network(project, Product::SecureSna, number).await.map_err(CreateError::from)?;
         let connector = operators.operator_token_connector(&network).ok_or(CreateError::MnoNotSupported)?;
-        let tokens = connector.operator_tokens().ok_or(CreateError::MnoNotSupported)?;
+        let verifier = connector.operator_token_verifier().ok_or(CreateError::MnoNotSupported)?;
         let now = self.context.now();
-        let claimed = self.context.claimed_number(number)?;
+        let claimed = self.context.hash_number_with_tail(number)?;
         let id = CheckId(self.context.new_uuid(now));
         let lifetime = SignedDuration::from_secs(NETWORK_AUTHENTICATION_SECONDS.into());
         let check: SilentCheck = Check {
@@ -148,7 +153,7 @@ impl SilentFlow {
             verification: None,
         };
         self.checks.store_check(new).await?;
-        let answer = timeout(OPERATOR_TIMEOUT, tokens.verify_number_with_token(id, number, token)).await;
+        let answer = timeout(OPERATOR_TIMEOUT, verifier.verify_number_with_token(id, number, token)).await;
         let answer = answer.unwrap_or(Err(ErrorCode::MnoTimeout));
         let now = self.context.now();
         let concluded = match answer {
@@ -158,7 +163,7 @@ impl SilentFlow {
         // The operator answers long before the check expires.
         let concluded = concluded.map_err(|problem| StoreError::Refused(problem.to_string()))?;
         let check = concluded.check().clone();
-        match (self.checks.conclude_by(concluded, Way::OperatorToken.into()).await?, answer) {
+        match (self.checks.conclude_with_provenance(concluded, SilentWay::OperatorToken.into()).await?, answer) {
             (ConcludeOutcome::Concluded { .. }, Ok(matched)) => Ok((check, matched)),
             (_, Err(code)) => Err(VerifyTokenError::Failed(code)),
             (_, Ok(_)) => Err(VerifyTokenError::Failed(ErrorCode::InternalError)),

@@ -18,7 +18,7 @@ use ringtrue_domain::{
     phone::Msisdn,
     product::Product,
     search::Filter,
-    silent::{CHECK_TTL_SECONDS, MAX_WRONG_CODES, OperatorVerdict, SilentCheck, Way},
+    silent::{CHECK_TTL_SECONDS, MAX_WRONG_CODES, OperatorVerdict, SilentCheck, SilentWay},
     tenancy::{Project, ProjectId},
     web_url::{CallbackUrl, RedirectUrl},
 };
@@ -35,7 +35,7 @@ pub use step_sessions::VerificationReturn;
 
 use crate::{
     activity::ActivityRecorder,
-    checks::{Checks, CreateError, ReadError, downcast, require_enabled},
+    checks::{Checks, CreateError, ReadError, downcast, require_enabled_project},
     context::Context,
     courier::sealing::seal_callback_url,
     idempotency::{Idempotency, IdempotentRequest, companion_row},
@@ -158,7 +158,7 @@ impl SilentFlow {
         request: CreateSilent,
         idempotency: Option<IdempotentRequest<'_, CreatedSilent>>,
     ) -> Result<CreatedSilent, CreateError> {
-        require_enabled(project)?;
+        require_enabled_project(project)?;
         let configuration = &project.configuration;
         let settings = if product == Product::Discovery { &configuration.discovery } else { &configuration.secure_sna };
         let policy = self.context.settings.url_policy.for_mode(project.mode);
@@ -176,7 +176,7 @@ impl SilentFlow {
         };
 
         let now = self.context.now();
-        let claimed = number.as_ref().map(|number| self.context.claimed_number(number)).transpose()?;
+        let claimed = number.as_ref().map(|number| self.context.hash_number_with_tail(number)).transpose()?;
         let number_limit = operators.number_limit();
         let limited = claimed.filter(|_| number_limit.is_some()).map(|claimed| claimed.hash);
         let id = self.checks.generate_colocated_id(companion_row(limited, idempotency.as_ref()), now)?;
@@ -230,7 +230,7 @@ impl SilentFlow {
         product: Product,
         return_url: &RedirectUrl,
     ) -> Result<NewCheck, CreateError> {
-        require_enabled(project)?;
+        require_enabled_project(project)?;
         let now = self.context.now();
         let id = CheckId(self.context.new_uuid(now));
         let expires_at = if product == Product::Discovery {
@@ -299,11 +299,11 @@ impl SilentFlow {
         id: CheckId,
         code: &str,
     ) -> Result<SilentCheck, RedeemError> {
-        let (check, result, way) = self.open_verdict(project, product, id, code).await?;
+        let (check, result, way) = self.unseal_verdict(project, product, id, code).await?;
         let proof = match result {
             SilentResult::Match(matched) => OperatorVerdict::Match(matched),
             SilentResult::Number(number) => OperatorVerdict::Number(DiscoveredNumber {
-                number: Some(self.context.claimed_number(&number)?),
+                number: Some(self.context.hash_number_with_tail(&number)?),
                 sealed: Some(self.seal_number(id, &number)?),
             }),
             // The operator has not been asked about a number yet.
@@ -313,7 +313,7 @@ impl SilentFlow {
             return Err(self.redeem_error(project, product, id).await);
         };
         let redeemed = concluded.check().clone();
-        match (self.checks.conclude_by(concluded, way.into()).await?, redeemed.status()) {
+        match (self.checks.conclude_with_provenance(concluded, way.into()).await?, redeemed.status()) {
             (ConcludeOutcome::Concluded { .. }, CheckStatus::Completed) => Ok(redeemed),
             // The check expired, or another request concluded it first.
             _ => Err(self.redeem_error(project, product, id).await),
@@ -321,13 +321,13 @@ impl SilentFlow {
     }
 
     /// Decrypts the operator's verdict about an open check if `code` is the one that the device got.
-    async fn open_verdict(
+    async fn unseal_verdict(
         &self,
         project: ProjectId,
         product: Product,
         id: CheckId,
         code: &str,
-    ) -> Result<(SilentCheck, SilentResult, Way), RedeemError> {
+    ) -> Result<(SilentCheck, SilentResult, SilentWay), RedeemError> {
         let record = self.store.redirect_session(id).await?.filter(|RedirectSessionRecord { check, .. }| {
             let is_own = check.project == project && check.product == product;
             is_own && !check.is_overdue(self.context.now())

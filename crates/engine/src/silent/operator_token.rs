@@ -17,7 +17,7 @@ use ringtrue_domain::{
     network::NetworkId,
     phone::Msisdn,
     product::Product,
-    silent::{AppOrigin, OperatorVerdict, SilentCheck, WalletFailure, Way},
+    silent::{AppOrigin, OperatorVerdict, SilentCheck, SilentWay, WalletFailure},
     tenancy::{Mode, Project, ProjectId},
 };
 use tokio::time::timeout;
@@ -112,13 +112,16 @@ pub(crate) fn credential_request<V: Clone>(
     browser: Option<BrowserHash>,
 ) -> Result<Option<DigitalCredential>, StoreError> {
     let network = check.network.as_ref().filter(|_| check.product == Product::SecureSna);
-    let connector = network.and_then(|network| operators.for_mode(check.mode).available_operator_tokens(network));
-    let Some(tokens) = connector.as_ref().and_then(|connector| connector.operator_tokens()) else { return Ok(None) };
+    let connector =
+        network.and_then(|network| operators.for_mode(check.mode).available_operator_token_connector(network));
+    let Some(verifier) = connector.as_ref().and_then(|connector| connector.operator_token_verifier()) else {
+        return Ok(None);
+    };
     let (nonce, key) = generate_nonce(context, RedirectState { check: check.id, browser })?;
     // Whoever has the page's link gets a request there, and sees only the last digits of the number.
     let number_hint = browser.is_none().then_some(number);
     let request = CredentialRequest { check: check.id, number_hint, nonce: &nonce, key: &key, now: context.now() };
-    Ok(tokens
+    Ok(verifier
         .credential_request(request)
         .inspect_err(|code| tracing::error!(check = %check.id, %code, "request to a wallet cannot be built"))
         .ok())
@@ -143,7 +146,9 @@ impl SilentFlow {
     /// Whether the operator of a check's number accepts tokens of wallets at present.
     pub(crate) fn takes_wallet(&self, check: &AnyCheck) -> bool {
         let network = check.network.as_ref().filter(|_| check.product == Product::SecureSna);
-        network.is_some_and(|network| self.operators.for_mode(check.mode).available_operator_tokens(network).is_some())
+        network.is_some_and(|network| {
+            self.operators.for_mode(check.mode).available_operator_token_connector(network).is_some()
+        })
     }
 
     /// Builds a request to the wallet that only one browser may answer. Concludes the check if the browser's address is
@@ -206,15 +211,21 @@ impl SilentFlow {
                 return self.fail_with_wallet(check, WalletFailure::Refused, Some(code)).await.map(|()| None);
             }
         };
-        if !has_session && !self.step_sessions.open(&check, seal_input(&self.context, check.id, &input)?).await? {
+        if !has_session
+            && !self.step_sessions.open_session(&check, seal_input(&self.context, check.id, &input)?).await?
+        {
             return Ok(None);
         }
-        let outcome = self.store_result(check, state, &SilentResult::Match(matched), Way::OperatorToken).await?;
+        let outcome = self.store_result(check, state, &SilentResult::Match(matched), SilentWay::OperatorToken).await?;
         Ok(outcome.result.ok().map(|code| code.0))
     }
 
     /// Ends an open check because the wallet of the browser at the hosted page gave no answer.
-    pub(crate) async fn wallet_failed(&self, step: CheckId, failure: WalletFailure) -> Result<(), RedirectError> {
+    pub(crate) async fn handle_wallet_failure(
+        &self,
+        step: CheckId,
+        failure: WalletFailure,
+    ) -> Result<(), RedirectError> {
         let record = self.store.redirect_session(step).await?.ok_or(RedirectError::NotFound)?;
         match self.resume_session(record).await? {
             SessionState::Open(check, _) => {
@@ -231,7 +242,7 @@ impl SilentFlow {
 
     /// Returns the error of a redirect after which the check was left to the phone's wallet.
     async fn redirect_error(&self, check: &SilentCheck) -> Result<Option<ErrorCode>, StoreError> {
-        match self.checks.check_history(check.project, check.product, check.id).await {
+        match self.checks.read_check_history(check.project, check.product, check.id).await {
             Ok(history) => Ok(history.redirect_error),
             Err(ReadError::Store(error)) => Err(error),
             Err(_) => Ok(None),
@@ -298,10 +309,10 @@ impl SilentFlow {
         };
         let result = SilentResult::Match(matched);
         // Only the hosted page repeats a code.
-        let verdict = self.seal_result(state, &result, Way::OperatorToken, "")?;
+        let verdict = self.seal_result(state, &result, SilentWay::OperatorToken, "")?;
         let stored = SealedVerdict { code_hash: credential_hash, verdict };
-        let has_session =
-            has_session || self.step_sessions.open(&check, seal_input(&self.context, check.id, &input)?).await?;
+        let has_session = has_session
+            || self.step_sessions.open_session(&check, seal_input(&self.context, check.id, &input)?).await?;
         if !has_session || !self.store.store_verdict(check.id, stored).await? {
             return Err(self.superseded_credential_error(project, id).await);
         }
@@ -338,7 +349,10 @@ impl SilentFlow {
             return Err(self.redeem_error(project, product, id).await);
         };
         let redeemed = concluded.check().clone();
-        match (self.checks.conclude_by(concluded, Way::OperatorToken.into()).await?, redeemed.status()) {
+        match (
+            self.checks.conclude_with_provenance(concluded, SilentWay::OperatorToken.into()).await?,
+            redeemed.status(),
+        ) {
             (ConcludeOutcome::Concluded { .. }, CheckStatus::Completed) => Ok(redeemed),
             // The check expired, or another request concluded it first.
             _ => Err(self.redeem_error(project, product, id).await),
@@ -351,7 +365,7 @@ impl SilentFlow {
         let (project, id) = (check.project, check.id);
         let has_verdict = self.redirect_session(id).await?.is_some_and(|session| session.verdict.is_some());
         if !has_verdict && let Ok(concluded) = check.conclude_with_error(code, self.context.now()) {
-            self.checks.conclude_by(concluded, WalletFailure::Refused.into()).await?;
+            self.checks.conclude_with_provenance(concluded, WalletFailure::Refused.into()).await?;
         }
         Ok(self.superseded_credential_error(project, id).await)
     }
@@ -374,8 +388,8 @@ impl SilentFlow {
         credential: &DigitalCredential,
     ) -> Result<Option<TokenHash>, StoreError> {
         let connector = network.and_then(|network| self.operators.for_mode(mode).operator_token_connector(network));
-        let tokens = connector.as_ref().and_then(|connector| connector.operator_tokens());
-        let nonce = tokens.and_then(|tokens| tokens.stated_nonce(credential));
+        let verifier = connector.as_ref().and_then(|connector| connector.operator_token_verifier());
+        let nonce = verifier.and_then(|verifier| verifier.stated_nonce(credential));
         nonce.map(|nonce| self.nonce_hash(check, &nonce)).transpose()
     }
 
@@ -392,31 +406,31 @@ impl SilentFlow {
         let operators = self.operators.for_mode(check.mode);
         let network = check.network.as_ref();
         let connector = network.and_then(|network| operators.operator_token_connector(network)).ok_or(NO_TOKENS)?;
-        let tokens = connector.operator_tokens().ok_or(NO_TOKENS)?;
+        let verifier = connector.operator_token_verifier().ok_or(NO_TOKENS)?;
         let number = input.number.as_ref().ok_or(WalletResponseError::Invalid("the check has no number"))?;
-        let nonce = tokens.stated_nonce(credential).ok_or(WalletResponseError::Invalid("malformed"))?;
+        let nonce = verifier.stated_nonce(credential).ok_or(WalletResponseError::Invalid("malformed"))?;
         let (state, key) = parse_nonce(&self.context, &nonce)
             .filter(|(state, _)| state.check == check.id)
             .ok_or(WalletResponseError::Invalid("the nonce is not of a request for this check"))?;
         match (state.browser, browser_keys) {
-            (Some(browser), Some(keys)) if self.is_browser(check.id, browser, keys)? => {}
+            (Some(browser), Some(keys)) if self.is_initiating_browser(check.id, browser, keys)? => {}
             (None, None) => {}
             _ => return Err(WalletResponseError::OtherBrowser),
         }
         let (nonce, key, now) = (&*nonce, &key, self.context.now());
         let response = CredentialResponse { check: check.id, nonce, key, origins, credential, now };
-        let token = tokens.verify_credential(&response).map_err(WalletResponseError::Invalid)?;
+        let token = verifier.verify_credential(&response).map_err(WalletResponseError::Invalid)?;
         // The wallet offers all SIMs of the phone. Only the operator of the chosen one knows its token.
         let other = match &token.carrier {
-            Some(carrier) if tokens.network_of_carrier(carrier).is_none() => {
+            Some(carrier) if verifier.network_of_carrier(carrier).is_none() => {
                 let connector = operators.operator_token_connector_of_carrier(check.project, carrier);
                 Some(connector.ok_or(WalletResponseError::Invalid("the SIM's operator accepts no tokens of wallets"))?)
             }
             _ => None,
         };
-        let tokens = other.as_ref().unwrap_or(&connector).operator_tokens().ok_or(NO_TOKENS)?;
+        let verifier = other.as_ref().unwrap_or(&connector).operator_token_verifier().ok_or(NO_TOKENS)?;
         self.use_nonce(check, nonce).await?;
-        let answer = tokens.verify_number_with_token(check.id, number, &token.temporary_token);
+        let answer = verifier.verify_number_with_token(check.id, number, &token.temporary_token);
         let answer = timeout(OPERATOR_TIMEOUT, answer).await.unwrap_or(Err(ErrorCode::MnoTimeout));
         let matched = answer.map_err(WalletResponseError::Operator)?;
         Ok(VerifiedResponse { state, credential_hash: self.nonce_hash(check.id, nonce)?, matched })

@@ -18,7 +18,7 @@ use ringtrue_domain::{
     lifecycle::{CheckId, CheckStatus, ErrorCode, Lifecycle, Provenance, Reference},
     phone::InvalidPhoneNumber,
     product::Product,
-    silent::{SilentCheck, Way},
+    silent::{SilentCheck, SilentWay},
     tenancy::ProjectId,
     web_url::RedirectUrl,
 };
@@ -38,8 +38,8 @@ use crate::{
     ports::{
         checks::ConcludeOutcome,
         silent::{
-            AuthorizationRequest, AuthorizationResponse, BeginRedirect, RedirectSessionRecord, SealedVerdict,
-            SilentConnector, SilentOperation, SilentResult,
+            BeginRedirect, OperatorAuthorizationRequest, OperatorAuthorizationResponse, RedirectSessionRecord,
+            SealedVerdict, SilentConnector, SilentOperation, SilentResult,
         },
         store::StoreError,
     },
@@ -199,7 +199,7 @@ impl SilentFlow {
     pub(crate) async fn start_redirect(&self, arrival: DeviceArrival<'_>) -> Result<NextStep, RedirectError> {
         let next = self.start_redirect_of_check(arrival).await?;
         Ok(match next {
-            NextStep::Finish(outcome) => NextStep::Finish(outcome.began_at_page(arrival.browser.is_some())),
+            NextStep::Finish(outcome) => NextStep::Finish(outcome.with_began_at_page(arrival.browser.is_some())),
             redirect @ NextStep::Redirect(_) => redirect,
         })
     }
@@ -239,10 +239,12 @@ impl SilentFlow {
             }
             // The redirect session of a verification's step is stored only when the device is redirected. Until then,
             // the input is stored with the verification.
-            None if matches!(check.state, Lifecycle::Open(_)) => match self.step_sessions.input(&check).await? {
-                Some(input) => Ok(SessionState::Open(check, input)),
-                None => Ok(SessionState::Finished(self.build_outcome(&check, Err(failure_of(&check))))),
-            },
+            None if matches!(check.state, Lifecycle::Open(_)) => {
+                match self.step_sessions.find_step_input(&check).await? {
+                    Some(input) => Ok(SessionState::Open(check, input)),
+                    None => Ok(SessionState::Finished(self.build_outcome(&check, Err(failure_of(&check))))),
+                }
+            }
             _ => Ok(SessionState::Finished(self.build_outcome(&check, Err(failure_of(&check))))),
         }
     }
@@ -270,7 +272,7 @@ impl SilentFlow {
         let now = self.context.now();
         let browser = arrival.browser.map(|key| self.browser_hash(check.id, key)).transpose()?;
         let (state, state_hash) = self.generate_state(RedirectState { check: check.id, browser })?;
-        let redirect = connector.begin_authorization(AuthorizationRequest {
+        let redirect = connector.begin_authorization(OperatorAuthorizationRequest {
             check: check.id,
             operation: operation(check.product, input),
             state: &state,
@@ -288,7 +290,7 @@ impl SilentFlow {
         let pending_redirect =
             PendingRedirect::new(connector.name(), device_ip, &redirect.connector_data, arrival.has_wallet);
         let pending_redirect = self.seal_pending_redirect(check.id, &pending_redirect)?;
-        if !has_session && !self.step_sessions.open(check, seal_input(&self.context, check.id, input)?).await? {
+        if !has_session && !self.step_sessions.open_session(check, seal_input(&self.context, check.id, input)?).await? {
             return Ok(RedirectStart::Concluded);
         }
         let (check_id, network_id) = (check.id, network.clone());
@@ -317,7 +319,7 @@ impl SilentFlow {
             }
             Returned::Finished(outcome) => outcome,
         };
-        Ok(outcome.began_at_page(state.browser.is_some()))
+        Ok(outcome.with_began_at_page(state.browser.is_some()))
     }
 
     /// Handles the return of a device over plain HTTP: consumes the `state` and queries the operator. The response
@@ -375,14 +377,16 @@ impl SilentFlow {
             }
             None => self.handle_used_handle(state).await?,
         };
-        Ok(outcome.began_at_page(state.browser.is_some()))
+        Ok(outcome.with_began_at_page(state.browser.is_some()))
     }
 
     /// Fails if the redirect began at the hosted page in another browser. Called before the `state` is consumed, so
     /// that the browser that began it can still return.
     fn require_browser(&self, state: RedirectState, keys: &[BrowserKey]) -> Result<(), RedirectError> {
         match state.browser {
-            Some(browser) if !self.is_browser(state.check, browser, keys)? => Err(RedirectError::OtherBrowser),
+            Some(browser) if !self.is_initiating_browser(state.check, browser, keys)? => {
+                Err(RedirectError::OtherBrowser)
+            }
             _ => Ok(()),
         }
     }
@@ -444,7 +448,7 @@ impl SilentFlow {
         returned: DeviceReturn<'_>,
     ) -> Result<SilentResult, ErrorCode> {
         let operation = operation(check.product, input);
-        let response = AuthorizationResponse {
+        let response = OperatorAuthorizationResponse {
             check: check.id,
             operation,
             connector_data: &pending.connector_data(),
@@ -479,7 +483,7 @@ impl SilentFlow {
         has_wallet: bool,
     ) -> Result<RedirectOutcome, RedirectError> {
         match answer {
-            Ok(result) => self.store_result(check, state, &result, Way::MobileData).await,
+            Ok(result) => self.store_result(check, state, &result, SilentWay::MobileData).await,
             Err(code) => self.fail_redirect(check, code, has_wallet).await,
         }
     }
@@ -490,7 +494,7 @@ impl SilentFlow {
         check: SilentCheck,
         state: RedirectState,
         result: &SilentResult,
-        way: Way,
+        way: SilentWay,
     ) -> Result<RedirectOutcome, RedirectError> {
         let (code, code_hash) = self.generate_redirect_code(check.id)?;
         let decision = SealedVerdict { code_hash, verdict: self.seal_result(state, result, way, &code)? };
@@ -548,7 +552,7 @@ impl SilentFlow {
             let outcome = self.build_outcome(&check, Err(failure_of(&check)));
             return Ok(RedirectOutcome { leaves_wallet: true, ..outcome });
         }
-        self.fail_check(check, code, Way::MobileData.into()).await
+        self.fail_check(check, code, SilentWay::MobileData.into()).await
     }
 
     /// Concludes the check with an error. If another request has already concluded the check, returns the outcome of
@@ -564,7 +568,9 @@ impl SilentFlow {
         if let Ok(concluded) = check.clone().conclude_with_error(code, at) {
             let is_in_time = concluded.check().status() != CheckStatus::Expired;
             let fault = if is_in_time { RedirectFailure::Failed(code) } else { RedirectFailure::Expired };
-            if let ConcludeOutcome::Concluded { was_pending } = self.checks.conclude_by(concluded, provenance).await? {
+            if let ConcludeOutcome::Concluded { was_pending } =
+                self.checks.conclude_with_provenance(concluded, provenance).await?
+            {
                 if !was_pending {
                     self.activity.record_seen(ActivityRecorder::key_of(&check));
                 }
@@ -599,7 +605,7 @@ impl SilentFlow {
 }
 
 impl RedirectOutcome {
-    fn began_at_page(mut self, began_at_page: bool) -> Self {
+    fn with_began_at_page(mut self, began_at_page: bool) -> Self {
         if let Some(verification) = &mut self.verification {
             verification.began_at_page = began_at_page;
         }

@@ -10,7 +10,7 @@ use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use ringtrue_domain::{
     lifecycle::{CheckId, ErrorCode, Sealed},
     phone::Msisdn,
-    silent::Way,
+    silent::SilentWay,
     tenancy::Mode,
     web_url::RedirectUrl,
 };
@@ -46,7 +46,7 @@ impl BrowserKey {
     pub(crate) const BYTES: usize = 32;
     const CHARS: usize = 43;
 
-    pub(crate) fn encode(bytes: &[u8]) -> Self {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         BrowserKey(BASE64_URL_SAFE_NO_PAD.encode(bytes))
     }
 
@@ -98,7 +98,7 @@ impl PendingRedirect {
 
 /// JSON form of [`SilentCheckInput`].
 #[derive(Serialize, Deserialize)]
-struct SealedInput {
+struct SilentCheckInputJson {
     number: Option<String>,
     expected_address: Option<IpAddr>,
 }
@@ -146,7 +146,7 @@ impl OperatorAnswer {
 #[derive(Serialize, Deserialize)]
 pub(super) struct SealedAnswer {
     pub answer: OperatorAnswer,
-    /// Name of the [`Way`] that led to the answer.
+    /// Name of the [`SilentWay`] that led to the answer.
     way: String,
     /// `None`: the redirect did not begin at the hosted page.
     #[serde(default, rename = "page_return", skip_serializing_if = "Option::is_none")]
@@ -234,7 +234,7 @@ impl SilentFlow {
 
     /// Whether the request comes from the browser that began the redirect: one of `keys`, from the request's cookies,
     /// has the hash `browser`.
-    pub(crate) fn is_browser(
+    pub(crate) fn is_initiating_browser(
         &self,
         check: CheckId,
         browser: BrowserHash,
@@ -284,7 +284,7 @@ impl SilentFlow {
         mode: Mode,
         sealed: &Sealed,
     ) -> Result<SilentCheckInput, StoreError> {
-        let note: SealedInput = self.unseal_json("silent-input", check, sealed)?;
+        let note: SilentCheckInputJson = self.unseal_json("silent-input", check, sealed)?;
         let number = note.number.map(|number| Msisdn::parse(&number, mode)).transpose();
         Ok(SilentCheckInput {
             number: number.map_err(|_| corrupt_session_error(check))?,
@@ -314,7 +314,7 @@ impl SilentFlow {
         &self,
         RedirectState { check, browser }: RedirectState,
         result: &SilentResult,
-        way: Way,
+        way: SilentWay,
         code: &str,
     ) -> Result<Sealed, StoreError> {
         let repeatable_redirect = browser.map(|browser| RepeatableRedirect { code: code.to_owned(), browser });
@@ -328,7 +328,7 @@ impl SilentFlow {
         check: CheckId,
         mode: Mode,
         sealed: &Sealed,
-    ) -> Result<(SilentResult, Way), StoreError> {
+    ) -> Result<(SilentResult, SilentWay), StoreError> {
         let SealedAnswer { answer, way, .. } = self.unseal_json("silent-result", check, sealed)?;
         let result = answer.read(mode).and_then(Result::ok).ok_or_else(|| corrupt_session_error(check))?;
         Ok((result, way.parse().map_err(|_| corrupt_session_error(check))?))
@@ -344,8 +344,8 @@ impl SilentFlow {
     ) -> Result<Option<RepeatableRedirect>, StoreError> {
         let SealedAnswer { repeatable_redirect, .. } = self.unseal_json("silent-result", check, sealed)?;
         let Some(redirect) = repeatable_redirect else { return Ok(None) };
-        let is_browser = self.is_browser(check, redirect.browser, keys)?;
-        Ok(Some(redirect).filter(|_| is_browser))
+        let is_initiating_browser = self.is_initiating_browser(check, redirect.browser, keys)?;
+        Ok(Some(redirect).filter(|_| is_initiating_browser))
     }
 
     pub(super) fn seal_number(&self, check: CheckId, number: &Msisdn) -> Result<Sealed, StoreError> {
@@ -373,7 +373,12 @@ pub(super) fn device_token(context: &Context, check: CheckId) -> Result<String, 
 
 pub(crate) fn seal_input(context: &Context, check: CheckId, input: &SilentCheckInput) -> Result<Sealed, StoreError> {
     let number = input.number.as_ref().map(|number| number.as_str().to_owned());
-    seal_json(context, "silent-input", check, &SealedInput { number, expected_address: input.expected_address })
+    seal_json(
+        context,
+        "silent-input",
+        check,
+        &SilentCheckInputJson { number, expected_address: input.expected_address },
+    )
 }
 
 pub(crate) fn seal_redirect_url(context: &Context, check: CheckId, url: &RedirectUrl) -> Result<Sealed, StoreError> {

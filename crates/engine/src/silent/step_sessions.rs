@@ -15,11 +15,11 @@ use crate::ports::store::StoreError;
 pub(crate) trait StepSessions: Send + Sync {
     /// Returns the input of an open step that has no redirect session yet. `None`: the check is not a step, or has
     /// ended meanwhile.
-    async fn input(&self, step: &SilentCheck) -> Result<Option<SilentCheckInput>, StoreError>;
+    async fn find_step_input(&self, step: &SilentCheck) -> Result<Option<SilentCheckInput>, StoreError>;
 
     /// Stores the redirect session of a step, unless the step already has one. `false`: the check is not a step, or is
     /// concluded.
-    async fn open(&self, step: &SilentCheck, input: Sealed) -> Result<bool, StoreError>;
+    async fn open_session(&self, step: &SilentCheck, input: Sealed) -> Result<bool, StoreError>;
 
     /// Returns the hosted page to which the device of a step returns. `None`: the check is not a step.
     fn verification_return(&self, step: &SilentCheck) -> Option<VerificationReturn>;

@@ -164,7 +164,7 @@ impl Management {
     ) -> Result<IssuedCredential, ManagementError> {
         let issued = self.generate_credential(owner, all_scopes(owner), expires_at, &Actor::Operator);
         let target = issued.credential.client_id.to_string();
-        let operator = ManagementActor::operator(owner.workspace());
+        let operator = ManagementActor::of_command_line(owner.workspace());
         let audit = operator.new_audit_event(&self.context, Action::CredentialCreated, target, vec![]);
         self.store_credential(&issued, &audit, None).await?;
         Ok(issued)

@@ -14,11 +14,11 @@ mod sign_in_test;
 
 pub use credentials::{IssuedCredential, NewCredential};
 pub use live_readiness::{LiveRequirement, LiveTopic};
-pub use number_search::{NumberSearch, NumberSearchError};
+pub use number_search::{NumberSearchError, NumberSearchPermit};
 pub use project_patch::ProjectPatch;
 pub use projects::{CreatedProject, NewProject, UpdatedProject};
 pub use reports::{KeyWithKid, UsageReport, UsageRequest};
-pub use sign_in_test::{SignInTest, SignInTestError};
+pub use sign_in_test::{SignInTestError, SignInTestPermit};
 
 use std::sync::Arc;
 
@@ -124,7 +124,7 @@ impl Management {
                 self.project(manager, workspace, project).await?;
             }
         }
-        Ok(IdempotencyScope::authorized(owner))
+        Ok(IdempotencyScope::of_authorized(owner))
     }
 
     /// Fails unless the caller belongs to this workspace.
@@ -143,7 +143,7 @@ impl Management {
         let credential =
             self.generate_credential(CredentialOwner::Workspace(id), vec![Scope::Management], None, &Actor::Operator);
         let client_id = credential.credential.client_id.to_string();
-        let operator = ManagementActor::operator(id);
+        let operator = ManagementActor::of_command_line(id);
         let audit = [
             operator.new_audit_event(&self.context, Action::WorkspaceCreated, id.to_string(), vec![]),
             operator.new_audit_event(&self.context, Action::CredentialCreated, client_id, vec![]),
@@ -187,7 +187,7 @@ impl Management {
         limits: RateLimits,
     ) -> Result<Option<Workspace>, StoreError> {
         let changes = vec!["rate_limits".to_owned()];
-        let operator = ManagementActor::operator(id);
+        let operator = ManagementActor::of_command_line(id);
         let audit = operator.new_audit_event(&self.context, Action::WorkspaceUpdated, id.to_string(), changes);
         let workspace = self.store.set_workspace_rate_limits(id, limits, audit.at, &audit).await?;
         self.context.refresh_after_write().await;

@@ -24,7 +24,7 @@ const WINDOW: SignedDuration = SignedDuration::from_mins(1);
 /// Permission to search a project's checks by one number. It is created only after the search is recorded in the audit
 /// log.
 #[derive(Clone, Debug)]
-pub struct NumberSearch {
+pub struct NumberSearchPermit {
     pub(crate) project: ProjectId,
     pub(crate) created_after: Option<Timestamp>,
     pub(crate) number: NumberHash,
@@ -46,12 +46,12 @@ impl NumberSearchError {
 impl Management {
     /// Records a search of a project's checks by number, and permits it. The audit event names the project and the last
     /// digits of the number.
-    pub async fn begin_number_search(
+    pub async fn permit_number_search(
         &self,
         manager: &ManagementActor,
         project: &Project,
         number: &Msisdn,
-    ) -> Result<NumberSearch, NumberSearchError> {
+    ) -> Result<NumberSearchPermit, NumberSearchError> {
         let (target, changes) = (project.id.to_string(), vec![format!("number=…{}", number.tail())]);
         let audit = manager.new_audit_event(&self.context, Action::NumberSearched, target, changes);
         let since = audit.at.saturating_sub(WINDOW).unwrap_or(audit.at);
@@ -60,6 +60,6 @@ impl Management {
             return Err(NumberSearchError::TooMany);
         }
         let number = self.context.hash_number(number)?;
-        Ok(NumberSearch { project: project.id, created_after: project.live_since, number })
+        Ok(NumberSearchPermit { project: project.id, created_after: project.live_since, number })
     }
 }

@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(after.configuration.reverse_sms.callback_url, before.configuration.reverse_sms.callback_url);
         assert_eq!(changes, ["configuration.reverse_sms.ttl"]);
 
-        let clear_all = ProjectPatch { configuration: ConfigurationPatch::reset(), ..ProjectPatch::default() };
+        let clear_all = ProjectPatch { configuration: ConfigurationPatch::for_reset(), ..ProjectPatch::default() };
         let (after, changes) = clear_all.apply(&before, &UrlPolicy::default()).unwrap();
         assert_eq!(after.configuration, Configuration::default());
         assert_eq!(changes, ["configuration.reverse_sms.callback_url", "configuration.reverse_sms.ttl"]);

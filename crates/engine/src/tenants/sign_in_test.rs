@@ -23,7 +23,7 @@ const WINDOW: SignedDuration = SignedDuration::from_mins(1);
 /// Permission to redeem one code of a project's client without the client's secret. It is created only after the test is
 /// recorded in the audit log.
 #[derive(Clone, Debug)]
-pub struct SignInTest {
+pub struct SignInTestPermit {
     pub(crate) project: ProjectId,
     pub(crate) client: ClientId,
 }
@@ -44,7 +44,7 @@ impl Management {
         manager: &ManagementActor,
         project: &Project,
         client: &ClientId,
-    ) -> Result<SignInTest, SignInTestError> {
+    ) -> Result<SignInTestPermit, SignInTestError> {
         let (target, changes) = (project.id.to_string(), vec![format!("client={client}")]);
         let audit = manager.new_audit_event(&self.context, Action::SignInTested, target, changes);
         let since = audit.at.saturating_sub(WINDOW).unwrap_or(audit.at);
@@ -52,6 +52,6 @@ impl Management {
         if !self.store.add_audit_event(&audit, cap).await? {
             return Err(SignInTestError::TooMany);
         }
-        Ok(SignInTest { project: project.id, client: client.clone() })
+        Ok(SignInTestPermit { project: project.id, client: client.clone() })
     }
 }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
-use super::{AccessTokenError, BASE64_URL, ScopeError, Tokens, scope_grant, sign};
+use super::{AccessTokenError, BASE64_URL, ScopeError, Tokens, require_granted_scope, sign};
 use crate::ports::{store::StoreError, tokens::TokenId};
 
 /// Whom a token stands for.
@@ -220,7 +220,7 @@ pub enum CamaraPermissionError {
 impl CamaraBearer {
     /// Returns an error unless the token permits an operation, and its credential and project still do.
     pub fn require_permission(&self, operation: CamaraScope) -> Result<(), CamaraPermissionError> {
-        if !self.scopes.permit(operation) {
+        if !self.scopes.permits(operation) {
             return Err(CamaraPermissionError::Scope(operation));
         }
         let purpose = self.scopes.purpose();
@@ -228,6 +228,6 @@ impl CamaraBearer {
             return Err(CamaraPermissionError::Purpose(purpose.to_string()));
         }
         let has_product = |product| self.project.products.contains(&product);
-        Ok(scope_grant(&self.credential, Scope::Product(operation.product()), has_product)?)
+        Ok(require_granted_scope(&self.credential, Scope::Product(operation.product()), has_product)?)
     }
 }

@@ -214,7 +214,7 @@ impl Tokens {
         let project = project.transpose()?;
         let has_product =
             |product: Product| project.as_ref().is_some_and(|project| project.products.contains(&product));
-        let granted = scope_grant(&credential, token.scope, has_product);
+        let granted = require_granted_scope(&credential, token.scope, has_product);
         self.last_uses.record(&credential.client_id, now);
         Ok(TokenBearer { credential, project, scope: token.scope, granted })
     }
@@ -266,7 +266,7 @@ impl Tokens {
 
     fn authorize_scope(&self, credential: &Credential, scope: Scope) -> Result<(), ScopeError> {
         let project = credential.owner.project();
-        scope_grant(credential, scope, |product| {
+        require_granted_scope(credential, scope, |product| {
             project.is_some_and(|id| {
                 self.context.control_plane.has_project_where(id, |project| project.products.contains(&product))
             })
@@ -397,8 +397,9 @@ pub enum MintError {
     NoKey,
 }
 
-/// Whether a credential permits a scope. `has_product` tells whether a product is enabled in the credential's project.
-fn scope_grant(
+/// Fails unless a credential permits a scope. `has_product` tells whether a product is enabled in the credential's
+/// project.
+fn require_granted_scope(
     credential: &Credential,
     scope: Scope,
     has_product: impl FnOnce(Product) -> bool,

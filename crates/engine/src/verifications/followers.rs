@@ -52,7 +52,7 @@ pub struct PageFollower {
 
 impl PageFollower {
     /// Waits until the verification may have changed.
-    pub async fn changed(&mut self) {
+    pub async fn wait_for_change(&mut self) {
         if self.version.changed().await.is_err() {
             // Not reached: `PageFollowers` keeps the sender of a verification until its last follower is dropped.
             std::future::pending::<()>().await;

@@ -40,7 +40,7 @@ pub(crate) use steps::Steps;
 
 use crate::{
     activity::ActivityRecorder,
-    checks::{CheckEndHandler as _, Checks, CreateError, ReadError, downcast, require_enabled},
+    checks::{CheckEndHandler as _, Checks, CreateError, ReadError, downcast, require_enabled_project},
     context::Context,
     courier::{payload, sealing::seal_callback_url},
     idempotency::{Idempotency, IdempotentRequest, companion_row},
@@ -68,7 +68,7 @@ const REPEAT_WINDOW: SignedDuration = SignedDuration::from_secs(1);
 const SIM_SWAP_POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Maximum number of attempts to read a verification. An attempt fails if another request changes the verification at
 /// the same time, or if the current step is overdue and must be expired first.
-const MAX_READS: usize = 5;
+const MAX_READ_ATTEMPTS: usize = 5;
 
 /// Request to create a verification. Number, address and URLs are unparsed, because their validation depends on the
 /// project's mode.
@@ -222,7 +222,7 @@ pub struct Verifications {
 }
 
 /// The methods that a new verification can use, with the networks and the receiver that they need.
-struct Routes {
+struct MethodRoutes {
     methods: Vec<Method>,
     silent: Option<NetworkId>,
     sms: Option<SmsRoute>,
@@ -245,11 +245,11 @@ impl Verifications {
         request: &ParsedVerification,
         idempotency: Option<&IdempotentRequest<'_, Verification>>,
     ) -> Result<Verification, CreateError> {
-        match self.create_once(project, request, idempotency).await? {
+        match self.try_create(project, request, idempotency).await? {
             Ok(verification) => Ok(verification),
             // The first attempt failed because a concurrent request used up the first method's limit of checks for this
             // phone number. This second attempt leaves that method out.
-            Err(_) => self.create_once(project, request, idempotency).await?,
+            Err(_) => self.try_create(project, request, idempotency).await?,
         }
     }
 
@@ -272,7 +272,7 @@ impl Verifications {
             sim_swap_period,
             locale,
         };
-        require_enabled(project)?;
+        require_enabled_project(project)?;
         self.create_parsed(project, &new, None).await
     }
 
@@ -283,7 +283,7 @@ impl Verifications {
 
     /// Validates a request by the rules of the project's mode, and completes it with the project's settings.
     fn parse_request(&self, project: &Project, request: CreateVerification) -> Result<ParsedVerification, CreateError> {
-        require_enabled(project)?;
+        require_enabled_project(project)?;
         let settings = &project.configuration.verification;
         let policy = self.context.settings.url_policy.for_mode(project.mode);
         let callback_url = request.callback_url.as_deref().map(|url| CallbackUrl::parse(url, &policy));
@@ -315,7 +315,7 @@ impl Verifications {
 
     /// Tries to create a verification. Returns `Ok(Err(_))` if the store refuses the first step because the limit of
     /// checks for this phone number is reached.
-    async fn create_once(
+    async fn try_create(
         &self,
         project: &Project,
         request: &ParsedVerification,
@@ -323,7 +323,7 @@ impl Verifications {
     ) -> Result<Result<Verification, CreateError>, CreateError> {
         let settings = &project.configuration.verification;
         let ParsedVerification { number, device_ip, silent_ways, sim_swap_period, .. } = request.clone();
-        let claimed = self.context.claimed_number(&number)?;
+        let claimed = self.context.hash_number_with_tail(&number)?;
         let mut routes = self.find_routes(project, request.methods.as_deref(), &number, silent_ways).await?;
         let now = self.context.now();
         let reached = self.reached_limits(project, &routes.methods, claimed.hash, now).await?;
@@ -349,7 +349,7 @@ impl Verifications {
                         self.context.hash_code(SmsEnvironment::for_project(project), &sms.receiver, &sms.code)?;
                     Ok((code.bucket(), (code.bucket(), sms)))
                 })?;
-                (CheckId(self.context.new_uuid(now)).in_bucket(bucket), Some(sms))
+                (CheckId(self.context.new_uuid(now)).with_bucket(bucket), Some(sms))
             }
         };
         let network = match first {
@@ -410,7 +410,7 @@ impl Verifications {
         wanted: Option<&[Method]>,
         number: &Msisdn,
         silent_ways: SilentWays,
-    ) -> Result<Routes, CreateError> {
+    ) -> Result<MethodRoutes, CreateError> {
         let operators = self.steps.operators.for_mode(project.mode);
         let configured = project.configuration.verification.methods.as_deref();
         let candidates = select_methods(wanted, configured, |_| true);
@@ -419,7 +419,7 @@ impl Verifications {
             silent = if_eligible(operators.silent_network(project, Product::SecureSna, number).await)?;
             silent = silent.filter(|network| match silent_ways {
                 SilentWays::All => true,
-                SilentWays::WalletOnly => operators.available_operator_tokens(network).is_some(),
+                SilentWays::WalletOnly => operators.available_operator_token_connector(network).is_some(),
                 SilentWays::None => false,
             });
         }
@@ -433,7 +433,7 @@ impl Verifications {
                     Method::ReverseSms => sms.is_some(),
                 }
         });
-        Ok(Routes { methods, silent, sms })
+        Ok(MethodRoutes { methods, silent, sms })
     }
 
     /// Returns the products for which this phone number has reached its limit of checks, each with the time when the
@@ -458,7 +458,7 @@ impl Verifications {
     }
 
     /// Fails unless the verification belongs to the project.
-    pub async fn authorize(&self, project: ProjectId, id: CheckId) -> Result<(), ReadError> {
+    pub async fn require_verification_of_project(&self, project: ProjectId, id: CheckId) -> Result<(), ReadError> {
         self.load_of_project(project, id).await.map(drop)
     }
 
@@ -509,7 +509,7 @@ impl Verifications {
             // had ended. Deletion first hides such verifications from lists, so the next attempt neither lists nor
             // counts them.
             let deleted = found - items.len();
-            if deleted == 0 || attempts == MAX_READS {
+            if deleted == 0 || attempts == MAX_READ_ATTEMPTS {
                 return Ok(Page { items, request, total_items: total_items.saturating_sub(deleted as u64) });
             }
         }
@@ -563,7 +563,7 @@ impl Verifications {
 
     /// Ends an open verification with the error `cancelled`. A verification that has already ended stays unchanged.
     pub async fn cancel(&self, project: ProjectId, id: CheckId) -> Result<Verification, ReadError> {
-        for _ in 0..MAX_READS {
+        for _ in 0..MAX_READ_ATTEMPTS {
             let Current { record, step } = self.load_of_project(project, id).await?;
             if !matches!(record.check.state, Lifecycle::Open(_)) {
                 return Ok(self.present(Current { record, step })?);
@@ -589,7 +589,7 @@ impl Verifications {
     /// when it returned from its operator (Secure SNA), or the one that the hosted page gave the browser after the SMS
     /// arrived (Reverse SMS). Redeeming the same code again gives the same result.
     pub async fn redeem(&self, project: ProjectId, id: CheckId, code: &str) -> Result<Redeemed, RedeemError> {
-        for _ in 0..MAX_READS {
+        for _ in 0..MAX_READ_ATTEMPTS {
             let current = self.load_of_project(project, id).await?;
             let record = &current.record;
             if self.is_redeemed_code(record, code)? {
@@ -640,7 +640,7 @@ impl Verifications {
         id: CheckId,
         credential: &DigitalCredential,
     ) -> Result<Redeemed, RedeemError> {
-        for _ in 0..MAX_READS {
+        for _ in 0..MAX_READ_ATTEMPTS {
             let Current { record, step } = self.load_of_project(project, id).await?;
             if self.is_redeemed_credential(&record, credential)? {
                 let verification = self.read_after_sim_swap(project, id).await?;
@@ -734,7 +734,7 @@ impl Verifications {
     }
 
     async fn load(&self, id: CheckId) -> Result<Option<Current>, StoreError> {
-        for _ in 0..MAX_READS {
+        for _ in 0..MAX_READ_ATTEMPTS {
             let Some(record) = self.store.find_verification(id).await? else { return Ok(None) };
             if self.context.has_left_sandbox(record.check.project, record.check.mode) {
                 return Ok(None);
@@ -783,7 +783,7 @@ struct Current {
 
 /// Returns the method by which the verification matched or did not match. `None`: there is no verdict.
 fn verdict_method(record: &VerificationRecord) -> Option<Method> {
-    record.check.verdict().and_then(Verdict::verification).map(|verdict| verdict.method)
+    record.check.verdict().and_then(Verdict::verification_verdict).map(|verdict| verdict.method)
 }
 
 fn changes_too_often() -> StoreError {

@@ -236,7 +236,7 @@ impl Verifications {
             Lifecycle::Concluded { .. } => None,
         };
         let number_ending = match &input {
-            Some(input) => Some(ending(&input.number)),
+            Some(input) => Some(last_digits(&input.number)),
             None => record.check.claimed.map(|claimed| claimed.tail.to_string()),
         };
         let state = self.page_state(&current, input, browser_keys).await?;
@@ -326,7 +326,7 @@ impl Verifications {
         browser_keys: &[BrowserKey],
     ) -> Result<Option<Timestamp>, StoreError> {
         let is_own = match redirect.browser {
-            Some(browser) => self.silent.is_browser(step, browser, browser_keys)?,
+            Some(browser) => self.silent.is_initiating_browser(step, browser, browser_keys)?,
             None => false,
         };
         let until = redirect.at.saturating_add(OPERATOR_ANSWER_TIME).unwrap_or(Timestamp::MAX);
@@ -337,7 +337,8 @@ impl Verifications {
         let Lifecycle::Concluded { outcome, .. } = &record.check.state else { return Ok(PageState::SimSwap) };
         Ok(match outcome {
             CheckOutcome::Completed(verdict) => {
-                let (matched, method) = (verdict.matched() == Some(true), verdict.verification().map(|end| end.method));
+                let (matched, method) =
+                    (verdict.matched() == Some(true), verdict.verification_verdict().map(|end| end.method));
                 let return_to = match method {
                     _ if !matched => self.return_to(record, ("error", return_error::NO_MATCH)),
                     // A match by Secure SNA means that its code was already redeemed. A second code would let another
@@ -374,7 +375,7 @@ impl Verifications {
     pub fn new_browser_key(&self, verification: CheckId) -> Result<BrowserKey, StoreError> {
         let random: [u8; BrowserKey::BYTES / 2] = self.context.entropy.bytes();
         let mac = self.context.derive_token(&[b"browser-key", verification.0.as_bytes(), &random])?;
-        Ok(BrowserKey::encode(&[&random[..], &mac[..BrowserKey::BYTES / 2]].concat()))
+        Ok(BrowserKey::from_bytes(&[&random[..], &mac[..BrowserKey::BYTES / 2]].concat()))
     }
 
     /// Whether a key was generated for this verification. Keys contain a MAC, so that clients cannot evade rate limits
@@ -475,9 +476,9 @@ impl Verifications {
     }
 
     /// Ends the Secure SNA step because the wallet gave no answer. Does nothing if the current step is another one.
-    pub async fn wallet_failed(&self, token: &str, failure: WalletFailure) -> Result<(), RedirectError> {
+    pub async fn handle_wallet_failure(&self, token: &str, failure: WalletFailure) -> Result<(), RedirectError> {
         match self.silent_step(token).await? {
-            Some(step) => self.silent.wallet_failed(step, failure).await,
+            Some(step) => self.silent.handle_wallet_failure(step, failure).await,
             None => Ok(()),
         }
     }
@@ -531,7 +532,7 @@ impl Verifications {
 }
 
 /// Returns the last [`SHOWN_DIGITS`] digits of a number.
-fn ending(number: &Msisdn) -> String {
+fn last_digits(number: &Msisdn) -> String {
     let digits = number.as_str();
     digits[digits.len().saturating_sub(SHOWN_DIGITS)..].to_owned()
 }

@@ -26,7 +26,7 @@ impl Default for SimSwapQueries {
 
 impl SimSwapQueries {
     /// Registers a SIM Swap request as in progress, until the returned sender is dropped.
-    pub(super) fn begin(&self, verification: CheckId) -> watch::Sender<()> {
+    pub(super) fn register(&self, verification: CheckId) -> watch::Sender<()> {
         let (done, waiting) = watch::channel(());
         self.lock().insert(verification, waiting);
         done

@@ -57,7 +57,7 @@ impl Steps {
         let verification: VerificationCheck = downcast(ending.record.check.clone())?;
         let input = StepInput::unseal(&self.context, ending.record)?;
         let asked_at = ending.at;
-        let step = CheckId(self.context.new_uuid(asked_at)).in_bucket(verification.id.bucket());
+        let step = CheckId(self.context.new_uuid(asked_at)).with_bucket(verification.id.bucket());
         ending.progress = begin_step(ending.progress, Product::SimSwap, step)?;
         let deadline = asked_at.saturating_add(SIM_SWAP_DEADLINE).unwrap_or(Timestamp::MAX);
         let (record, progress) = (ending.record, ending.progress.clone());
@@ -85,7 +85,7 @@ impl Steps {
     /// processing an SMS that the same operator expects us to acknowledge.
     fn spawn_query(&self, query: SimSwapQuery) {
         let verification = query.verification;
-        let (steps, done) = (self.clone(), self.sim_swap_queries.begin(verification));
+        let (steps, done) = (self.clone(), self.sim_swap_queries.register(verification));
         self.sim_swap_queries.spawn(async move {
             if let Err(error) = steps.run_query(query).await {
                 tracing::warn!(%verification, %error, "result of a SIM Swap step not stored; it ends at its deadline");
@@ -109,7 +109,7 @@ impl Steps {
         let end = StepEnd::from(outcome);
         let check = concluded.check().clone();
         let ended = EndedStep::Created(Box::new(concluded.map(Into::into)));
-        let ending = self.ending(&record, ended, record.check.expires_at);
+        let ending = self.new_step_ending(&record, ended, record.check.expires_at);
         if self.end_step(ending, end).await?.is_some() {
             self.activity.record_created_and_concluded(&check);
         }

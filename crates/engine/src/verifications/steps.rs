@@ -150,7 +150,7 @@ impl CheckEndHandler for Steps {
 
 #[async_trait]
 impl StepSessions for Steps {
-    async fn input(&self, step: &SilentCheck) -> Result<Option<SilentCheckInput>, StoreError> {
+    async fn find_step_input(&self, step: &SilentCheck) -> Result<Option<SilentCheckInput>, StoreError> {
         let Some(verification) = step.verification else { return Ok(None) };
         let record = self.store.find_verification(verification).await?;
         let Some(record) = record.filter(|record| record.step == step.id) else { return Ok(None) };
@@ -158,7 +158,7 @@ impl StepSessions for Steps {
         Ok(Some(SilentCheckInput { number: Some(number), expected_address: device_ip }))
     }
 
-    async fn open(&self, step: &SilentCheck, input: Sealed) -> Result<bool, StoreError> {
+    async fn open_session(&self, step: &SilentCheck, input: Sealed) -> Result<bool, StoreError> {
         let Some(verification) = step.verification else { return Ok(false) };
         let session = NewRedirectSession { verification, step: step.id, input, at: self.context.now() };
         let Some(OpenedSession { pending }) = self.store.open_redirect_session(session).await? else {
@@ -201,7 +201,7 @@ impl Steps {
             return Ok(ConcludeOutcome::AlreadyConcluded);
         }
         let ended = EndedStep::Concluded(CheckConclusion::from(&concluded).with_provenance(provenance.clone()));
-        let mut ending = self.ending(record, ended, step.expires_at);
+        let mut ending = self.new_step_ending(record, ended, step.expires_at);
         // A way that failed does not discard the verdict to which the other way has led.
         ending.options.unless_verdict = provenance.way.is_some() && matches!(outcome, CheckOutcome::Error(_));
         let Some(advanced) = self.end_step(ending, StepEnd::from(outcome)).await? else {
@@ -223,7 +223,8 @@ impl Steps {
         let deadline = step.expires_at;
         let Ok(concluded) = step.give_up(self.context.now()) else { return Ok(None) };
         let Lifecycle::Concluded { outcome, .. } = &concluded.check().state else { return Ok(None) };
-        let mut ending = self.ending(record, EndedStep::Concluded(CheckConclusion::from(&concluded)), deadline);
+        let mut ending =
+            self.new_step_ending(record, EndedStep::Concluded(CheckConclusion::from(&concluded)), deadline);
         ending.options.unless_verdict = true;
         ending.seal_response = seal_response;
         let Some(advanced) = self.end_step(ending, StepEnd::from(outcome)).await? else { return Ok(None) };
@@ -252,7 +253,7 @@ impl Steps {
             // The check of a SIM Swap step is stored only at its end, so there is nothing to conclude.
             None => (EndedStep::Unchanged, record.check.expires_at),
         };
-        let mut ending = self.ending(record, ended, deadline);
+        let mut ending = self.new_step_ending(record, ended, deadline);
         ending.options.unless_verdict = unless_verdict;
         let Ok(progress) = ending.progress.abandon_step() else { return Ok(None) };
         ending.progress = progress;
@@ -264,7 +265,7 @@ impl Steps {
     }
 
     /// Builds the ending of the current step, at the current time and with default options.
-    pub(super) fn ending<'a>(
+    pub(super) fn new_step_ending<'a>(
         &self,
         record: &'a VerificationRecord,
         ended: EndedStep,
@@ -282,7 +283,7 @@ impl Steps {
         match record.progress.open_step() {
             Some((Product::SimSwap, _)) if record.check.is_overdue(now) => {
                 // The node that asked the operator has stopped without storing an answer.
-                let ending = self.ending(&record, EndedStep::Unchanged, record.check.expires_at);
+                let ending = self.new_step_ending(&record, EndedStep::Unchanged, record.check.expires_at);
                 self.end_step(ending, StepEnd::Error(ErrorCode::InternalError)).await.map(drop)
             }
             Some((Product::SimSwap, _)) | None => Ok(()),
@@ -326,7 +327,7 @@ impl Steps {
                 }
                 Err(error) => return Err(error),
             };
-            (progress, next) = progress.skip_method(method, code, is_past_ttl);
+            (progress, next) = progress.record_creation_failure(method, code, is_past_ttl);
         }
     }
 
@@ -466,7 +467,7 @@ impl Steps {
             row: verification.id.to_string(),
             problem: format!("the input of {method} is missing"),
         };
-        let id = CheckId(self.context.new_uuid(now)).in_bucket(verification.id.bucket());
+        let id = CheckId(self.context.new_uuid(now)).with_bucket(verification.id.bucket());
         let (network, ttl, expectation, code) = match method {
             Method::SecureSna => {
                 let network = input.silent_network.clone().ok_or_else(missing)?;

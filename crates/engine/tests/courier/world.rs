@@ -149,7 +149,7 @@ impl World {
         let due_at = self.courier.initial_due_at(callback.project, self.clock.now());
         self.store.put(callback.clone(), due_at);
         let check = callback.check;
-        self.courier.deliver(callback, due_at);
+        self.courier.enqueue_committed(callback, due_at);
         check
     }
 
@@ -175,7 +175,7 @@ impl World {
     }
 
     pub fn jwks(&self) -> Vec<CallbackPublicKey> {
-        self.keys.published_keys(self.clock.now()).into_iter().cloned().collect()
+        self.keys.published_callback_keys(self.clock.now()).into_iter().cloned().collect()
     }
 
     pub fn verified(&self, request: &OutboundRequest) -> VerifiedSignature {

@@ -7,10 +7,10 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, product::Product, tenancy::Mode};
 use ringtrue_engine::ports::{
-    lookups::{IpLocation, IpLocator},
+    lookups::{AddressNetwork, AddressNetworkTable},
     silent::{
-        AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, DeviceQuestion, SilentConnector,
-        SilentOperation, SilentResult,
+        AuthorizationRedirect, DeviceQuestion, OperatorAuthorizationRequest, OperatorAuthorizationResponse,
+        SilentConnector, SilentOperation, SilentResult,
     },
 };
 
@@ -102,8 +102,11 @@ impl SilentConnector for Operator {
         matches!(product, Product::SecureSna | Product::Discovery)
     }
 
-    async fn begin_authorization(&self, request: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
-        let AuthorizationRequest { check, operation, state, simulated_sim, .. } = request;
+    async fn begin_authorization(
+        &self,
+        request: OperatorAuthorizationRequest<'_>,
+    ) -> Result<AuthorizationRedirect, ErrorCode> {
+        let OperatorAuthorizationRequest { check, operation, state, simulated_sim, .. } = request;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         assert!(state.len() <= 128 && state.bytes().all(is_plain), "{state}");
         let sim = simulated_sim.map(|sim| sim.as_str().to_owned());
@@ -115,7 +118,10 @@ impl SilentConnector for Operator {
         })
     }
 
-    async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
+    async fn complete_authorization(
+        &self,
+        response: OperatorAuthorizationResponse<'_>,
+    ) -> Result<SilentResult, ErrorCode> {
         assert_eq!(response.connector_data, connector_data(self.name, response.check.0), "connector data is unchanged");
         let result = {
             let mut contents = self.contents.lock();
@@ -137,10 +143,10 @@ fn connector_data(name: &str, check: uuid::Uuid) -> Vec<u8> {
 }
 
 #[derive(Debug)]
-pub struct Addresses(pub HashMap<IpAddr, IpLocation>);
+pub struct Addresses(pub HashMap<IpAddr, AddressNetwork>);
 
-impl IpLocator for Addresses {
-    fn locate(&self, address: IpAddr) -> IpLocation {
-        self.0.get(&address).cloned().unwrap_or(IpLocation::Unknown)
+impl AddressNetworkTable for Addresses {
+    fn network_of_address(&self, address: IpAddr) -> AddressNetwork {
+        self.0.get(&address).cloned().unwrap_or(AddressNetwork::Unknown)
     }
 }

@@ -23,7 +23,7 @@ use ringtrue_engine::{
     ports::{
         clock::ManualClock,
         entropy::SystemEntropy,
-        lookups::IpLocation,
+        lookups::AddressNetwork,
         transport::{OutboundRequest, OutboundResponse, Transport, TransportError},
     },
     silent::{
@@ -113,7 +113,7 @@ impl World {
         let [ours, other, simulated] = ["ours", "other", "simulated"].map(|name| Arc::new(Operator::new(name)));
         let networks = engine.networks();
         networks.replace(directory());
-        networks.set_ip_locator(Box::new(addresses()));
+        networks.set_address_networks(Box::new(addresses()));
         networks.set_silent_routes(vec![
             SilentNetworkRoute { networks: ids(&["23410", "23411", "23450"]), connector: Arc::clone(&ours) as _ },
             SilentNetworkRoute { networks: ids(&["23420"]), connector: Arc::clone(&other) as _ },
@@ -288,8 +288,8 @@ fn addresses() -> Addresses {
         (ON_UNCONNECTED, "23430"),
         (ON_FORBIDDEN, "23450"),
     ];
-    let mobile = mobile.map(|(at, id)| (address(at), IpLocation::Mobile(id.parse().unwrap())));
-    Addresses(mobile.into_iter().chain([(address(NOT_MOBILE), IpLocation::NotMobile)]).collect())
+    let mobile = mobile.map(|(at, id)| (address(at), AddressNetwork::Mobile(id.parse().unwrap())));
+    Addresses(mobile.into_iter().chain([(address(NOT_MOBILE), AddressNetwork::NotMobile)]).collect())
 }
 
 /// Creates a live and a sandbox project. The live one may use all networks except 23450, that of [`FORBIDDEN`].

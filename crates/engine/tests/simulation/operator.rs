@@ -5,8 +5,8 @@ use parking_lot::Mutex;
 use ringtrue_domain::{lifecycle::ErrorCode, product::Product, sim_swap::SimHistory};
 use ringtrue_engine::ports::{
     silent::{
-        AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, DeviceQuestion, SilentConnector,
-        SilentResult,
+        AuthorizationRedirect, DeviceQuestion, OperatorAuthorizationRequest, OperatorAuthorizationResponse,
+        SilentConnector, SilentResult,
     },
     sim_swap::{SimSwapConnector, SimSwapRequest},
 };
@@ -47,14 +47,20 @@ impl SilentConnector for Operator {
         true
     }
 
-    async fn begin_authorization(&self, request: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
+    async fn begin_authorization(
+        &self,
+        request: OperatorAuthorizationRequest<'_>,
+    ) -> Result<AuthorizationRedirect, ErrorCode> {
         self.take_result().map(|_| AuthorizationRedirect {
             location: format!("{LOCATION}{}", request.state),
             connector_data: request.check.0.as_bytes().to_vec(),
         })
     }
 
-    async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
+    async fn complete_authorization(
+        &self,
+        response: OperatorAuthorizationResponse<'_>,
+    ) -> Result<SilentResult, ErrorCode> {
         assert_eq!(response.connector_data, response.check.0.as_bytes());
         self.take_result()
     }

@@ -12,10 +12,10 @@ use ringtrue_domain::{
     sim_swap::{SimHistory, SimSwapPeriod},
 };
 use ringtrue_engine::ports::{
-    lookups::{IpLocation, IpLocator, LookupError, LookupResult, LookupSource},
+    lookups::{AddressNetwork, AddressNetworkTable, LookupError, LookupResult, LookupSource},
     silent::{
-        AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, DeviceQuestion, SilentConnector,
-        SilentResult,
+        AuthorizationRedirect, DeviceQuestion, OperatorAuthorizationRequest, OperatorAuthorizationResponse,
+        SilentConnector, SilentResult,
     },
     sim_swap::{SimSwapConnector, SimSwapRequest},
 };
@@ -109,11 +109,11 @@ impl LookupSource for ScriptedSource {
 }
 
 #[derive(Debug)]
-pub struct Addresses(pub HashMap<IpAddr, IpLocation>);
+pub struct Addresses(pub HashMap<IpAddr, AddressNetwork>);
 
-impl IpLocator for Addresses {
-    fn locate(&self, address: IpAddr) -> IpLocation {
-        self.0.get(&address.to_canonical()).cloned().unwrap_or(IpLocation::Unknown)
+impl AddressNetworkTable for Addresses {
+    fn network_of_address(&self, address: IpAddr) -> AddressNetwork {
+        self.0.get(&address.to_canonical()).cloned().unwrap_or(AddressNetwork::Unknown)
     }
 }
 
@@ -131,11 +131,14 @@ impl SilentConnector for UnusedConnector {
         self.0.contains(&product)
     }
 
-    async fn begin_authorization(&self, _: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
+    async fn begin_authorization(
+        &self,
+        _: OperatorAuthorizationRequest<'_>,
+    ) -> Result<AuthorizationRedirect, ErrorCode> {
         Err(ErrorCode::InternalError)
     }
 
-    async fn complete_authorization(&self, _: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
+    async fn complete_authorization(&self, _: OperatorAuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
         Err(ErrorCode::InternalError)
     }
 

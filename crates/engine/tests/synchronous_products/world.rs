@@ -23,7 +23,7 @@ use ringtrue_engine::{
     ports::{
         clock::ManualClock,
         entropy::SystemEntropy,
-        lookups::{IpLocation, LookupResult},
+        lookups::{AddressNetwork, LookupResult},
         transport::{OutboundRequest, OutboundResponse, Transport, TransportError},
     },
     tenants::NewProject,
@@ -130,16 +130,16 @@ impl World {
 fn configure_networks(engine: &Engine, operator: &Arc<ScriptedOperator>, source: &Arc<ScriptedSource>) {
     let networks = engine.networks();
     networks.replace(directory());
-    let mobile = |id: &str| IpLocation::Mobile(id.parse().unwrap());
+    let mobile = |id: &str| AddressNetwork::Mobile(id.parse().unwrap());
     let addresses = [
         ("82.132.0.1", mobile("23410")),
         ("2a01:4c8::1", mobile("23411")),
         ("85.255.0.1", mobile("23420")),
         ("80.187.0.1", mobile("26201")),
-        ("81.2.69.1", IpLocation::NotMobile),
+        ("81.2.69.1", AddressNetwork::NotMobile),
     ];
     let addresses = addresses.map(|(address, located)| (address.parse().unwrap(), located));
-    networks.set_ip_locator(Box::new(Addresses(HashMap::from(addresses))));
+    networks.set_address_networks(Box::new(Addresses(HashMap::from(addresses))));
     let silent = Arc::new(UnusedConnector(&[Product::SecureSna, Product::Discovery]));
     networks.set_silent_routes(vec![SilentNetworkRoute { networks: ids(&["23410", "23450"]), connector: silent }]);
     let connector = Arc::clone(operator) as _;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ringtrue_engine::ports::silent::{AuthorizationRequest, SilentOperation};
+use ringtrue_engine::ports::silent::{OperatorAuthorizationRequest, SilentOperation};
 use serde_json::{Map, Value, json};
 use url::Url;
 
@@ -62,7 +62,7 @@ impl Camara {
     /// Builds the URL to which the device is redirected. `None`: signing failed, or there is no authorization endpoint.
     pub(super) fn authorization_url(
         &self,
-        request: &AuthorizationRequest<'_>,
+        request: &OperatorAuthorizationRequest<'_>,
         pkce: &PkceState,
         endpoints: &Endpoints,
         scope: &str,
@@ -114,7 +114,7 @@ impl Camara {
         }
     }
 
-    fn login_hint(&self, request: &AuthorizationRequest<'_>) -> Option<String> {
+    fn login_hint(&self, request: &OperatorAuthorizationRequest<'_>) -> Option<String> {
         let claimed = match request.operation {
             SilentOperation::VerifyNumber(number) => Some(number),
             SilentOperation::DiscoverNumber | SilentOperation::AuthenticateDevice => None,

@@ -8,10 +8,10 @@ use ringtrue_domain::{
     product::Product,
 };
 use ringtrue_engine::ports::{
-    operator_tokens::OperatorTokens,
+    operator_tokens::OperatorTokenVerifier,
     silent::{
-        AuthenticatedDevice, AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, DeviceQuestion,
-        NumberQuestion, SilentConnector, SilentOperation, SilentResult,
+        AuthenticatedDevice, AuthorizationRedirect, DeviceQuestion, NumberQuestion, OperatorAuthorizationRequest,
+        OperatorAuthorizationResponse, SilentConnector, SilentOperation, SilentResult,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ impl Camara {
 
     async fn build_redirect(
         &self,
-        request: &AuthorizationRequest<'_>,
+        request: &OperatorAuthorizationRequest<'_>,
         scope: &str,
     ) -> Result<AuthorizationRedirect, CamaraConnectorError> {
         let endpoints = self.authorization_server.endpoints(&self.client).await?;
@@ -68,7 +68,10 @@ impl Camara {
         Ok(AuthorizationRedirect { location, connector_data: pkce.to_octets() })
     }
 
-    async fn fetch_result(&self, response: &AuthorizationResponse<'_>) -> Result<SilentResult, CamaraConnectorError> {
+    async fn fetch_result(
+        &self,
+        response: &OperatorAuthorizationResponse<'_>,
+    ) -> Result<SilentResult, CamaraConnectorError> {
         let pkce = PkceState::from_octets(response.connector_data)
             .ok_or(CamaraConnectorError::new(Stage::Redirect, ErrorCause::Internal))?;
         let endpoints = self.authorization_server.endpoints(&self.client).await?;
@@ -160,7 +163,10 @@ impl SilentConnector for Camara {
         self.number_verification_breaker.state(self.client.clock.now()) == BreakerState::Closed
     }
 
-    async fn begin_authorization(&self, request: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
+    async fn begin_authorization(
+        &self,
+        request: OperatorAuthorizationRequest<'_>,
+    ) -> Result<AuthorizationRedirect, ErrorCode> {
         let product = match request.operation {
             SilentOperation::VerifyNumber(_) | SilentOperation::AuthenticateDevice => Product::SecureSna,
             SilentOperation::DiscoverNumber => Product::Discovery,
@@ -172,7 +178,10 @@ impl SilentConnector for Camara {
             .map_err(|error| self.record_error(&error, &self.number_verification_breaker))
     }
 
-    async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
+    async fn complete_authorization(
+        &self,
+        response: OperatorAuthorizationResponse<'_>,
+    ) -> Result<SilentResult, ErrorCode> {
         let is_signed = matches!(self.config.request_object, RequestObjectMode::Signed { .. });
         let record = |error: CamaraConnectorError| {
             self.record_error(&error.without_counting_device_errors(is_signed), &self.number_verification_breaker)
@@ -194,7 +203,7 @@ impl SilentConnector for Camara {
         Ok(matched)
     }
 
-    fn operator_tokens(&self) -> Option<&dyn OperatorTokens> {
+    fn operator_token_verifier(&self) -> Option<&dyn OperatorTokenVerifier> {
         self.config.operator_tokens.is_some().then_some(self)
     }
 }

@@ -13,7 +13,7 @@ use ringtrue_domain::{
     phone::Msisdn,
 };
 use ringtrue_engine::ports::{
-    operator_tokens::{CredentialRequest, CredentialResponse, DigitalCredential, OperatorToken, OperatorTokens},
+    operator_tokens::{CredentialRequest, CredentialResponse, DigitalCredential, OperatorToken, OperatorTokenVerifier},
     silent::NumberQuestion,
 };
 use tokio::time::Instant;
@@ -72,7 +72,7 @@ impl Camara {
 }
 
 #[async_trait]
-impl OperatorTokens for Camara {
+impl OperatorTokenVerifier for Camara {
     fn is_available(&self) -> bool {
         !matches!(self.breaker_state(), BreakerState::Open { .. })
     }

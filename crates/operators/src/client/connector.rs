@@ -369,7 +369,7 @@ impl AddressGuard {
         mut addresses: Vec<IpAddr>,
         resolver: &dyn Resolver,
     ) -> Result<Vec<IpAddr>, TransportError> {
-        if matches!(host, Host::Domain(name) if self.policy.allows_host(name)) {
+        if matches!(host, Host::Domain(name) if self.policy.explicitly_allows_host(name)) {
             return Ok(addresses);
         }
         // Any name may resolve to this service's own addresses, so addresses are compared, and not only names.
@@ -379,7 +379,7 @@ impl AddressGuard {
             return Err(TransportError::BlockedAddress);
         }
         if !is_complete {
-            addresses.retain(|address| self.policy.allows(*address));
+            addresses.retain(|address| self.policy.explicitly_allows(*address));
         }
         if addresses.is_empty() { Err(TransportError::OwnAddressUnknown) } else { Ok(addresses) }
     }

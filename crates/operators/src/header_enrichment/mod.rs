@@ -32,8 +32,8 @@ use ringtrue_engine::{
     ports::{
         connectors::{ConnectorHealth, ConnectorState, ConnectorStatus, MonitoredConnector},
         silent::{
-            AuthenticatedDevice, AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, DeviceQuestion,
-            SilentConnector, SilentOperation, SilentResult,
+            AuthenticatedDevice, AuthorizationRedirect, DeviceQuestion, OperatorAuthorizationRequest,
+            OperatorAuthorizationResponse, SilentConnector, SilentOperation, SilentResult,
         },
     },
     rate_limits::ip_bucket,
@@ -212,7 +212,7 @@ impl HeaderEnrichment {
         &self.config.networks
     }
 
-    fn identify(&self, response: &AuthorizationResponse<'_>) -> Result<Msisdn, EnrichmentError> {
+    fn identify(&self, response: &OperatorAuthorizationResponse<'_>) -> Result<Msisdn, EnrichmentError> {
         self.require_operator_address(response)?;
         if ip_bucket(response.device_ip) != ip_bucket(response.initial_ip) {
             return Err(EnrichmentError::AddressMismatch);
@@ -226,21 +226,21 @@ impl HeaderEnrichment {
         self.config.parse_number(value)
     }
 
-    fn require_operator_address(&self, response: &AuthorizationResponse<'_>) -> Result<(), EnrichmentError> {
+    fn require_operator_address(&self, response: &OperatorAuthorizationResponse<'_>) -> Result<(), EnrichmentError> {
         let source = self.source_address(response);
         let is_operator_address = self.config.egress.iter().any(|range| range.contains(&source));
         if is_operator_address { Ok(()) } else { Err(EnrichmentError::UntrustedPeer) }
     }
 
     /// Logs an error, records it in the connector's health, and returns the error code for the check.
-    fn record_error(&self, error: EnrichmentError, response: &AuthorizationResponse<'_>) -> ErrorCode {
+    fn record_error(&self, error: EnrichmentError, response: &OperatorAuthorizationResponse<'_>) -> ErrorCode {
         self.health.record_error(error.to_string(), response.now);
         tracing::info!(connector = %self.config.name, check = %response.check, %error, "header enrichment failed");
         error.code()
     }
 
     /// Returns the address that sent the request: the peer, or the forwarded address if the peer is one of our proxies.
-    fn source_address(&self, response: &AuthorizationResponse<'_>) -> IpAddr {
+    fn source_address(&self, response: &OperatorAuthorizationResponse<'_>) -> IpAddr {
         let peer = response.peer.ip().to_canonical();
         let is_proxy = self.config.trusted_proxies.iter().any(|range| range.contains(&peer));
         if is_proxy { response.device_ip.to_canonical() } else { peer }
@@ -257,17 +257,23 @@ impl SilentConnector for HeaderEnrichment {
         matches!(product, Product::SecureSna | Product::Discovery)
     }
 
-    async fn begin_authorization(&self, request: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
+    async fn begin_authorization(
+        &self,
+        request: OperatorAuthorizationRequest<'_>,
+    ) -> Result<AuthorizationRedirect, ErrorCode> {
         let origin = self.config.base_url.as_str().trim_end_matches('/');
         let location = format!("{origin}/he/{}/{}", self.config.name, request.state);
         Ok(AuthorizationRedirect { location, connector_data: RedirectState { redirected_at: request.now }.encode() })
     }
 
-    fn check_source(&self, response: &AuthorizationResponse<'_>) -> Result<(), ErrorCode> {
+    fn check_source(&self, response: &OperatorAuthorizationResponse<'_>) -> Result<(), ErrorCode> {
         self.require_operator_address(response).map_err(|error| self.record_error(error, response))
     }
 
-    async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
+    async fn complete_authorization(
+        &self,
+        response: OperatorAuthorizationResponse<'_>,
+    ) -> Result<SilentResult, ErrorCode> {
         match self.identify(&response) {
             Ok(found) => {
                 self.health.record_success(response.now);

@@ -7,7 +7,7 @@ use base64::{
     alphabet::STANDARD,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
-use ringtrue_domain::phone::{AddressKind, Country, Msisdn, SmsAddress};
+use ringtrue_domain::phone::{Country, Msisdn, SmsAddress, SmsAddressKind};
 
 use super::EnrichmentError;
 
@@ -95,9 +95,9 @@ impl NumberPattern {
 impl ValueFormat {
     pub(super) fn parse(&self, text: &str) -> Result<Msisdn, EnrichmentError> {
         let (text, kind, country) = match self {
-            ValueFormat::E164Digits => (Some(text), AddressKind::International, None),
-            ValueFormat::National(country) => (Some(text), AddressKind::National, Some(*country)),
-            ValueFormat::Pattern(pattern) => (pattern.find_digits(text), AddressKind::International, None),
+            ValueFormat::E164Digits => (Some(text), SmsAddressKind::International, None),
+            ValueFormat::National(country) => (Some(text), SmsAddressKind::National, Some(*country)),
+            ValueFormat::Pattern(pattern) => (pattern.find_digits(text), SmsAddressKind::International, None),
         };
         // Gateways send plain digits. Unlike in SMS senders, punctuation indicates a wrong format setting.
         let is_plain = |text: &&str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'+');

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use ringtrue_domain::{
-    phone::{self, AddressKind, Country, Msisdn},
+    phone::{self, Country, Msisdn, SmsAddressKind},
     reverse_sms::{InboundSms, SmsEnvironment, SmsSender},
     tenancy::ProjectId,
 };
@@ -229,12 +229,12 @@ pub(super) fn parse_msisdn(address: &Address, country: Option<Country>) -> Optio
     phone::SmsAddress { text: &address.value, kind: address_kind(address.ton), country }.to_msisdn()
 }
 
-fn address_kind(ton: Ton) -> AddressKind {
+fn address_kind(ton: Ton) -> SmsAddressKind {
     match ton {
-        Ton::INTERNATIONAL => AddressKind::International,
-        Ton::NATIONAL => AddressKind::National,
-        Ton::UNKNOWN => AddressKind::Unknown,
-        _ => AddressKind::NoSubscriber,
+        Ton::INTERNATIONAL => SmsAddressKind::International,
+        Ton::NATIONAL => SmsAddressKind::National,
+        Ton::UNKNOWN => SmsAddressKind::Unknown,
+        _ => SmsAddressKind::NoSubscriber,
     }
 }
 

@@ -7,7 +7,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use http::{Method, header::AUTHORIZATION};
 use jsonwebtoken::Algorithm;
 use md5::{Digest as _, Md5};
-use ringtrue_domain::phone::AddressKind;
+use ringtrue_domain::phone::SmsAddressKind;
 use ringtrue_smpp::{
     text::DataCoding,
     udh::{ConcatenationReference, Segment},
@@ -66,7 +66,7 @@ impl WebhookVendor for Twilio {
             id: Some(fields.required("MessageSid")?.to_owned()),
             from: fields.sender("From")?,
             to: fields.required("To")?.to_owned(),
-            address_kind: AddressKind::International,
+            address_kind: SmsAddressKind::International,
             text: MessageText::Complete(fields.required("Body")?.to_owned()),
         }])
     }
@@ -157,7 +157,7 @@ impl WebhookVendor for Plivo {
             id: Some(fields.required("MessageUUID")?.to_owned()),
             from: fields.sender("From")?,
             to: fields.required("To")?.to_owned(),
-            address_kind: AddressKind::International,
+            address_kind: SmsAddressKind::International,
             text: MessageText::Complete(fields.required("Text")?.to_owned()),
         }])
     }
@@ -252,7 +252,7 @@ fn parse_messages_api(json: Value) -> Result<Vec<VendorMessage>, MalformedReques
         id: Some(inbound.message_uuid),
         from: inbound.from,
         to: inbound.to,
-        address_kind: AddressKind::International,
+        address_kind: SmsAddressKind::International,
         text: MessageText::Complete(inbound.text),
     }])
 }
@@ -283,7 +283,7 @@ fn parse_sms_api(fields: &Fields<'_>) -> Result<Vec<VendorMessage>, MalformedReq
         id: Some(fields.required("messageId")?.to_owned()),
         from: fields.sender("msisdn")?,
         to: fields.required("to")?.to_owned(),
-        address_kind: AddressKind::International,
+        address_kind: SmsAddressKind::International,
         text,
     }])
 }

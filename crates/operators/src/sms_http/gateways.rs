@@ -2,7 +2,7 @@
 
 use aws_lc_rs::hmac::HMAC_SHA256;
 use http::{HeaderName, Method, StatusCode, header::CONTENT_TYPE};
-use ringtrue_domain::phone::AddressKind;
+use ringtrue_domain::phone::SmsAddressKind;
 use ringtrue_smpp::text::{DataCoding, DefaultAlphabet, TextCoding};
 use serde_json::Value;
 
@@ -56,7 +56,7 @@ fn parse_get(request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, Malforme
         id: fields.text("id").filter(|id| !id.is_empty()).map(str::to_owned),
         from: fields.sender("from")?,
         to: fields.required("to")?.to_owned(),
-        address_kind: AddressKind::Unknown,
+        address_kind: SmsAddressKind::Unknown,
         text: MessageText::from_user_data(fields.octets("udh").unwrap_or_default(), data_coding, octets),
     }])
 }
@@ -72,7 +72,7 @@ fn parse_post(request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, Malform
         id: fields.text("id").filter(|id| !id.is_empty()).map(str::to_owned),
         from: request.header("x-kannel-from").unwrap_or_default().to_owned(),
         to: header("x-kannel-to")?.to_owned(),
-        address_kind: AddressKind::Unknown,
+        address_kind: SmsAddressKind::Unknown,
         text: MessageText::from_user_data(&udh, data_coding, request.body.to_vec()),
     }])
 }
@@ -114,7 +114,7 @@ impl WebhookVendor for Jasmin {
             id: Some(fields.required("id")?.to_owned()),
             from: fields.sender("from")?,
             to: fields.required("to")?.to_owned(),
-            address_kind: AddressKind::Unknown,
+            address_kind: SmsAddressKind::Unknown,
             text: MessageText::Complete(decode_text(&fields)?),
         }])
     }
@@ -201,7 +201,7 @@ impl WebhookVendor for Generic {
             id: self.fields.id.as_deref().map(required).transpose()?,
             from: body_fields.text(&self.fields.from).unwrap_or_default(),
             to: required(&self.fields.to)?,
-            address_kind: AddressKind::Unknown,
+            address_kind: SmsAddressKind::Unknown,
             text: MessageText::Complete(required(&self.fields.text)?),
         }])
     }

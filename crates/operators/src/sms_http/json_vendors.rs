@@ -9,7 +9,7 @@ use aws_lc_rs::{
 use http::Method;
 use jiff::Timestamp;
 use jsonwebtoken::Algorithm;
-use ringtrue_domain::phone::AddressKind;
+use ringtrue_domain::phone::SmsAddressKind;
 use ringtrue_smpp::text::DataCoding;
 use serde::Deserialize;
 use serde_json::Value;
@@ -63,7 +63,7 @@ impl WebhookVendor for Infobip {
             id: Some(message_id),
             from,
             to,
-            address_kind: AddressKind::International,
+            address_kind: SmsAddressKind::International,
             text: MessageText::Complete(text),
         };
         let messages: Vec<_> = results.map(to_message).collect();
@@ -124,7 +124,7 @@ impl WebhookVendor for Sinch {
         } else {
             MessageText::Complete(body)
         };
-        Ok(vec![VendorMessage { id: Some(id), from, to, address_kind: AddressKind::International, text }])
+        Ok(vec![VendorMessage { id: Some(id), from, to, address_kind: SmsAddressKind::International, text }])
     }
 }
 
@@ -218,7 +218,7 @@ impl WebhookVendor for Telnyx {
             id: Some(payload.id.clone()),
             from: from.clone(),
             to: to.phone_number,
-            address_kind: AddressKind::International,
+            address_kind: SmsAddressKind::International,
             text: MessageText::Complete(text.clone()),
         };
         let messages: Vec<_> = recipients.take(MAX_RECIPIENTS).map(to_message).collect();
@@ -296,7 +296,7 @@ fn build_message(field: impl Fn(&str) -> Option<String>) -> Result<Vec<VendorMes
         id: field("id").or_else(|| field("message_id")),
         from: field("originator").unwrap_or_default(),
         to: field("recipient").ok_or(MalformedRequest)?,
-        address_kind: AddressKind::International,
+        address_kind: SmsAddressKind::International,
         text: MessageText::Complete(text.ok_or(MalformedRequest)?),
     }])
 }
@@ -345,7 +345,7 @@ impl WebhookVendor for Bird {
             id: Some(text("/id").ok_or(MalformedRequest)?),
             from: text("/sender/contact/identifierValue").filter(|_| is_number).unwrap_or_default(),
             to: channel.or_else(|| text("/receiver/connector/identifierValue")).ok_or(MalformedRequest)?,
-            address_kind: AddressKind::International,
+            address_kind: SmsAddressKind::International,
             // Media messages have no text.
             text: MessageText::Complete(text("/body/text/text").unwrap_or_default()),
         }])

@@ -7,7 +7,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::{HeaderMap, Method, StatusCode, header::CONTENT_TYPE};
 use jiff::Timestamp;
 use percent_encoding::percent_decode;
-use ringtrue_domain::phone::AddressKind;
+use ringtrue_domain::phone::SmsAddressKind;
 use ringtrue_smpp::{
     text::{DataCoding, DefaultAlphabet},
     udh::{self, Segment},
@@ -78,7 +78,7 @@ pub(super) struct VendorMessage {
     pub from: String,
     pub to: String,
     /// Format of numbers without a `+`.
-    pub address_kind: AddressKind,
+    pub address_kind: SmsAddressKind,
     pub text: MessageText,
 }
 

@@ -11,8 +11,8 @@ use ringtrue_engine::ports::{
     clock::{Clock, ManualClock},
     entropy::SystemEntropy,
     silent::{
-        AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation,
-        SilentResult,
+        AuthorizationRedirect, OperatorAuthorizationRequest, OperatorAuthorizationResponse, SilentConnector,
+        SilentOperation, SilentResult,
     },
 };
 use ringtrue_operators::{
@@ -77,7 +77,7 @@ impl Fixture {
     }
 
     pub async fn begin(&self, operation: SilentOperation<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
-        let request = AuthorizationRequest {
+        let request = OperatorAuthorizationRequest {
             check: check(),
             operation,
             state: STATE,
@@ -96,7 +96,7 @@ impl Fixture {
     ) -> Result<SilentResult, ErrorCode> {
         let query: Vec<_> = query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let device = IpAddr::from([192, 0, 2, 1]);
-        let response = AuthorizationResponse {
+        let response = OperatorAuthorizationResponse {
             check: check(),
             operation,
             connector_data: &redirect.connector_data,

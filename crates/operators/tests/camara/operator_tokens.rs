@@ -14,7 +14,7 @@ use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issu
 use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, product::Product};
 use ringtrue_engine::ports::{
     clock::Clock,
-    operator_tokens::{CredentialKey, CredentialRequest, CredentialResponse, DigitalCredential, OperatorTokens},
+    operator_tokens::{CredentialKey, CredentialRequest, CredentialResponse, DigitalCredential, OperatorTokenVerifier},
     silent::SilentConnector,
 };
 use ringtrue_operators::camara::{
@@ -108,8 +108,8 @@ impl Fixture {
         Fixture::with(use_tokens(jwt_bearer(&Key::new(Algorithm::ES256, "ours"), Audience::Endpoint))).await
     }
 
-    fn tokens(&self) -> &dyn OperatorTokens {
-        self.camara.operator_tokens().unwrap()
+    fn verifier(&self) -> &dyn OperatorTokenVerifier {
+        self.camara.operator_token_verifier().unwrap()
     }
 
     fn request(&self) -> DigitalCredential {
@@ -119,7 +119,7 @@ impl Fixture {
     fn request_with_hint(&self, number_hint: Option<&Msisdn>) -> DigitalCredential {
         let (key, now) = (credential_key(), self.clock.now());
         let request = CredentialRequest { check: check(), number_hint, nonce: NONCE, key: &key, now };
-        self.tokens().credential_request(request).unwrap()
+        self.verifier().credential_request(request).unwrap()
     }
 
     pub fn draft(&self) -> Draft {
@@ -134,11 +134,11 @@ impl Fixture {
         let (key, origins, now) = (credential_key(), [ORIGIN, APP], self.clock.now());
         let (check, key, origins) = (check(), &key, &origins[..]);
         let response = CredentialResponse { check, nonce: NONCE, key, origins, credential, now };
-        let token = self.tokens().verify_credential(&response).map_err(AnswerError::Invalid)?;
-        if token.carrier.is_some_and(|carrier| self.tokens().network_of_carrier(&carrier).is_none()) {
+        let token = self.verifier().verify_credential(&response).map_err(AnswerError::Invalid)?;
+        if token.carrier.is_some_and(|carrier| self.verifier().network_of_carrier(&carrier).is_none()) {
             return Err(AnswerError::OtherNetwork);
         }
-        let matched = self.tokens().verify_number_with_token(check, &number(), &token.temporary_token).await;
+        let matched = self.verifier().verify_number_with_token(check, &number(), &token.temporary_token).await;
         matched.map_err(AnswerError::Operator)
     }
 }
@@ -222,7 +222,7 @@ async fn request_for_a_browser_does_not_contain_the_number() {
 #[tokio::test]
 async fn connector_without_settings_has_no_operator_tokens() {
     let fixture = Fixture::start().await;
-    assert!(fixture.camara.operator_tokens().is_none());
+    assert!(fixture.camara.operator_token_verifier().is_none());
     assert!(Fixture::with_tokens().await.camara.supports(Product::SecureSna));
 }
 
@@ -415,7 +415,7 @@ async fn wallets_may_differ() {
 #[tokio::test]
 async fn stated_nonce_is_read_without_verification() {
     let fixture = Fixture::with_tokens().await;
-    let stated = |credential: &DigitalCredential| fixture.tokens().stated_nonce(credential);
+    let stated = |credential: &DigitalCredential| fixture.verifier().stated_nonce(credential);
     let mut draft = fixture.draft();
     draft.phone = new_key();
     draft.issuer_claims = json!(null);
@@ -617,13 +617,13 @@ async fn wallets_are_not_asked_while_the_operator_fails() {
     let rejected = AnswerError::Operator(ErrorCode::MnoServerError);
     assert_eq!(fixture.answer(fixture.draft()).await, Err(rejected));
     assert!(matches!(fixture.camara.breaker_state(), BreakerState::Open { .. }));
-    assert!(!fixture.tokens().is_available());
+    assert!(!fixture.verifier().is_available());
     let requests = fixture.operator.requests_to(TOKEN).len();
     assert_eq!(fixture.answer(draft).await, Err(rejected));
     assert_eq!(fixture.operator.requests_to(TOKEN).len(), requests);
     // A request to a wallet is no probe of the operator; the answer is.
     fixture.advance(30);
-    assert!(fixture.tokens().is_available());
+    assert!(fixture.verifier().is_available());
     fixture.operator.respond(TOKEN, Json(200, token_response()));
     let (_, draft) = (fixture.draft(), fixture.draft());
     assert_eq!(fixture.answer(draft).await, Ok(true));

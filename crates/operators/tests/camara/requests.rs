@@ -4,7 +4,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use ringtrue_domain::{phone::Msisdn, product::Product, tenancy::Mode};
 use ringtrue_engine::ports::{
     clock::Clock,
-    silent::{AuthorizationRequest, SilentConnector, SilentOperation, SilentResult},
+    silent::{OperatorAuthorizationRequest, SilentConnector, SilentOperation, SilentResult},
 };
 use ringtrue_operators::camara::{
     Algorithm, Audience, CamaraConfig, ClientAuthentication, LoginHintFormat, RequestObjectMode, SIGNING_ALGORITHMS,
@@ -145,7 +145,7 @@ async fn login_hint_is_configurable() {
         (LoginHintFormat::IpPort, live, SilentOperation::DiscoverNumber, None, v6, Some("ipport:[2001:db8::1]")),
     ] {
         let fixture = Fixture::with(|config, _| (config.login_hint, config.mode) = (style, mode)).await;
-        let request = AuthorizationRequest {
+        let request = OperatorAuthorizationRequest {
             check: check(),
             operation,
             state: STATE,

@@ -5,7 +5,9 @@ use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, tenancy::Mode};
 use ringtrue_engine::ports::{
     clock::{Clock, SystemClock},
     entropy::SystemEntropy,
-    silent::{AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation, SilentResult},
+    silent::{
+        OperatorAuthorizationRequest, OperatorAuthorizationResponse, SilentConnector, SilentOperation, SilentResult,
+    },
 };
 use ringtrue_operators::{
     camara::{
@@ -63,7 +65,7 @@ impl Sandbox {
         sim: &Msisdn,
     ) -> Option<Result<SilentResult, ErrorCode>> {
         let (device, now) = (IpAddr::from([192, 0, 2, 1]), SystemClock.now());
-        let request = AuthorizationRequest {
+        let request = OperatorAuthorizationRequest {
             check: check(),
             operation,
             state: STATE,
@@ -80,7 +82,7 @@ impl Sandbox {
         let back = Url::parse(answer.headers.get(LOCATION)?.to_str().unwrap()).unwrap();
         let query: Vec<(String, String)> = back.query_pairs().into_owned().collect();
         assert!(query.contains(&("state".to_owned(), STATE.to_owned())));
-        let response = AuthorizationResponse {
+        let response = OperatorAuthorizationResponse {
             check: check(),
             operation,
             connector_data: &redirect.connector_data,

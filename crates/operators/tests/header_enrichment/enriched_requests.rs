@@ -8,7 +8,7 @@ use super::*;
 #[tokio::test]
 async fn device_is_redirected_to_the_enrichment_listener() {
     let route = HeaderEnrichment::new(config()).unwrap();
-    let request = AuthorizationRequest {
+    let request = OperatorAuthorizationRequest {
         check: CHECK.parse().unwrap(),
         operation: SilentOperation::DiscoverNumber,
         state: "a_B-9",
@@ -128,7 +128,7 @@ fn exactly_one_header_with_a_value_is_required() {
 async fn invalid_redirect_state_is_an_internal_error() {
     let route = HeaderEnrichment::new(config()).unwrap();
     for connector_data in [&b""[..], &[0; 7], &[0xff; 9], &[0x7f; 8]] {
-        let response = AuthorizationResponse {
+        let response = OperatorAuthorizationResponse {
             check: CHECK.parse().unwrap(),
             operation: SilentOperation::DiscoverNumber,
             connector_data,

@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, tenancy::Mode};
 use ringtrue_engine::ports::silent::{
-    AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation, SilentResult,
+    OperatorAuthorizationRequest, OperatorAuthorizationResponse, SilentConnector, SilentOperation, SilentResult,
 };
 use ringtrue_operators::header_enrichment::{
     Cipher, Encoding, HeaderEnrichment, HeaderEnrichmentConfig, MsisdnLocation, ValueFormat,
@@ -66,7 +66,7 @@ impl RoundTrip {
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
         let check = CHECK.parse().unwrap();
         let redirected_at = Timestamp::constant(1_767_225_600, 0);
-        let request = AuthorizationRequest {
+        let request = OperatorAuthorizationRequest {
             check,
             operation,
             state: "state-of-the-device",
@@ -77,7 +77,7 @@ impl RoundTrip {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let redirect = route.begin_authorization(request).await?;
-            let response = AuthorizationResponse {
+            let response = OperatorAuthorizationResponse {
                 check,
                 operation,
                 connector_data: &redirect.connector_data,

@@ -9,7 +9,7 @@ mod precedence;
 use std::{fs, path::PathBuf};
 
 use ringtrue_domain::network::NetworkId;
-use ringtrue_engine::ports::lookups::{IpLocation, IpLocator};
+use ringtrue_engine::ports::lookups::{AddressNetwork, AddressNetworkTable};
 use ringtrue_operators::ip_routing::{IpRouting, IpRoutingConfig};
 use tempfile::TempDir;
 
@@ -20,18 +20,18 @@ fn network(id: &str) -> NetworkId {
 }
 
 /// Returns the network id, "not mobile" or "unknown".
-fn describe(located: &IpLocation) -> &str {
+fn describe(located: &AddressNetwork) -> &str {
     match located {
-        IpLocation::Mobile(network) => network.as_str(),
-        IpLocation::NotMobile => "not mobile",
-        IpLocation::Unknown => "unknown",
+        AddressNetwork::Mobile(network) => network.as_str(),
+        AddressNetwork::NotMobile => "not mobile",
+        AddressNetwork::Unknown => "unknown",
     }
 }
 
 #[track_caller]
 fn assert_located(routing: &IpRouting, cases: &[(&str, &str)]) {
     for (address, expected) in cases {
-        let located = routing.locate(address.parse().unwrap());
+        let located = routing.network_of_address(address.parse().unwrap());
         assert_eq!(describe(&located), *expected, "{address}");
     }
 }

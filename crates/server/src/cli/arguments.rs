@@ -394,7 +394,7 @@ pub(super) enum KeysAction {
 }
 
 fn key_purpose_parser() -> impl TypedValueParser<Value = KeyPurpose> {
-    PossibleValuesParser::new(KeyPurpose::ROTATING.iter().map(KeyPurpose::into_str))
+    PossibleValuesParser::new(KeyPurpose::ROTATABLE.iter().map(KeyPurpose::into_str))
         .try_map(|text| text.parse::<KeyPurpose>())
 }
 

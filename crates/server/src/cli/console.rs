@@ -41,7 +41,7 @@ pub(super) async fn run(context: &CommandContext, action: ConsoleAction) -> Resu
         }
         ConsoleAction::Reset(AccountArguments { email, deployment }) => {
             with_engine(context, &deployment, async |engine, _| {
-                Ok(engine.accounts.reset_altered_account(&Administrator::operator(), &email).await?)
+                Ok(engine.accounts.reset_altered_account(&Administrator::of_command_line(), &email).await?)
             })
             .await
         }
@@ -54,7 +54,7 @@ async fn change_account(
     change: impl AsyncFnOnce(&Accounts, &Administrator, AccountId) -> Result<(), AccountError>,
 ) -> Result<(), CliError> {
     with_engine(context, deployment, async |engine, _| {
-        let operator = Administrator::operator();
+        let operator = Administrator::of_command_line();
         let account = engine.accounts.account_id_by_email(&operator, email).await?;
         Ok(change(&engine.accounts, &operator, account).await?)
     })
@@ -107,7 +107,7 @@ fn no_recipient() -> CliError {
 }
 
 async fn issue_link(engine: &Engine, arguments: &LinkArguments) -> Result<AccessLink, CliError> {
-    let operator = Administrator::operator();
+    let operator = Administrator::of_command_line();
     match arguments {
         LinkArguments { admin: Some(email), .. } => Ok(engine.accounts.invite_admin(&operator, email).await?),
         LinkArguments { account: Some(email), .. } => {

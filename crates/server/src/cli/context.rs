@@ -7,7 +7,7 @@ use ringtrue_domain::page::{Page, PageRequest};
 use ringtrue_engine::{
     Engine, EngineDependencies,
     keys::{KeyRing, MasterKey},
-    node::sample_database_time,
+    node::sync_clock_with_database,
     ports::{
         clock::{DatabaseClock, SystemClock},
         combined::Store,
@@ -114,7 +114,7 @@ pub(super) async fn open_store(config: &Config) -> Result<Arc<dyn Store>, CliErr
 /// Returns a clock synchronised with the database time.
 pub(super) async fn database_clock(store: &dyn Store) -> Result<DatabaseClock, StoreError> {
     let clock = DatabaseClock::new(Arc::new(SystemClock));
-    sample_database_time(store, &clock).await?;
+    sync_clock_with_database(store, &clock).await?;
     Ok(clock)
 }
 

@@ -130,7 +130,7 @@ pub(super) async fn accept_restored_database(
     }
     drop(store);
     let restored =
-        context.with_engine_of(&config, async |engine| Ok(engine.node.accept_restored_database().await?)).await?;
+        context.with_engine_of(&config, async |engine| Ok(engine.node.repair_restored_database().await?)).await?;
     context.printer.print_record(vec![
         ("restored_at", json!(timestamp::format(restored.event.at))),
         ("changes_lost_since", json!(timestamp::format(last_heartbeat))),
@@ -168,7 +168,7 @@ async fn rotate_key(context: &CommandContext, purpose: KeyPurpose, emergency: bo
     let master = context.master_key(&config)?;
     let store = open_store(&config).await?;
     open_keys(&*store, &master).await?;
-    let rotation = KeyRotation::by_operator(purpose, emergency);
+    let rotation = KeyRotation::by_command_line(purpose, emergency);
     let clock = database_clock(&*store).await?;
     let successor = keys::rotate_key(rotation, &*store, &master, &clock, &SystemEntropy::default()).await?;
     Ok(context.printer.print_record(key_record(&successor))?)

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ringtrue_domain::lifecycle::{Bucket, CheckId, ClaimedNumber};
+use ringtrue_domain::lifecycle::{CheckId, ShardBucket, StoredNumber};
 use ringtrue_engine::ports::{callbacks::NewCallback, checks::ConcludeOutcome, hashes::CodeHash};
 use tokio_postgres::Row as PostgresRow;
 
@@ -27,14 +27,14 @@ impl BatchedOperation for FindCheck {
         &queues.find
     }
 
-    fn bucket(&self) -> Option<Bucket> {
+    fn bucket(&self) -> Option<ShardBucket> {
         match self {
             FindCheck::ById(check) | FindCheck::WithRedirectSession(check) => Some(check.bucket()),
             FindCheck::ByCodes(codes) => codes.first().map(|code| code.bucket()),
         }
     }
 
-    fn other_buckets(&self) -> Vec<Bucket> {
+    fn other_buckets(&self) -> Vec<ShardBucket> {
         match self {
             FindCheck::ById(_) | FindCheck::WithRedirectSession(_) => Vec::new(),
             FindCheck::ByCodes(codes) => codes.iter().skip(1).map(|code| code.bucket()).collect(),
@@ -118,7 +118,7 @@ impl BatchedOperation for ConcludeCheck {
         &queues.conclude
     }
 
-    fn bucket(&self) -> Option<Bucket> {
+    fn bucket(&self) -> Option<ShardBucket> {
         Some(self.conclusion.check.bucket())
     }
 
@@ -205,7 +205,7 @@ fn update_checks<'a>(operations: &[&'a ConcludeCheck]) -> BatchStatement<'a> {
     .column(operations, |operation| operation.conclusion.provenance.wallet_failure.map(|failure| failure.into_str()))
 }
 
-fn discovered_number(operation: &ConcludeCheck) -> Option<ClaimedNumber> {
+fn discovered_number(operation: &ConcludeCheck) -> Option<StoredNumber> {
     operation.conclusion.discovered.as_ref().and_then(|discovered| discovered.number)
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use ringtrue_domain::lifecycle::Bucket;
+use ringtrue_domain::lifecycle::ShardBucket;
 use ringtrue_engine::ports::idempotency::{ClaimOutcome, IdempotencyClaim};
 use uuid::Uuid;
 
@@ -22,7 +22,7 @@ impl BatchedOperation for IdempotencyClaim {
         &queues.claim
     }
 
-    fn bucket(&self) -> Option<Bucket> {
+    fn bucket(&self) -> Option<ShardBucket> {
         Some(digest_bucket(&self.key_digest))
     }
 

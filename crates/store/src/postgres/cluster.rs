@@ -13,7 +13,7 @@ use std::{
 use deadpool_postgres::{Object, Pool, PoolError, TimeoutType};
 use futures_util::future::join_all;
 use parking_lot::{Mutex, RwLock};
-use ringtrue_domain::lifecycle::Bucket;
+use ringtrue_domain::lifecycle::ShardBucket;
 use ringtrue_engine::ports::store::{Completeness, StoreError};
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
@@ -154,7 +154,7 @@ impl Drop for Server {
 pub(super) struct ClusterConnection<'c> {
     pub(super) client: Object,
     /// The bucket in which the server counts usage, if it has one.
-    pub(super) counter_bucket: Option<Bucket>,
+    pub(super) counter_bucket: Option<ShardBucket>,
     _detour: Option<SemaphorePermit<'c>>,
 }
 
@@ -229,7 +229,7 @@ impl Cluster {
     }
 
     /// Returns the server that has the rows of a bucket, or the rows in no bucket.
-    pub(super) fn server_of(&self, bucket: Option<Bucket>) -> Result<Arc<Server>, StoreError> {
+    pub(super) fn server_of(&self, bucket: Option<ShardBucket>) -> Result<Arc<Server>, StoreError> {
         let server = match bucket {
             Some(bucket) => self.server(self.placement.get().server(bucket))?,
             None => None,
@@ -274,7 +274,7 @@ impl Cluster {
 
     /// Returns a connection to the server that has the rows of a bucket, or to the coordinator if that server cannot be
     /// reached.
-    pub(super) async fn connect_to(&self, bucket: Bucket) -> Result<ClusterConnection<'_>, StoreError> {
+    pub(super) async fn connect_to(&self, bucket: ShardBucket) -> Result<ClusterConnection<'_>, StoreError> {
         let placement = self.placement.get();
         let shard = placement.shard_index(bucket).map(|index| placement.shard(index));
         let Some(shard) = shard.filter(|shard| shard.server != ServerKey::Configured) else {
@@ -294,7 +294,7 @@ impl Cluster {
     }
 
     /// Has the placement read again soon, and the server of a bucket probed, after a transaction on it has failed.
-    pub(super) fn report_failure(&self, bucket: Bucket) {
+    pub(super) fn report_failure(&self, bucket: ShardBucket) {
         let placement = self.placement.get();
         let key = placement.server(bucket);
         if *key == ServerKey::Configured {

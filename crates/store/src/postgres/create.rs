@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 
 use jiff::Timestamp;
 use ringtrue_domain::{
-    lifecycle::{Bucket, CheckId, Reference, Sealed},
+    lifecycle::{CheckId, Reference, Sealed, ShardBucket},
     network::NetworkId,
     reverse_sms::NumberLimit,
     verification::Locale,
@@ -48,11 +48,11 @@ impl BatchedOperation for InsertCheck {
         &queues.create_on_two_servers
     }
 
-    fn bucket(&self) -> Option<Bucket> {
+    fn bucket(&self) -> Option<ShardBucket> {
         Some(self.check.id.bucket())
     }
 
-    fn other_buckets(&self) -> Vec<Bucket> {
+    fn other_buckets(&self) -> Vec<ShardBucket> {
         let number = limit_of(self).map(|((number, ..), _)| digest_bucket(&number));
         let response = self.idempotent_response.as_ref().map(|response| digest_bucket(&response.key_digest));
         number.into_iter().chain(response).collect()
@@ -96,7 +96,7 @@ fn sorted_responses<'a>(new: impl IntoIterator<Item = &'a InsertCheck>) -> Vec<&
     responses
 }
 
-fn response_bucket(response: &IdempotentResponse) -> Bucket {
+fn response_bucket(response: &IdempotentResponse) -> ShardBucket {
     digest_bucket(&response.key_digest)
 }
 

@@ -42,7 +42,7 @@ use std::{sync::Arc, time::Duration};
 
 use cluster::Cluster;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType};
-use ringtrue_domain::lifecycle::Bucket;
+use ringtrue_domain::lifecycle::ShardBucket;
 use ringtrue_engine::ports::{
     callbacks::AttemptSettlement,
     idempotency::IdempotencyClaim,
@@ -221,7 +221,7 @@ async fn with_connection<T>(
 /// Runs `work` as one transaction, which counts usage in `counter_bucket` if the server has one.
 async fn transact<T>(
     client: Object,
-    counter_bucket: Option<Bucket>,
+    counter_bucket: Option<ShardBucket>,
     work: impl Work<TransactionEnd<T>>,
 ) -> Result<T, StoreError> {
     with_connection(client, async move |client| {
@@ -344,7 +344,7 @@ impl Database for Postgres {
 
     async fn transact_at_bucket<T: Send + 'static>(
         &self,
-        bucket: Bucket,
+        bucket: ShardBucket,
         work: impl Work<TransactionEnd<T>>,
     ) -> Result<T, StoreError> {
         let connection = self.cluster.connect_to(bucket).await?;
@@ -355,7 +355,11 @@ impl Database for Postgres {
         transaction
     }
 
-    async fn read_at_bucket<T: Send + 'static>(&self, bucket: Bucket, work: impl Work<T>) -> Result<T, StoreError> {
+    async fn read_at_bucket<T: Send + 'static>(
+        &self,
+        bucket: ShardBucket,
+        work: impl Work<T>,
+    ) -> Result<T, StoreError> {
         let connection = self.cluster.connect_to(bucket).await?;
         let read = with_connection(connection.client, async move |client| read(client, None, work).await).await;
         if let Err(StoreError::Unavailable(_) | StoreError::Refused(_)) = &read {
@@ -373,7 +377,7 @@ impl Database for Postgres {
         self.cluster.read_shards(&sql, &values, completeness).await
     }
 
-    fn server_index(&self, bucket: Bucket) -> usize {
+    fn server_index(&self, bucket: ShardBucket) -> usize {
         self.cluster.placement().server_index(bucket)
     }
 

@@ -21,7 +21,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use ringtrue_domain::lifecycle::Bucket;
+use ringtrue_domain::lifecycle::ShardBucket;
 use tokio::sync::Notify;
 use tokio_postgres::{Client, Error, Row};
 
@@ -99,7 +99,7 @@ pub(super) struct Placement {
     /// Index of the shard of each bucket. Empty if `shards` is.
     shard_of_bucket: Vec<u16>,
     /// The bucket in which a server counts usage: the first of its buckets.
-    counter_buckets: BTreeMap<ServerKey, Bucket>,
+    counter_buckets: BTreeMap<ServerKey, ShardBucket>,
 }
 
 impl Placement {
@@ -113,7 +113,7 @@ impl Placement {
         for (bucket, shard) in (0_u16..).zip(&shard_of_bucket) {
             let server = &shards[usize::from(*shard)].server;
             if !counter_buckets.contains_key(server) {
-                counter_buckets.insert(server.clone(), Bucket::of(bucket.to_be_bytes()));
+                counter_buckets.insert(server.clone(), ShardBucket::of(bucket.to_be_bytes()));
             }
         }
         Placement { shards, shard_of_bucket, counter_buckets }
@@ -124,7 +124,7 @@ impl Placement {
     }
 
     /// Returns the shard of a bucket. `None`: the tables have their own names.
-    pub(super) fn shard_index(&self, bucket: Bucket) -> Option<u16> {
+    pub(super) fn shard_index(&self, bucket: ShardBucket) -> Option<u16> {
         self.shard_of_bucket.get(usize::from(bucket.number().unsigned_abs())).copied()
     }
 
@@ -132,12 +132,12 @@ impl Placement {
         &self.shards[usize::from(index)]
     }
 
-    pub(super) fn server(&self, bucket: Bucket) -> &ServerKey {
+    pub(super) fn server(&self, bucket: ShardBucket) -> &ServerKey {
         self.shard_index(bucket).map_or(&ServerKey::Configured, |index| &self.shard(index).server)
     }
 
     /// Returns the servers of these buckets, except `server`.
-    pub(super) fn other_servers(&self, server: &ServerKey, buckets: Vec<Bucket>) -> BTreeSet<ServerKey> {
+    pub(super) fn other_servers(&self, server: &ServerKey, buckets: Vec<ShardBucket>) -> BTreeSet<ServerKey> {
         let servers = buckets.into_iter().map(|bucket| self.server(bucket));
         servers.filter(|other| *other != server).cloned().collect()
     }
@@ -148,7 +148,7 @@ impl Placement {
     }
 
     /// Returns the position of a bucket's server among the servers.
-    pub(super) fn server_index(&self, bucket: Bucket) -> usize {
+    pub(super) fn server_index(&self, bucket: ShardBucket) -> usize {
         let server = self.server(bucket);
         self.counter_buckets.keys().position(|key| key == server).unwrap_or_default()
     }
@@ -165,7 +165,7 @@ impl Placement {
 
     /// Returns the bucket in which a server counts usage. `None`: the server has no shard, or is the only one, and the
     /// project determines the bucket.
-    pub(super) fn counter_bucket(&self, server: &ServerKey) -> Option<Bucket> {
+    pub(super) fn counter_bucket(&self, server: &ServerKey) -> Option<ShardBucket> {
         self.counter_buckets.get(server).copied()
     }
 
@@ -321,8 +321,8 @@ pub(super) mod tests {
         Placement::new((0..4).map(shard).collect(), (0..4096).map(|bucket| bucket & 3).collect())
     }
 
-    fn bucket(number: u16) -> Bucket {
-        Bucket::of(number.to_be_bytes())
+    fn bucket(number: u16) -> ShardBucket {
+        ShardBucket::of(number.to_be_bytes())
     }
 
     #[test]

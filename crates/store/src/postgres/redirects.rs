@@ -1,6 +1,6 @@
 //! Changes redirect sessions in batches.
 
-use ringtrue_domain::lifecycle::{Bucket, CheckId};
+use ringtrue_domain::lifecycle::{CheckId, ShardBucket};
 use ringtrue_engine::ports::silent::BeginRedirect;
 
 use super::{
@@ -26,7 +26,7 @@ impl BatchedOperation for RedirectOperation {
         &queues.redirect
     }
 
-    fn bucket(&self) -> Option<Bucket> {
+    fn bucket(&self) -> Option<ShardBucket> {
         Some(RedirectOperation::check(self).bucket())
     }
 

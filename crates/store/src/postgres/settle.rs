@@ -1,6 +1,6 @@
 //! Records the results of callback attempts in batches.
 
-use ringtrue_domain::lifecycle::{Bucket, CheckId};
+use ringtrue_domain::lifecycle::{CheckId, ShardBucket};
 use ringtrue_engine::ports::callbacks::{AttemptSettlement, MAX_LOGGED_ATTEMPTS};
 
 use super::{
@@ -18,7 +18,7 @@ impl BatchedOperation for AttemptSettlement {
         &queues.settle
     }
 
-    fn bucket(&self) -> Option<Bucket> {
+    fn bucket(&self) -> Option<ShardBucket> {
         Some(self.check.bucket())
     }
 

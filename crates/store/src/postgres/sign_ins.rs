@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use jiff::Timestamp;
-use ringtrue_domain::lifecycle::{Bucket, Sealed};
+use ringtrue_domain::lifecycle::{Sealed, ShardBucket};
 use ringtrue_engine::ports::sign_in::{EndedSignIn, SignInRecord, SignInSession};
 use uuid::Uuid;
 
@@ -27,7 +27,7 @@ impl BatchedOperation for SignInOperation {
         &queues.sign_in
     }
 
-    fn bucket(&self) -> Option<Bucket> {
+    fn bucket(&self) -> Option<ShardBucket> {
         None
     }
 

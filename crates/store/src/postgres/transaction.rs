@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use deadpool_postgres::Transaction;
 use futures_util::{FutureExt, future::BoxFuture};
-use ringtrue_domain::lifecycle::Bucket;
+use ringtrue_domain::lifecycle::ShardBucket;
 use ringtrue_engine::ports::store::StoreError;
 use tokio_postgres::{error::SqlState, types::ToSql};
 
@@ -19,7 +19,7 @@ pub(super) struct PostgresTx<'c> {
     /// Whether a statement has failed. If so, `commit` must not be sent: the server would roll back and report success.
     has_failed: bool,
     deadline: Option<Deadline>,
-    counter_bucket: Option<Bucket>,
+    counter_bucket: Option<ShardBucket>,
 }
 
 #[derive(Clone, Copy)]
@@ -37,7 +37,7 @@ impl<'c> PostgresTx<'c> {
     }
 
     /// Counts usage in a bucket of this server.
-    pub(super) fn counting_in(self, counter_bucket: Option<Bucket>) -> Self {
+    pub(super) fn counting_in(self, counter_bucket: Option<ShardBucket>) -> Self {
         PostgresTx { counter_bucket, ..self }
     }
 
@@ -123,7 +123,7 @@ impl Tx for PostgresTx<'_> {
         })
     }
 
-    fn counter_bucket(&self) -> Option<Bucket> {
+    fn counter_bucket(&self) -> Option<ShardBucket> {
         self.counter_bucket
     }
 

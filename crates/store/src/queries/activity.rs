@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use ringtrue_domain::{activity::ActivityCounts, product::Product, tenancy::ProjectId, verification::funnel::Funnel};
 use ringtrue_engine::ports::{
     activity::{
-        ActivityDelta, ActivityFilter, ActivityScope, ActivityStore, CompletionTime, FunnelDelta, NetworkActivity,
+        ActivityDelta, ActivityFilter, ActivityScope, ActivityStore, CompletionDuration, FunnelDelta, NetworkActivity,
         PeriodActivity, WaitingCallbacks,
     },
     store::StoreError,
@@ -175,12 +175,12 @@ impl<D: Database> ActivityStore for SqlStore<D> {
         project: ProjectId,
         filter: ActivityFilter,
         scan_limit: u32,
-    ) -> Result<Option<Vec<CompletionTime>>, StoreError> {
+    ) -> Result<Option<Vec<CompletionDuration>>, StoreError> {
         let (sql, values) = completion_durations_sql(project, &filter, scan_limit);
         let rows = self.read_for_list(project, work!(|tx| tx.query(sql.into(), &values).await)).await?;
         let time = |row: Row| {
             let mut row = row.reader("checks");
-            Ok(CompletionTime { millis: row.int("millis")?, count: row.int("count")? })
+            Ok(CompletionDuration { millis: row.int("millis")?, count: row.int("count")? })
         };
         let mut times = rows.into_iter().map(time).collect::<Result<Vec<_>, StoreError>>()?;
         if times.iter().map(|time| time.count).sum::<i64>() >= i64::from(scan_limit) {

@@ -1,23 +1,23 @@
 //! Computes buckets, and builds conditions on the bucket of a row, by which Citus finds its shard.
 
-use ringtrue_domain::lifecycle::{Bucket, CheckId};
+use ringtrue_domain::lifecycle::{CheckId, ShardBucket};
 
 use crate::{driver::Database, row::Value};
 
 /// Returns the bucket of a row whose key is a digest, such as the limit of a number or an idempotency key.
-pub(crate) fn digest_bucket(digest: &[u8; 32]) -> Bucket {
+pub(crate) fn digest_bucket(digest: &[u8; 32]) -> ShardBucket {
     let [.., high, low] = *digest;
-    Bucket::of([high, low])
+    ShardBucket::of([high, low])
 }
 
 /// Returns the condition that restricts a statement to the shard of a bucket, which is added to `values`: as a
 /// parameter, so that the statement is the same for all buckets.
-pub(super) fn bucket_condition<D: Database>(bucket: Bucket, values: &mut Vec<Value>) -> String {
+pub(super) fn bucket_condition<D: Database>(bucket: ShardBucket, values: &mut Vec<Value>) -> String {
     table_bucket_condition::<D>("", bucket, values)
 }
 
 /// As [`bucket_condition`], for a statement on several tables. `table` ends with a dot, such as `checks.`.
-pub(super) fn table_bucket_condition<D: Database>(table: &str, bucket: Bucket, values: &mut Vec<Value>) -> String {
+pub(super) fn table_bucket_condition<D: Database>(table: &str, bucket: ShardBucket, values: &mut Vec<Value>) -> String {
     if !D::HAS_BUCKETS {
         return String::new();
     }
@@ -25,7 +25,7 @@ pub(super) fn table_bucket_condition<D: Database>(table: &str, bucket: Bucket, v
     format!("and {table}bucket = ${}", values.len())
 }
 
-fn bucket_value(bucket: Bucket) -> Value {
+fn bucket_value(bucket: ShardBucket) -> Value {
     Value::Int(bucket.number().into())
 }
 
@@ -40,7 +40,7 @@ pub(super) fn buckets_condition<D: Database>(table: &str, checks: &[CheckId]) ->
 
 /// Returns the bucket column and its parameter for an insert, each after a comma, and adds the bucket to `values`. Both
 /// are empty if the database has no buckets.
-pub(super) fn bucket_column<D: Database>(bucket: Bucket, values: &mut Vec<Value>) -> (&'static str, String) {
+pub(super) fn bucket_column<D: Database>(bucket: ShardBucket, values: &mut Vec<Value>) -> (&'static str, String) {
     if !D::HAS_BUCKETS {
         return ("", String::new());
     }

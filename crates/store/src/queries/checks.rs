@@ -7,8 +7,8 @@ use futures_util::future::join_all;
 use jiff::Timestamp;
 use ringtrue_domain::{
     lifecycle::{
-        AnyCheck, AnyVerdict, Bucket, CheckConclusion, CheckId, Concluded, ErrorCode, Lifecycle, NumberHash, OpenState,
-        Sealed,
+        AnyCheck, AnyVerdict, CheckConclusion, CheckId, Concluded, ErrorCode, Lifecycle, NumberHash, OpenState, Sealed,
+        ShardBucket,
     },
     page::Page,
     phone::Msisdn,
@@ -117,7 +117,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
         rows.into_iter().map(check_row_mapping::check_from_row).collect()
     }
 
-    async fn check_history(
+    async fn find_check_history(
         &self,
         project: ProjectId,
         product: Product,
@@ -176,7 +176,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
         }
     }
 
-    fn are_colocated(&self, row: CompanionRow, check: Bucket) -> bool {
+    fn are_colocated(&self, row: CompanionRow, check: ShardBucket) -> bool {
         let (CompanionRow::NumberLimit(NumberHash(key)) | CompanionRow::IdempotencyKey(key)) = row;
         self.database.server_index(digest_bucket(&key)) == self.database.server_index(check)
     }

@@ -46,7 +46,7 @@ use parking_lot::{Mutex, RwLock};
 use quick_cache::sync::Cache;
 use ringtrue_domain::{
     audit::AuditEvent,
-    lifecycle::{Bucket, CheckId},
+    lifecycle::{CheckId, ShardBucket},
     page::{Page, PageRequest},
     tenancy::{ProjectId, WorkspaceId},
 };
@@ -131,7 +131,12 @@ impl<D: Database> SqlStore<D> {
     }
 
     /// As [`execute`](Self::execute), on the server of a cluster that has the rows of `bucket`.
-    async fn execute_at_bucket(&self, bucket: Bucket, sql: Sql, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+    async fn execute_at_bucket(
+        &self,
+        bucket: ShardBucket,
+        sql: Sql,
+        values: Vec<Value>,
+    ) -> Result<Vec<Row>, StoreError> {
         self.database
             .transact_at_bucket(bucket, work!(|tx| tx.query(sql, &values).await.map(TransactionEnd::Commit)))
             .await
@@ -162,13 +167,17 @@ impl<D: Database> SqlStore<D> {
     }
 
     /// As [`query`](Self::query), on the server of a cluster that has the rows of `bucket`.
-    async fn query_at_bucket(&self, bucket: Bucket, sql: Sql, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+    async fn query_at_bucket(&self, bucket: ShardBucket, sql: Sql, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
         self.database.read_at_bucket(bucket, work!(|tx| tx.query(sql, &values).await)).await
     }
 
     /// Groups items by the server that has the rows of their check. Each group has a bucket of that server.
-    fn by_server<T>(&self, items: impl IntoIterator<Item = T>, check: impl Fn(&T) -> CheckId) -> Vec<(Bucket, Vec<T>)> {
-        let mut by_server = BTreeMap::<usize, (Bucket, Vec<T>)>::new();
+    fn by_server<T>(
+        &self,
+        items: impl IntoIterator<Item = T>,
+        check: impl Fn(&T) -> CheckId,
+    ) -> Vec<(ShardBucket, Vec<T>)> {
+        let mut by_server = BTreeMap::<usize, (ShardBucket, Vec<T>)>::new();
         for item in items {
             let bucket = check(&item).bucket();
             let server = by_server.entry(self.database.server_index(bucket));

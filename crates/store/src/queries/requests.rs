@@ -8,7 +8,7 @@ use ringtrue_domain::{
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
-    request_log::{Rejection, RequestLogEntry, RequestLogFilter, RequestLogRetention, RequestLogStore, StatusClass},
+    request_log::{Rejection, RequestLogEntry, RequestLogFilter, RequestLogLimits, RequestLogStore, StatusClass},
     store::StoreError,
 };
 
@@ -78,7 +78,7 @@ impl<D: Database> RequestLogStore for SqlStore<D> {
         self.read_page(project, list, request_from_row).await
     }
 
-    async fn trim_requests(&self, project: ProjectId, kept: RequestLogRetention) -> Result<u64, StoreError> {
+    async fn trim_requests(&self, project: ProjectId, kept: RequestLogLimits) -> Result<u64, StoreError> {
         self.transact(work!(|tx| {
             let mut deleted = 0;
             for (authenticated, most) in [(true, kept.authenticated), (false, kept.unauthenticated)] {

@@ -71,15 +71,15 @@ pub(super) fn read_mac(row: &mut RowReader) -> Result<Option<RowMac>, StoreError
 pub(super) fn read_signed_account(row: &mut RowReader) -> Result<(AccountId, SignedRow), StoreError> {
     let id = AccountId(row.uuid("id")?);
     let fields = RowFields::of_table("accounts")
-        .uuid(id.0)
-        .bytes(row.text("email")?)
-        .flag(row.boolean("is_admin")?)
-        .flag(row.boolean("admin_by_claim")?)
-        .flag(row.boolean("disabled_at")?)
-        .optional(row.text_or_null("password_hash")?)
-        .optional(row.digest_or_null("identity_hash")?)
-        .optional(row.text_or_null("identity_issuer")?)
-        .flag(row.boolean("second_factor_seed")?);
+        .with_uuid(id.0)
+        .with_bytes(row.text("email")?)
+        .with_flag(row.boolean("is_admin")?)
+        .with_flag(row.boolean("admin_by_claim")?)
+        .with_flag(row.boolean("disabled_at")?)
+        .with_optional(row.text_or_null("password_hash")?)
+        .with_optional(row.digest_or_null("identity_hash")?)
+        .with_optional(row.text_or_null("identity_issuer")?)
+        .with_flag(row.boolean("second_factor_seed")?);
     Ok((id, SignedRow { table: "accounts", row: id.to_string(), fields, mac: read_mac(row)? }))
 }
 
@@ -130,11 +130,11 @@ pub(super) async fn account_grants_rights(
 pub(super) fn membership_fields(account: AccountId, grants: &MembershipGrants, role: Role) -> RowFields {
     let name = |role: Option<Role>| role.map(|role| role.into_str());
     RowFields::of_table("memberships")
-        .uuid(account.0)
-        .uuid(grants.workspace.0)
-        .bytes(role.into_str())
-        .optional(name(grants.claimed))
-        .optional(name(grants.manual))
+        .with_uuid(account.0)
+        .with_uuid(grants.workspace.0)
+        .with_bytes(role.into_str())
+        .with_optional(name(grants.claimed))
+        .with_optional(name(grants.manual))
 }
 
 pub(super) fn signed_membership(
@@ -153,13 +153,13 @@ pub(super) fn signed_membership(
 
 pub(super) fn invitation_fields(invitation: &Invitation) -> RowFields {
     RowFields::of_table("invitations")
-        .uuid(invitation.id.0)
-        .uuid(invitation.workspace.0)
-        .bytes(invitation.email.as_str())
-        .bytes(invitation.role.into_str())
-        .optional(invitation.invited_by.map(|account| *account.0.as_bytes()))
-        .instant(invitation.created_at)
-        .instant(invitation.expires_at)
+        .with_uuid(invitation.id.0)
+        .with_uuid(invitation.workspace.0)
+        .with_bytes(invitation.email.as_str())
+        .with_bytes(invitation.role.into_str())
+        .with_optional(invitation.invited_by.map(|account| *account.0.as_bytes()))
+        .with_instant(invitation.created_at)
+        .with_instant(invitation.expires_at)
 }
 
 pub(super) fn signed_invitation(invitation: &Invitation, mac: Option<RowMac>) -> SignedRow {
@@ -169,7 +169,7 @@ pub(super) fn signed_invitation(invitation: &Invitation, mac: Option<RowMac>) ->
 /// Returns the fields that the MAC of a session covers. Excludes `expires_at`, which each use of the session changes.
 /// The engine limits the duration of a session by `created_at`.
 pub(super) fn session_fields(token: TokenHash, account: AccountId, created_at: Timestamp) -> RowFields {
-    RowFields::of_table("sessions").bytes(token.0).uuid(account.0).instant(created_at)
+    RowFields::of_table("sessions").with_bytes(token.0).with_uuid(account.0).with_instant(created_at)
 }
 
 pub(super) fn signed_session(
@@ -188,7 +188,11 @@ pub(super) fn link_fields(
     purpose: LinkPurpose,
     expires_at: Timestamp,
 ) -> RowFields {
-    RowFields::of_table("account_links").bytes(token.0).uuid(account.0).bytes(purpose.into_str()).instant(expires_at)
+    RowFields::of_table("account_links")
+        .with_bytes(token.0)
+        .with_uuid(account.0)
+        .with_bytes(purpose.into_str())
+        .with_instant(expires_at)
 }
 
 pub(super) fn signed_link(

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::lifecycle::Sealed;
 use ringtrue_engine::ports::{
-    sms::{AddPartOutcome, ReceivedSmsPart, SmsKey, SmsPartStore},
+    sms::{AddPartOutcome, ConcatenatedSmsKey, ReceivedSmsPart, SmsPartStore},
     store::StoreError,
 };
 use uuid::Uuid;
@@ -106,7 +106,7 @@ impl<D: Database> SmsPartStore for SqlStore<D> {
         self.transact(work!(|tx| add(tx, &part).await)).await
     }
 
-    async fn mark_sms_processed(&self, key: SmsKey, sms: Uuid, now: Timestamp) -> Result<(), StoreError> {
+    async fn mark_sms_processed(&self, key: ConcatenatedSmsKey, sms: Uuid, now: Timestamp) -> Result<(), StoreError> {
         self.transact(work!(|tx| {
             let mark = "update concatenated_sms set processed_at = $1
                          where sms_key = $2 and sms_id = $3 returning 1";

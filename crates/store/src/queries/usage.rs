@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    lifecycle::{Bucket, CheckStatus},
+    lifecycle::{CheckStatus, ShardBucket},
     network::NetworkId,
     product::Product,
-    silent::Way,
+    silent::SilentWay,
     tenancy::{ProjectId, WorkspaceId},
 };
 use ringtrue_engine::ports::{
@@ -143,9 +143,9 @@ fn upserts(
 }
 
 /// The bucket of a project's counters in a database with one server, or with one that all statements go through.
-pub(crate) fn project_bucket(project: ProjectId) -> Bucket {
+pub(crate) fn project_bucket(project: ProjectId) -> ShardBucket {
     let [.., high, low] = *project.0.as_bytes();
-    Bucket::of([high, low])
+    ShardBucket::of([high, low])
 }
 
 /// Updates counters in the same transaction as the change that they count, in the bucket of the transaction's server.
@@ -238,7 +238,7 @@ fn usage_row_from_row(row: Row) -> Result<UsageRow, StoreError> {
     })
 }
 
-type SortKey<'r> = (Timestamp, ProjectId, Product, CheckStatus, Option<bool>, Option<&'r str>, Option<Way>);
+type SortKey<'r> = (Timestamp, ProjectId, Product, CheckStatus, Option<bool>, Option<&'r str>, Option<SilentWay>);
 
 fn sort_key(row: &UsageRow) -> SortKey<'_> {
     let network = row.network.as_ref().map(ringtrue_domain::network::NetworkId::as_str);

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    lifecycle::{Bucket, CheckConclusion, CheckId, CheckStatus, Reference, Sealed},
+    lifecycle::{CheckConclusion, CheckId, CheckStatus, Reference, Sealed, ShardBucket},
     network::NetworkId,
     phone::Msisdn,
     product::Product,
@@ -156,7 +156,7 @@ impl<D: Database> SqlStore<D> {
     /// Returns the page versions of verifications on the server that has the rows of `bucket`.
     async fn page_versions_at_bucket(
         &self,
-        bucket: Bucket,
+        bucket: ShardBucket,
         ids: &[CheckId],
     ) -> Result<Vec<(CheckId, PageVersion)>, StoreError> {
         // Citus leaves out the shards of other servers only if the buckets of each table are known.

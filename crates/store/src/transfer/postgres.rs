@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use futures_util::TryStreamExt;
-use ringtrue_domain::lifecycle::Bucket;
+use ringtrue_domain::lifecycle::ShardBucket;
 use ringtrue_engine::ports::store::StoreError;
 use tokio::runtime::Handle;
 use tokio_postgres::{Client, binary_copy::BinaryCopyInWriter, types::Type};
@@ -30,13 +30,13 @@ const BUCKET_KEY_COLUMNS: [(&str, &str); 9] = [
 ];
 
 /// Returns the bucket that the value of a key determines.
-fn bucket_of(key: &Value) -> Option<Bucket> {
+fn bucket_of(key: &Value) -> Option<ShardBucket> {
     let bytes = match key {
         Value::Uuid(id) => &id.as_bytes()[..],
         Value::Bytes(digest) => digest,
         _ => return None,
     };
-    bytes.last_chunk().copied().map(Bucket::of)
+    bytes.last_chunk().copied().map(ShardBucket::of)
 }
 
 /// The tables of a database, in an open transaction. It is rolled back if the connection closes before the commit.

@@ -12,7 +12,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{
     activity::{
-        ActivityDelta, ActivityFilter, ActivityScope, CompletionTime, FunnelDelta, PeriodActivity, WaitingCallbacks,
+        ActivityDelta, ActivityFilter, ActivityScope, CompletionDuration, FunnelDelta, PeriodActivity, WaitingCallbacks,
     },
     callbacks::AttemptOutcome,
     combined::Store,
@@ -288,7 +288,7 @@ pub async fn completion_durations_are_those_of_completed_checks(fixture: &StoreF
     let of = |product| ActivityFilter { scope: ActivityScope::Checks(Some(product)), ..day(1) };
     let verifications = ActivityFilter { scope: ActivityScope::Verifications, ..day(1) };
     let served_by = |network: &str| ActivityFilter { network: network.parse().ok(), ..day(1) };
-    let seven_seconds = |count| Some(vec![CompletionTime { millis: 7_000, count }]);
+    let seven_seconds = |count| Some(vec![CompletionDuration { millis: 7_000, count }]);
     for (project, filter, expected) in [
         (shop, whole_day.clone(), seven_seconds(2)),
         (bank, whole_day.clone(), seven_seconds(1)),

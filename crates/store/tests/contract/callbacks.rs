@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use futures_util::future::join_all;
 use ringtrue_domain::{
     audit::Action,
-    lifecycle::{Bucket, Check, CheckId, Sealed},
+    lifecycle::{Check, CheckId, Sealed, ShardBucket},
     product::Product,
     tenancy::ProjectId,
 };
@@ -104,7 +104,7 @@ pub async fn due_callbacks_are_leased_oldest_first(fixture: &StoreFixture) {
     for due in [3, 1, 2, 4] {
         // Servers of a cluster share the limit of a lease, so all are on one.
         let check = check_sample::check(project, sample::now());
-        let check = Check { id: check.id.in_bucket(Bucket::of([0, 7])), ..check };
+        let check = Check { id: check.id.with_bucket(ShardBucket::of([0, 7])), ..check };
         store.create_check(check_sample::new(check.clone())).await.unwrap();
         checks.push(check_sample::conclude(store, &check, sample::later(due)).await.id);
     }

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use ringtrue_domain::{
     id::uuid_v7,
     lifecycle::{
-        AnyCheck, AnyVerdict, Check, CheckConclusion, CheckId, ClaimedNumber, Concluded, Lifecycle, NumberHash,
-        OpenState, Sealed, Verdict,
+        AnyCheck, AnyVerdict, Check, CheckConclusion, CheckId, Concluded, Lifecycle, NumberHash, OpenState, Sealed,
+        StoredNumber, Verdict,
     },
     page::{Page, PageRequest},
     phone::Msisdn,
@@ -39,7 +39,7 @@ pub fn check(project: ProjectId, created_at: Timestamp) -> ReverseSmsCheck {
         product: Product::ReverseSms,
         mode: Mode::Live,
         network: "23410".parse().ok(),
-        claimed: Some(ClaimedNumber { hash: NumberHash(sample::random()), tail: "23".parse().unwrap() }),
+        claimed: Some(StoredNumber { hash: NumberHash(sample::random()), tail: "23".parse().unwrap() }),
         reference: "order 7".parse().ok(),
         callback_url: Some(Sealed(b"sealed url".to_vec())),
         verification: None,

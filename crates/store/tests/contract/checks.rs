@@ -249,7 +249,7 @@ pub async fn check_history_is_stored(fixture: &StoreFixture) {
     }
     let course = async |check: &ReverseSmsCheck| {
         store
-            .check_history(project, check.product, check.id)
+            .find_check_history(project, check.product, check.id)
             .await
             .unwrap()
             .map(|course| (course.pending_at, course.connector))
@@ -274,8 +274,8 @@ pub async fn check_history_is_stored(fixture: &StoreFixture) {
     assert_eq!(course(expired).await, Some((Some(at), acme())), "an expiry keeps the history");
     assert_eq!(course(untouched).await, Some((None, None)));
 
-    assert_eq!(store.check_history(ProjectId(sample::uuid()), answered.product, answered.id).await.unwrap(), None);
-    assert_eq!(store.check_history(project, Product::Discovery, answered.id).await.unwrap(), None);
+    assert_eq!(store.find_check_history(ProjectId(sample::uuid()), answered.product, answered.id).await.unwrap(), None);
+    assert_eq!(store.find_check_history(project, Product::Discovery, answered.id).await.unwrap(), None);
 }
 
 pub async fn overdue_checks_are_listed_oldest_first(fixture: &StoreFixture) {

@@ -11,7 +11,7 @@ use std::{
 
 use futures_util::future::{join, join_all};
 use ringtrue_domain::{
-    lifecycle::{Bucket, CheckId},
+    lifecycle::{CheckId, ShardBucket},
     product::Product,
     reverse_sms::ReverseSmsCheck,
     tenancy::ProjectId,
@@ -79,10 +79,10 @@ impl Servers {
 
     fn port_of_number(&self, check: &ReverseSmsCheck) -> i32 {
         let [.., high, low] = check.claimed.unwrap().hash.0;
-        self.port(Bucket::of([high, low]))
+        self.port(ShardBucket::of([high, low]))
     }
 
-    fn port(&self, bucket: Bucket) -> i32 {
+    fn port(&self, bucket: ShardBucket) -> i32 {
         self.ports[usize::from(bucket.number().unsigned_abs())]
     }
 
@@ -303,7 +303,7 @@ async fn unreachable_worker_is_used_through_the_coordinator() {
     let checks: Vec<ReverseSmsCheck> = checks.into_iter().map(Result::unwrap).collect();
     for check in &checks {
         assert!(can_be_read(store, check).await);
-        let history = store.check_history(project, Product::ReverseSms, check.id).await.unwrap();
+        let history = store.find_check_history(project, Product::ReverseSms, check.id).await.unwrap();
         assert!(history.is_some());
     }
     for completeness in [Completeness::All, Completeness::Reachable] {
@@ -404,7 +404,7 @@ async fn silent_worker_delays_only_its_shards() {
     let worker = database.worker();
     let frozen = FrozenWorker::new(&worker);
     // Reads that need the worker use up neither the connections nor the time of others.
-    let history = join_all(checks.iter().map(|check| store.check_history(project, Product::ReverseSms, check.id)));
+    let history = join_all(checks.iter().map(|check| store.find_check_history(project, Product::ReverseSms, check.id)));
     let others = async {
         let started = Instant::now();
         let overdue = store.overdue_checks(late, 100, Completeness::Reachable).await.unwrap();
@@ -582,7 +582,7 @@ async fn worker_leaves_the_cluster_without_errors() {
         let mut created = Vec::new();
         while !is_done.load(Ordering::Relaxed) {
             let check = create(store, project).await.unwrap();
-            assert!(store.check_history(project, Product::ReverseSms, check.id).await.unwrap().is_some());
+            assert!(store.find_check_history(project, Product::ReverseSms, check.id).await.unwrap().is_some());
             assert_eq!(conclude_twice(store, &check).await.unwrap(), 1);
             store.overdue_checks(sample::now(), 9, Completeness::All).await.unwrap();
             created.push(check);

@@ -2,7 +2,7 @@ use futures_util::future::join_all;
 use jiff::SignedDuration;
 use ringtrue_domain::{
     audit::Action,
-    key_schedule::{KeySchedule, RotationPolicy, rotate_immediately},
+    key_schedule::{KeySchedule, RotationPolicy, schedule_immediate_rotation},
 };
 use ringtrue_engine::ports::{
     combined::Store,
@@ -22,7 +22,7 @@ async fn add(store: &dyn Store, key: &SealedKey) -> bool {
 
 /// Rotates the key `current`, `hours` from now.
 async fn rotate(store: &dyn Store, current: &SealedKey, hours: i64) -> (bool, SealedKey, KeySchedule) {
-    let (next, relieved) = POLICY.rotate(current.schedule, sample::later(hours * 3600));
+    let (next, relieved) = POLICY.schedule_rotation(current.schedule, sample::later(hours * 3600));
     let successor = SealedKey { schedule: next, ..sample::key(current.purpose) };
     let relieved_keys = [SealedKey { schedule: relieved, sealed: sample::random::<40>().to_vec(), ..current.clone() }];
     let event = sample::event(None, Action::KeyRotated);
@@ -73,7 +73,7 @@ pub async fn rotation_of_a_superseded_key_does_nothing(fixture: &StoreFixture) {
     let first = sample::key(KeyPurpose::Callback);
     add(store, &first).await;
     // Both keys have the same time: the order of keys must not depend on the clock.
-    let (next, relieved) = rotate_immediately(first.schedule, sample::now());
+    let (next, relieved) = schedule_immediate_rotation(first.schedule, sample::now());
     let second = SealedKey { id: KeyId(uuid::Uuid::nil()), schedule: next, ..sample::key(KeyPurpose::Callback) };
     let event = sample::event(None, Action::KeyRotated);
     let relieved = [SealedKey { schedule: relieved, ..first.clone() }];

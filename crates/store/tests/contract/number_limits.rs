@@ -1,6 +1,6 @@
 use futures_util::future::join_all;
 use ringtrue_domain::{
-    lifecycle::{Check, ClaimedNumber, NumberHash, Verdict},
+    lifecycle::{Check, NumberHash, StoredNumber, Verdict},
     product::Product,
     reverse_sms::NumberLimit,
     tenancy::ProjectId,
@@ -15,7 +15,7 @@ use crate::{check_sample, fixture::StoreFixture, sample, silent_sample};
 
 /// Returns a new check for a number, created `seconds` from now.
 fn check_of_number(project: ProjectId, number: NumberHash, seconds: i64) -> NewCheck {
-    let claimed = Some(ClaimedNumber { hash: number, tail: "23".parse().unwrap() });
+    let claimed = Some(StoredNumber { hash: number, tail: "23".parse().unwrap() });
     NewCheck {
         number_limit: Some(NumberLimit { max_checks: 3, window_seconds: 600 }),
         ..check_sample::new(Check { claimed, ..check_sample::check(project, sample::later(seconds)) })
@@ -184,7 +184,7 @@ pub async fn discovered_numbers_are_not_counted(fixture: &StoreFixture) {
     let store = &*fixture.store;
     let project = ProjectId(sample::uuid());
     let found = silent_sample::redeemed(store, project, Product::Discovery).await;
-    let number = found.verdict().and_then(Verdict::discovered).and_then(|found| found.number).unwrap().hash;
+    let number = found.verdict().and_then(Verdict::discovered_number).and_then(|found| found.number).unwrap().hash;
     for _ in 0..5 {
         let check = silent_sample::store_check(store, project, Product::Discovery).await;
         let (conclusion, _) = check_sample::conclusion(

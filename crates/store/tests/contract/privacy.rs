@@ -1,6 +1,6 @@
 use ringtrue_domain::{
     audit::{Action, AuditEvent},
-    lifecycle::{Check, CheckId, CheckStatus, ClaimedNumber, DiscoveredNumber, ErrorCode, Sealed, Verdict},
+    lifecycle::{Check, CheckId, CheckStatus, DiscoveredNumber, ErrorCode, Sealed, StoredNumber, Verdict},
     product::Product,
     reverse_sms::ReverseSmsCheck,
     silent::{OperatorVerdict, SilentCheck},
@@ -170,7 +170,7 @@ pub async fn discovered_number_is_erased_by_hash(fixture: &StoreFixture) {
         silent_sample::redeemed(store, project, Product::Discovery).await,
         silent_sample::redeemed(store, project, Product::Discovery).await,
     ];
-    let hash = |check: &SilentCheck| check.verdict().unwrap().discovered().unwrap().number.unwrap().hash;
+    let hash = |check: &SilentCheck| check.verdict().unwrap().discovered_number().unwrap().number.unwrap().hash;
     fail_once(store, settled.id).await;
     let (_, log) = record(store, project, settled.id).await.attempts.remove(0);
     let delivered = AttemptSettlement { check: settled.id, attempt: 2, outcome: AttemptOutcome::Delivered, log };
@@ -264,7 +264,7 @@ async fn deferred_checks<const N: usize>(store: &dyn Store, project: ProjectId) 
     open
 }
 
-async fn request_erasure(store: &dyn Store, claimed: Option<ClaimedNumber>) -> ErasureCounts {
+async fn request_erasure(store: &dyn Store, claimed: Option<StoredNumber>) -> ErasureCounts {
     let acme = sample::stored_workspace(store).await;
     let audit = sample::event(acme.id, Action::NumberErased);
     store.erase_number(claimed.unwrap().hash, &audit).await.unwrap()

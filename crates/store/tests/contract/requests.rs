@@ -2,7 +2,7 @@ use jiff::SignedDuration;
 use ringtrue_domain::{lifecycle::CheckId, page::PageRequest, tenancy::ProjectId};
 use ringtrue_engine::ports::{
     combined::Store,
-    request_log::{Rejection, RequestLogEntry, RequestLogFilter, RequestLogRetention, StatusClass},
+    request_log::{Rejection, RequestLogEntry, RequestLogFilter, RequestLogLimits, StatusClass},
 };
 
 use crate::{fixture::StoreFixture, sample};
@@ -100,8 +100,8 @@ pub async fn trimming_deletes_the_oldest_requests(fixture: &StoreFixture) {
     assert_eq!(ids(store, other, &RequestLogFilter::default()).await, ["x"]);
 }
 
-fn kept(authenticated: u32, unauthenticated: u32) -> RequestLogRetention {
-    RequestLogRetention { authenticated, unauthenticated }
+fn kept(authenticated: u32, unauthenticated: u32) -> RequestLogLimits {
+    RequestLogLimits { authenticated, unauthenticated }
 }
 
 pub async fn unauthenticated_requests_are_trimmed_separately(fixture: &StoreFixture) {

@@ -195,7 +195,7 @@ pub fn key(purpose: KeyPurpose) -> SealedKey {
     SealedKey {
         id: KeyId(uuid()),
         purpose,
-        schedule: KeySchedule::active_immediately(now()),
+        schedule: KeySchedule::new_unannounced(now()),
         sealed: random::<48>().to_vec(),
     }
 }

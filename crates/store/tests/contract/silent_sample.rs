@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     id::uuid_v7,
-    lifecycle::{Check, CheckId, ClaimedNumber, DiscoveredNumber, NumberHash, Sealed},
+    lifecycle::{Check, CheckId, DiscoveredNumber, NumberHash, Sealed, StoredNumber},
     product::Product,
     reverse_sms::NumberLimit,
     silent::{OperatorVerdict, SilentCheck},
@@ -74,7 +74,7 @@ pub fn verdict(product: Product) -> OperatorVerdict {
     if product == Product::SecureSna {
         return OperatorVerdict::Match(true);
     }
-    let number = ClaimedNumber { hash: NumberHash(sample::random()), tail: "07".parse().unwrap() };
+    let number = StoredNumber { hash: NumberHash(sample::random()), tail: "07".parse().unwrap() };
     OperatorVerdict::Number(DiscoveredNumber { number: Some(number), sealed: Some(sealed("number")) })
 }
 

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use ringtrue_domain::lifecycle::Sealed;
 use ringtrue_engine::ports::{
     combined::Store,
-    sms::{AddPartOutcome, ReceivedSmsPart, SmsKey, SmsPartLimits},
+    sms::{AddPartOutcome, ConcatenatedSmsKey, ReceivedSmsPart, SmsPartLimits},
 };
 use uuid::Uuid;
 
@@ -16,7 +16,7 @@ const FIRST: AddPartOutcome = AddPartOutcome::Stored { first: true };
 /// Returns a part of an SMS with one octet of content, received `seconds` from now.
 pub fn part(key: u8, total_parts: u8, sequence: u8, content: u8, seconds: i64) -> ReceivedSmsPart {
     ReceivedSmsPart {
-        key: SmsKey([key; 32]),
+        key: ConcatenatedSmsKey([key; 32]),
         sms: sample::uuid(),
         connector: "o2".into(),
         sender: [1; 32],
@@ -58,7 +58,7 @@ pub async fn processed_sms_is_not_completed_again(fixture: &StoreFixture) {
     let store = &*fixture.store;
     add(store, &part(1, 2, 1, b'a', 0)).await;
     let (sms, _) = complete(add(store, &part(1, 2, 2, b'b', 1)).await);
-    store.mark_sms_processed(SmsKey([1; 32]), sms, sample::later(2)).await.unwrap();
+    store.mark_sms_processed(ConcatenatedSmsKey([1; 32]), sms, sample::later(2)).await.unwrap();
     for (sequence, content) in [(1, b'a'), (2, b'b')] {
         assert_eq!(add(store, &part(1, 2, sequence, content, 3)).await, AddPartOutcome::AlreadyProcessed);
     }
@@ -76,9 +76,9 @@ pub async fn different_content_begins_a_new_sms(fixture: &StoreFixture) {
     let (sms, contents) = complete(add(store, &part(1, 2, 2, b'B', 2)).await);
     assert_eq!((sms, &*contents), (newer.sms, &b"AB"[..]));
     // A node that still processes the older SMS does not affect the newer one.
-    store.mark_sms_processed(SmsKey([1; 32]), first.sms, sample::later(3)).await.unwrap();
+    store.mark_sms_processed(ConcatenatedSmsKey([1; 32]), first.sms, sample::later(3)).await.unwrap();
     complete(add(store, &part(1, 2, 2, b'B', 4)).await);
-    store.mark_sms_processed(SmsKey([1; 32]), sms, sample::later(5)).await.unwrap();
+    store.mark_sms_processed(ConcatenatedSmsKey([1; 32]), sms, sample::later(5)).await.unwrap();
     assert_eq!(add(store, &part(1, 2, 2, b'b', 6)).await, FIRST, "it replaces the processed SMS");
     assert_eq!(complete(add(store, &part(1, 2, 1, b'a', 7)).await).1, b"ab");
 }
@@ -128,7 +128,7 @@ pub async fn incomplete_sms_are_limited(fixture: &StoreFixture) {
     // Further parts of an accepted SMS are accepted, and a processed SMS makes room for another.
     let (sms, _) = complete(add(store, &ReceivedSmsPart { sequence: 2, ..limited(1, 1, "o2") }).await);
     assert_eq!(add(store, &limited(3, 1, "o2")).await, AddPartOutcome::LimitReached, "not processed yet");
-    store.mark_sms_processed(SmsKey([1; 32]), sms, sample::now()).await.unwrap();
+    store.mark_sms_processed(ConcatenatedSmsKey([1; 32]), sms, sample::now()).await.unwrap();
     assert_eq!(add(store, &limited(3, 1, "o2")).await, FIRST);
     // Expired SMS no longer count towards the limits.
     let later = ReceivedSmsPart { now: sample::later(60), expires_at: sample::later(120), ..limited(7, 1, "o2") };
@@ -140,7 +140,7 @@ pub async fn expired_sms_are_deleted(fixture: &StoreFixture) {
     add(store, &part(1, 2, 1, b'a', 0)).await;
     add(store, &part(2, 2, 1, b'a', 0)).await;
     let (sms, _) = complete(add(store, &part(2, 2, 2, b'b', 0)).await);
-    store.mark_sms_processed(SmsKey([2; 32]), sms, sample::now()).await.unwrap();
+    store.mark_sms_processed(ConcatenatedSmsKey([2; 32]), sms, sample::now()).await.unwrap();
     add(store, &part(3, 2, 1, b'a', 30)).await;
     add(store, &ReceivedSmsPart { connector: "ee".into(), ..part(4, 2, 1, b'a', 0) }).await;
     assert_eq!(store.delete_expired_sms("o2", sample::later(59)).await.unwrap(), 0);
@@ -175,7 +175,7 @@ pub async fn concurrent_parts_and_expiry_do_not_deadlock(fixture: &StoreFixture)
                 let seconds = i64::from(round) * 20;
                 let outcome = add(store, &part(key, 2, worker % 2 + 1, b'a', seconds)).await;
                 if let AddPartOutcome::Complete { sms, .. } = outcome {
-                    store.mark_sms_processed(SmsKey([key; 32]), sms, sample::later(seconds)).await.unwrap();
+                    store.mark_sms_processed(ConcatenatedSmsKey([key; 32]), sms, sample::later(seconds)).await.unwrap();
                 }
                 store.delete_expired_sms("o2", sample::later(seconds)).await.unwrap();
             }

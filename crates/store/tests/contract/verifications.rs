@@ -61,7 +61,7 @@ pub fn sample(project: ProjectId, created_at: Timestamp) -> Sample {
     };
     let step = silent_sample::check(project, Product::SecureSna, created_at);
     let step = Check {
-        id: step.id.in_bucket(check.id.bucket()),
+        id: step.id.with_bucket(check.id.bucket()),
         claimed: check.claimed,
         callback_url: None,
         verification: Some(check.id),
@@ -107,7 +107,7 @@ fn session(sample: &Sample, at: Timestamp) -> NewRedirectSession {
 fn next_check(sample: &Sample, created_at: Timestamp) -> NewCheck {
     let check = check_sample::check(sample.check.project, created_at);
     let check = Check {
-        id: CheckId(uuid_v7(created_at, sample::random())).in_bucket(sample.check.id.bucket()),
+        id: CheckId(uuid_v7(created_at, sample::random())).with_bucket(sample.check.id.bucket()),
         claimed: sample.check.claimed,
         callback_url: None,
         verification: Some(sample.check.id),
@@ -639,7 +639,7 @@ pub async fn sim_swap_step_moves_the_deadline_and_ends_with_its_check(fixture: &
         let progress = sample.new.verification.as_ref().unwrap().progress.clone();
         let (progress, next) = progress.end_step(StepEnd::Verdict(true), false).unwrap();
         assert_eq!(next, Move::AskSimSwap(SimSwapPeriod::DEFAULT));
-        let swap_id = CheckId(uuid_v7(at(3), sample::random())).in_bucket(sample.check.id.bucket());
+        let swap_id = CheckId(uuid_v7(at(3), sample::random())).with_bucket(sample.check.id.bucket());
         let progress = progress.begin_step(Product::SimSwap, swap_id).unwrap();
         let ask = Advance {
             verification: sample.check.id,
@@ -803,8 +803,8 @@ pub async fn misplaced_step_is_rejected(fixture: &StoreFixture) {
     let sample = stored(store, ProjectId(sample::uuid())).await;
     let (advance, mut new) = to_next_step(&sample, at(5));
     let [low, ..] = sample.check.id.bucket().number().to_le_bytes();
-    let other = ringtrue_domain::lifecycle::Bucket::of([0, low ^ 1]);
-    new.check.id = new.check.id.in_bucket(other);
+    let other = ringtrue_domain::lifecycle::ShardBucket::of([0, low ^ 1]);
+    new.check.id = new.check.id.with_bucket(other);
     let Expectation::Sms { code: CodeHash(code), .. } = &mut new.expectation else { panic!() };
     code[30..].copy_from_slice(&other.number().to_be_bytes());
     let misplaced = Advance { to: AdvanceTo::Step(Box::new(new)), ..advance };

@@ -404,7 +404,7 @@ pub async fn swap(State(app): State<App>, ids: PathParameters, form: SessionForm
     let now = app.engine.clock().now();
     let at = now.checked_sub(SignedDuration::from_hours(hours)).unwrap_or(now);
     let sims = &app.engine.simulated_sims;
-    update_sim(&app, &ids, form, async |project, number| sims.swap(project, number, at).await).await
+    update_sim(&app, &ids, form, async |project, number| sims.record_swap(project, number, at).await).await
 }
 
 /// `POST …/handset/swap-back`

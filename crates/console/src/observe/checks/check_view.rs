@@ -68,7 +68,7 @@ pub fn result_label(check: &AnyCheck) -> String {
         }
         AnyVerdict::Sender(_) | AnyVerdict::Device(_) => {}
     }
-    match (verdict.matched(), verdict.discovered()) {
+    match (verdict.matched(), verdict.discovered_number()) {
         (Some(true), _) => "match".to_owned(),
         (Some(false), _) => "no match".to_owned(),
         (None, Some(found)) => {

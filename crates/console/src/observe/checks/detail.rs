@@ -13,7 +13,7 @@ use ringtrue_domain::{
     verification::{Progress, Step, StepState},
 };
 use ringtrue_engine::{
-    callbacks::CallbackLog, checks::ReadError, ports::callbacks::CallbackState, rate_limits::RateLimitClass,
+    callbacks::LoggedCallback, checks::ReadError, ports::callbacks::CallbackState, rate_limits::RateLimitClass,
 };
 use ringtrue_web::{
     app::App,
@@ -131,12 +131,12 @@ async fn detail(
         _ => (None, None),
     };
     let check = app.engine.checks.read_any_check(project, product, id).await?;
-    let history = app.engine.checks.check_history(project, product, id).await?;
+    let history = app.engine.checks.read_check_history(project, product, id).await?;
     let verification_events = match &progress {
         Some(progress) => Some(load_verification_events(&app, project, id, progress).await?),
         None => None,
     };
-    let log = app.engine.callbacks.callback_log(project, id).await?;
+    let callback = app.engine.callbacks.read_logged_callback(project, id).await?;
     let is_verification = product == Product::Verification;
     let layout = access.layout(if is_verification { "Verification" } else { "Check" }, MenuSection::Checks);
     let list_path = format!("{}/checks/{product}", layout.project_path());
@@ -179,8 +179,8 @@ async fn detail(
             .verification
             .map(|id| format!("{}/checks/{}/{id}", layout.project_path(), Product::Verification)),
         steps: progress.iter().flat_map(|progress| &progress.steps).map(step_view).collect(),
-        events: build_timeline(&check, &history, verification_events.as_ref(), log.as_ref(), layout.may_develop()),
-        callback: log.map(|log| callback_view(log, layout.may_develop())),
+        events: build_timeline(&check, &history, verification_events.as_ref(), callback.as_ref(), layout.may_develop()),
+        callback: callback.map(|callback| callback_view(callback, layout.may_develop())),
         was_resent,
         is_open: matches!(check.state, Lifecycle::Open(_)),
         commands: curl_commands(app.engine.base_url(), &check),
@@ -205,7 +205,7 @@ async fn load_verification_events(
             Some(check) if (step.product, step.state) != (Product::SimSwap, StepState::Open) => {
                 let record = checks.read_any_check(project, step.product, check).await;
                 match record {
-                    Ok(record) => Some((record, checks.check_history(project, step.product, check).await?)),
+                    Ok(record) => Some((record, checks.read_check_history(project, step.product, check).await?)),
                     // A SIM Swap step without an answer has no check.
                     Err(ReadError::NotFound) => None,
                     Err(error) => return Err(error.into()),
@@ -238,18 +238,18 @@ fn indent_json(text: &str) -> String {
 
 /// Builds the view of a callback. Only developers see bodies, headers and the URL's query, because they may contain the
 /// receiver's secrets.
-fn callback_view(log: CallbackLog, may_develop: bool) -> CallbackView {
-    let mask = NumberMask::for_callback(log.body.as_deref());
-    let (kind, state, next_attempt) = match log.state {
+fn callback_view(callback: LoggedCallback, may_develop: bool) -> CallbackView {
+    let mask = NumberMask::for_callback(callback.body.as_deref());
+    let (kind, state, next_attempt) = match callback.state {
         CallbackState::Waiting { due_at } => (BadgeKind::Open, "waiting", Some(UtcTime(due_at))),
         CallbackState::Delivered => (BadgeKind::Match, "delivered", None),
         CallbackState::GivenUp => (BadgeKind::Failed, "undeliverable", None),
     };
-    let url = log.url.map(|url| mask.apply(&if may_develop { url } else { redact_query(&url) }));
+    let url = callback.url.map(|url| mask.apply(&if may_develop { url } else { redact_query(&url) }));
     CallbackView {
         url: url.unwrap_or_else(|| "erased".to_owned()),
-        may_resend: next_attempt.is_none() && log.body.is_some(),
-        body: log.body.filter(|_| may_develop).map(|body| indent_json(&mask.apply(&body))),
+        may_resend: next_attempt.is_none() && callback.body.is_some(),
+        body: callback.body.filter(|_| may_develop).map(|body| indent_json(&mask.apply(&body))),
         badge: Badge::new(kind, state),
         next_attempt,
     }

@@ -6,11 +6,11 @@ use ringtrue_domain::{
     lifecycle::{AnyCheck, CheckOutcome, ErrorCode, Lifecycle, Verdict},
     product::Product,
     reverse_sms::Platform,
-    silent::{WalletFailure, Way},
+    silent::{SilentWay, WalletFailure},
     verification::{Step, StepState},
 };
 use ringtrue_engine::{
-    callbacks::{Attempt, CallbackLog},
+    callbacks::{Attempt, LoggedCallback},
     ports::{callbacks::CallbackState, checks::CheckHistory},
     verifications::VerificationMilestones,
 };
@@ -91,7 +91,7 @@ pub fn build_timeline(
     check: &AnyCheck,
     history: &CheckHistory,
     verification: Option<&VerificationEvents>,
-    log: Option<&CallbackLog>,
+    callback: Option<&LoggedCallback>,
     may_develop: bool,
 ) -> Vec<TimelineEvent> {
     let mut events = vec![TimelineEvent::new(check.created_at, "Created", "")];
@@ -112,8 +112,8 @@ pub fn build_timeline(
             events.push(conclusion_event(check, outcome, *at, history.pending_at.is_some()));
         }
     }
-    let mask = NumberMask::for_callback(log.and_then(|log| log.body.as_deref()));
-    for attempt in log.iter().flat_map(|log| &log.attempts) {
+    let mask = NumberMask::for_callback(callback.and_then(|callback| callback.body.as_deref()));
+    for attempt in callback.iter().flat_map(|callback| &callback.attempts) {
         let title = format!("Callback, attempt {}", attempt.number);
         let event = TimelineEvent {
             attempt: Some(attempt_view(attempt, may_develop.then_some(&mask))),
@@ -121,7 +121,7 @@ pub fn build_timeline(
         };
         events.push(if attempt.status == Some(200) { event } else { event.failure() });
     }
-    if let Some(CallbackState::Waiting { due_at }) = log.map(|log| log.state) {
+    if let Some(CallbackState::Waiting { due_at }) = callback.map(|callback| callback.state) {
         events.push(TimelineEvent::new(due_at, "Callback, next attempt", ""));
     }
     if let Some(at) = verification.and_then(|verification| verification.history.code_redeemed_at) {
@@ -206,7 +206,7 @@ fn redirect_error_event(check: &AnyCheck, history: &CheckHistory) -> Option<Time
 /// Returns what the phone's wallet did at the end of a silent check. `None`: it was not asked.
 fn wallet_event(history: &CheckHistory, at: Timestamp) -> Option<TimelineEvent> {
     let event = |title| TimelineEvent::new(at, title, "via operator_token");
-    if history.way != Some(Way::OperatorToken) {
+    if history.way != Some(SilentWay::OperatorToken) {
         return None;
     }
     let Some(failure) = history.wallet_failure else { return Some(event("Wallet confirmed")) };

@@ -44,7 +44,7 @@ pub fn headline(
     funnel: &Funnel,
     completion: Option<CompletionPercentiles>,
 ) -> Vec<HeadlineFigure> {
-    let methods = [Method::SecureSna, Method::ReverseSms].map(|method| funnel.verified(method).max(0));
+    let methods = [Method::SecureSna, Method::ReverseSms].map(|method| funnel.count_verified(method).max(0));
     let [silent, sms] =
         percentages(methods).map(|percent| percent.map_or_else(|| "–".to_owned(), |it| format!("{it} %")));
     let verified: i64 = methods.iter().sum();
@@ -63,8 +63,8 @@ pub fn headline(
         HeadlineFigure { name: "By SMS", value: sms, note: of_verified(methods[1]) },
         HeadlineFigure {
             name: "Gave up",
-            value: format_percent(funnel.given_up(), total.created),
-            note: of_all(funnel.given_up()),
+            value: format_percent(funnel.count_given_up(), total.created),
+            note: of_all(funnel.count_given_up()),
         },
         HeadlineFigure { name: "Median time to verified", value: median, note: "from creation".to_owned() },
     ]
@@ -76,7 +76,7 @@ pub fn verification_stages(total: &ActivityCounts, funnel: &Funnel) -> Vec<Stage
     let stage = |name: &'static str, stage: FunnelStage| {
         let count = match stage {
             FunnelStage::Created => total.created,
-            _ => funnel.reached(stage),
+            _ => funnel.count_reached(stage),
         };
         let losses = funnel.losses(stage).into_iter().filter(|(_, count)| *count > 0);
         let losses = losses.map(|(reason, count)| format!("{} {}", Unit::Count.format(count), describe_loss(reason)));
@@ -89,7 +89,7 @@ pub fn verification_stages(total: &ActivityCounts, funnel: &Funnel) -> Vec<Stage
         (FunnelStage::SmsShown, "SMS shown"),
         (FunnelStage::SmsSent, "SMS sent"),
     ];
-    let is_needed = |reached: &FunnelStage| *reached == FunnelStage::Created || funnel.reached(*reached) > 0;
+    let is_needed = |reached: &FunnelStage| *reached == FunnelStage::Created || funnel.count_reached(*reached) > 0;
     let reached =
         stages.into_iter().filter(|(reached, _)| is_needed(reached)).map(|(reached, name)| stage(name, reached));
     reached.chain([stage_view("Verified", total.matched, total.created)]).collect()

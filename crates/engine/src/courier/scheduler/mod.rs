@@ -66,7 +66,7 @@ const POOR_DESTINATION_SLOTS: usize = 2;
 /// these are sent.
 const MAX_POOR_QUEUE: usize = 256;
 /// Number of consecutive failures that make a destination poor.
-const MAX_FAILURES: u32 = 3;
+const POOR_AFTER_FAILURES: u32 = 3;
 /// Maximum number of destinations whose health is remembered while nothing is queued or in flight for them. Applies to
 /// proven destinations, and separately to all others.
 const MAX_IDLE_DESTINATIONS: usize = 4_096;
@@ -327,7 +327,7 @@ impl<T> Scheduler<T> {
                 }
                 AttemptResult::Failed => {
                     destination.failures = destination.failures.saturating_add(1);
-                    if destination.failures >= MAX_FAILURES {
+                    if destination.failures >= POOR_AFTER_FAILURES {
                         destination.health = DestinationHealth::Poor;
                     }
                 }

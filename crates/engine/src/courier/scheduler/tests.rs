@@ -97,7 +97,7 @@ fn slots_depend_on_destination_health() {
 fn poor_health_after_consecutive_failures_is_kept() {
     let mut scheduler = Scheduler::new(LIMITS);
     let ours = tenant(1, 1);
-    for item in 0..MAX_FAILURES {
+    for item in 0..POOR_AFTER_FAILURES {
         scheduler.push(ours, "dead", false, item).unwrap();
         let (grant, _) = scheduler.next().unwrap();
         scheduler.finish(&grant, AttemptResult::Failed);

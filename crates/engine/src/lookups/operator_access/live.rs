@@ -6,11 +6,11 @@ use async_trait::async_trait;
 use ringtrue_domain::{
     eligibility::{EligibilityGate, EligibilityInput, PRODUCTS},
     lifecycle::ErrorCode,
-    network::{AllowedNetwork, IpLocation, Network, NetworkId},
+    network::{AddressNetwork, AllowedNetwork, Network, NetworkId},
     phone::{Country, Msisdn},
     product::Product,
     reverse_sms::{HashedSender, NumberLimit, ReverseSmsCheck},
-    silent::DeviceLocation,
+    silent::DeviceAddressComparison,
     tenancy::{Mode, Project, ProjectId},
 };
 
@@ -53,7 +53,7 @@ impl OperatorAccess for LiveAccess {
 
     async fn sim_swap_route(&self, project: &Project, number: &Msisdn) -> Result<SimSwapRoute, RouteError> {
         let network = self.resolve_network(number).await?;
-        let connector = self.networks.sim_swap_route(&network.id);
+        let connector = self.networks.sim_swap_connector(&network.id);
         require_eligible(project, Product::SimSwap, &network.id, connector.is_some())?;
         Ok(SimSwapRoute { network: network.id, connector: connector.ok_or(RouteError::MnoNotSupported)? })
     }
@@ -65,7 +65,7 @@ impl OperatorAccess for LiveAccess {
         number: &Msisdn,
     ) -> Result<NetworkId, RouteError> {
         let network = self.resolve_network(number).await?;
-        let is_supported = self.networks.silent_route(&network.id, product).is_some();
+        let is_supported = self.networks.silent_connector_of_network(&network.id, product).is_some();
         match require_eligible(project, product, &network.id, is_supported) {
             Ok(()) => Ok(network.id),
             Err(RouteError::MnoNotSupported) if self.supports_reverse_sms(project, &network.id) => {
@@ -77,12 +77,14 @@ impl OperatorAccess for LiveAccess {
 
     fn silent_route(&self, visit: DeviceVisit<'_>) -> Result<SilentRoute, SilentRouteError> {
         let DeviceVisit { check, number, announced_ip, device_ip, .. } = visit;
-        let located = self.networks.locate(device_ip);
+        let device_network = self.networks.network_of_address(device_ip);
         let claimed = number.and(check.network.as_ref());
-        let location = DeviceLocation { ip: device_ip, location: &located, announced_ip, claimed_network: claimed };
-        let shared_connector =
-            |claimed: &NetworkId, device: &NetworkId| self.networks.shared_silent_route(claimed, device, check.product);
-        let network = location.resolve_network(|claimed, device| shared_connector(claimed, device).is_some())?;
+        let comparison =
+            DeviceAddressComparison { ip: device_ip, network: &device_network, announced_ip, claimed_network: claimed };
+        let shared_connector = |claimed: &NetworkId, device: &NetworkId| {
+            self.networks.shared_silent_connector(claimed, device, check.product)
+        };
+        let network = comparison.resolve_network(|claimed, device| shared_connector(claimed, device).is_some())?;
         let is_allowed = |project: &Project| require_eligible(project, check.product, &network, true).is_ok();
         // If the check has a number to verify, eligibility was checked when the check was created. Without a number, the
         // network is known only now.
@@ -91,7 +93,7 @@ impl OperatorAccess for LiveAccess {
         }
         let connector = match claimed {
             Some(claimed) => shared_connector(claimed, &network),
-            None => self.networks.silent_route(&network, check.product),
+            None => self.networks.silent_connector_of_network(&network, check.product),
         };
         let connector = connector.ok_or(ErrorCode::MnoRedirectUnsupported)?;
         // The check keeps the network of the number to verify. If that is a virtual operator (MVNO), the device may be
@@ -100,11 +102,11 @@ impl OperatorAccess for LiveAccess {
     }
 
     fn silent_connector(&self, name: &str) -> Option<Arc<dyn SilentConnector>> {
-        self.networks.silent_route_by_name(name)
+        self.networks.silent_connector_by_name(name)
     }
 
     fn operator_token_connector(&self, network: &NetworkId) -> Option<Arc<dyn SilentConnector>> {
-        self.networks.operator_token_route(network)
+        self.networks.operator_token_connector(network)
     }
 
     fn operator_token_connector_of_carrier(
@@ -112,7 +114,7 @@ impl OperatorAccess for LiveAccess {
         project: ProjectId,
         carrier: &str,
     ) -> Option<Arc<dyn SilentConnector>> {
-        let (network, connector) = self.networks.operator_token_route_of_carrier(carrier)?;
+        let (network, connector) = self.networks.operator_token_connector_of_carrier(carrier)?;
         let is_allowed = |project: &Project| require_eligible(project, Product::SecureSna, &network, true).is_ok();
         self.control_plane.has_project_where(project, is_allowed).then_some(connector)
     }
@@ -123,8 +125,10 @@ impl OperatorAccess for LiveAccess {
         if ip_bucket(before) == ip_bucket(after) {
             return true;
         }
-        let located = self.networks.locate(after);
-        announced.is_none() && matches!(located, IpLocation::Mobile(_)) && located == self.networks.locate(before)
+        let located = self.networks.network_of_address(after);
+        announced.is_none()
+            && matches!(located, AddressNetwork::Mobile(_))
+            && located == self.networks.network_of_address(before)
     }
 
     fn supports_reverse_sms(&self, project: &Project, network: &NetworkId) -> bool {
@@ -151,10 +155,10 @@ impl OperatorAccess for LiveAccess {
     }
 
     fn eligibility_of_address(&self, project: &Project, address: IpAddr) -> Result<Eligibility, EligibilityError> {
-        match self.networks.locate(address) {
-            IpLocation::Mobile(id) => self.eligibility_at(project, &id, None).ok_or(EligibilityError::NoNetwork),
-            IpLocation::NotMobile => Err(EligibilityError::NotMobile),
-            IpLocation::Unknown => Err(EligibilityError::NoNetwork),
+        match self.networks.network_of_address(address) {
+            AddressNetwork::Mobile(id) => self.eligibility_at(project, &id, None).ok_or(EligibilityError::NoNetwork),
+            AddressNetwork::NotMobile => Err(EligibilityError::NotMobile),
+            AddressNetwork::Unknown => Err(EligibilityError::NoNetwork),
         }
     }
 
@@ -210,10 +214,12 @@ impl LiveAccess {
     }
 
     fn explain_address(&self, project: Option<&Project>, address: IpAddr) -> EligibilityExplanation {
-        let network = match self.networks.locate(address) {
-            IpLocation::Mobile(id) => self.known_network(&id),
-            IpLocation::NotMobile => Err("the address does not belong to a mobile network".to_owned()),
-            IpLocation::Unknown => Err("the address is private, reserved, or belongs to no known network".to_owned()),
+        let network = match self.networks.network_of_address(address) {
+            AddressNetwork::Mobile(id) => self.known_network(&id),
+            AddressNetwork::NotMobile => Err("the address does not belong to a mobile network".to_owned()),
+            AddressNetwork::Unknown => {
+                Err("the address is private, reserved, or belongs to no known network".to_owned())
+            }
         };
         self.build_explanation(project, vec![], network)
     }
@@ -232,7 +238,7 @@ impl LiveAccess {
         let network = match network {
             Ok(network) => network,
             Err(problem) => {
-                return EligibilityExplanation { source_results, ..EligibilityExplanation::failed(problem) };
+                return EligibilityExplanation { source_results, ..EligibilityExplanation::new_failed(problem) };
             }
         };
         let supported = self.networks.supported_products(&network);

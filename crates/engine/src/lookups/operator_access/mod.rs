@@ -23,7 +23,7 @@ pub(crate) use live::LiveAccess;
 
 use crate::{
     lookups::eligibility::{Eligibility, EligibilityError, EligibilityExplanation, EligibilitySubject},
-    ports::{operator_tokens::OperatorTokens, silent::SilentConnector, sim_swap::SimSwapConnector},
+    ports::{operator_tokens::OperatorTokenVerifier, silent::SilentConnector, sim_swap::SimSwapConnector},
 };
 
 /// The reason why a number cannot be checked with a product.
@@ -151,9 +151,9 @@ pub trait OperatorAccess: fmt::Debug + Send + Sync {
 
     /// Like [`operator_token_connector`](Self::operator_token_connector), before a user is offered the wallet. `None`
     /// also if the operator cannot be asked at present.
-    fn available_operator_tokens(&self, network: &NetworkId) -> Option<Arc<dyn SilentConnector>> {
+    fn available_operator_token_connector(&self, network: &NetworkId) -> Option<Arc<dyn SilentConnector>> {
         let connector = self.operator_token_connector(network)?;
-        connector.operator_tokens().is_some_and(OperatorTokens::is_available).then_some(connector)
+        connector.operator_token_verifier().is_some_and(OperatorTokenVerifier::is_available).then_some(connector)
     }
 
     /// Whether the address of a device may be the one that the API client announced.

@@ -8,7 +8,9 @@ use std::{
 };
 
 use jiff::Timestamp;
-use ringtrue_callback_signature::{CallbackSigner, CoveredComponents, digest_header, format_date, sign};
+use ringtrue_callback_signature::{
+    CallbackSigner, CoveredComponents, authorization_header, digest_header, format_date,
+};
 use ringtrue_domain::tenancy::Mode;
 
 use crate::process::TIMEOUT;
@@ -19,7 +21,7 @@ pub const BODY: &str = r#"{"check_id":"0199b0a8-0000-7000-8000-000000000000","st
 pub static KEY: LazyLock<CallbackSigner> = LazyLock::new(new_key);
 
 pub fn new_key() -> CallbackSigner {
-    CallbackSigner::from_pkcs8(Mode::Live, &CallbackSigner::generate()).expect("an RSA key")
+    CallbackSigner::from_pkcs8(Mode::Live, &CallbackSigner::generate_pkcs8()).expect("an RSA key")
 }
 
 /// A signed callback request that tests can alter after signing.
@@ -42,7 +44,7 @@ impl Callback {
         let covered = CoveredComponents { method: "POST", target, host, date: &date, product, digest: &digest };
         let headers = [
             ("host", host.to_owned()),
-            ("authorization", sign(&covered, key)),
+            ("authorization", authorization_header(&covered, key)),
             ("date", date.clone()),
             ("x-service-callback", product.to_owned()),
             ("digest", digest.clone()),

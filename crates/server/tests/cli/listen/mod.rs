@@ -292,7 +292,7 @@ fn callbacks_are_forwarded_unchanged() {
 
 #[test]
 fn sandbox_callbacks_need_accept_sandbox() {
-    let sandbox = CallbackSigner::from_pkcs8(Mode::Sandbox, &CallbackSigner::generate()).unwrap();
+    let sandbox = CallbackSigner::from_pkcs8(Mode::Sandbox, &CallbackSigner::generate_pkcs8()).unwrap();
     let app = Web::start("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_owned());
     for (more, answered, verdict) in [(&[][..], 401, "bad"), (&["--accept-sandbox"], 200, "good")] {
         let listening = ListenCommand::start(&[&["--forward", &app.url("")], more].concat());

@@ -158,10 +158,11 @@ async fn resends_are_limited_to_twenty_and_their_log_is_bounded(world: World) {
     resent(&world, resend(CHECKS, &other).bearer(&backend.token)).await.assert(202);
 
     let project = backend.project.project_id.parse().unwrap();
-    let log = world.node.engine.callbacks.callback_log(project, id.parse().unwrap()).await.unwrap().unwrap();
-    let numbers: Vec<u32> = log.attempts.iter().map(|attempt| attempt.number).collect();
+    let callback =
+        world.node.engine.callbacks.read_logged_callback(project, id.parse().unwrap()).await.unwrap().unwrap();
+    let numbers: Vec<u32> = callback.attempts.iter().map(|attempt| attempt.number).collect();
     assert_eq!(numbers, (2..=21).collect::<Vec<_>>());
-    for attempt in log.attempts {
+    for attempt in callback.attempts {
         let kept = attempt.exchange.unwrap().received.unwrap();
         let names: Vec<&str> = kept.headers.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!((names, kept.body.len()), (vec!["x-long"], 4_096));

@@ -71,7 +71,7 @@ async fn find_action(browser: &mut Browser, page: &str, email: &str, action: &st
 async fn inviting_a_pending_administrator_grants_no_access(world: World) {
     let other = world.another_tenant().await;
     let mut attacker = Browser::member(&world, &other, Role::Owner).await;
-    let (engine, operator) = (&world.node.engine, Administrator::operator());
+    let (engine, operator) = (&world.node.engine, Administrator::of_command_line());
     let admins = engine.accounts.invite_admin(&operator, &"root@example.com".parse().unwrap()).await.unwrap().path;
     let joes = Browser::member_with_email(&world, &world.acme, "joe@example.com", Role::Owner).await;
     for email in ["root@example.com", "joe@example.com"] {
@@ -105,7 +105,7 @@ async fn account_created_by_an_invitation_has_no_other_access(world: World) {
     impostor.get(&link).await.assert(410);
 
     // An administrator gives the real user a password reset link, and the user accepts the invitation.
-    let (engine, operator) = (&world.node.engine, Administrator::operator());
+    let (engine, operator) = (&world.node.engine, Administrator::of_command_line());
     let account = engine.accounts.account_id_by_email(&operator, &"jane@example.com".parse().unwrap()).await.unwrap();
     let own = engine.accounts.create_password_reset_link(&operator, account).await.unwrap().path;
     let mut jane = Browser::with_link(&world, &own).await;

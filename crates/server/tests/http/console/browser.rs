@@ -28,7 +28,7 @@ impl Browser {
 
     /// Signs in as an administrator.
     pub async fn admin(world: &World) -> Self {
-        let operator = Administrator::operator();
+        let operator = Administrator::of_command_line();
         let link =
             world.node.engine.accounts.invite_admin(&operator, &"root@example.com".parse().unwrap()).await.unwrap();
         Browser::with_link(world, &link.path).await
@@ -44,7 +44,7 @@ impl Browser {
         let (email, engine) = (email.parse().unwrap(), &world.node.engine);
         let link = match engine.accounts.invite_member_as_operator(workspace, &email, role).await {
             Err(MemberError::AlreadyMember) => {
-                let operator = Administrator::operator();
+                let operator = Administrator::of_command_line();
                 let account = engine.accounts.account_id_by_email(&operator, &email).await.unwrap();
                 engine.accounts.create_password_reset_link(&operator, account).await.unwrap()
             }

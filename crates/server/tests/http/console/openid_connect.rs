@@ -263,7 +263,7 @@ async fn administrators_unlink_identities(database: Database) {
     let world = provider.world(database, policy).await;
     let mut browser = Browser::new(&world);
     assert_eq!(location(&provider.sign_in(&world, &mut browser, "/console", jane("1")).await), "/console");
-    let (accounts, operator) = (&world.node.engine.accounts, Administrator::operator());
+    let (accounts, operator) = (&world.node.engine.accounts, Administrator::of_command_line());
     let account = accounts.account_id_by_email(&operator, &"jane@example.com".parse().unwrap()).await.unwrap();
     let mut admin = Browser::admin(&world).await;
     let page = admin.get(ACCOUNTS).await.assert(200).text();
@@ -550,7 +550,7 @@ async fn provider_decides_on_second_factors(database: Database) {
 
     // The account also gets a password. Sign-in by password requires a second factor, sign-in by OpenID Connect does
     // not.
-    let (accounts, operator) = (&world.node.engine.accounts, Administrator::operator());
+    let (accounts, operator) = (&world.node.engine.accounts, Administrator::of_command_line());
     let account = accounts.account_id_by_email(&operator, &"jane@example.com".parse().unwrap()).await.unwrap();
     let link = accounts.create_password_reset_link(&operator, account).await.unwrap().path;
     let mut with_password = Browser::with_link(&world, &link).await;

@@ -135,7 +135,7 @@ pub fn fill_path(template: &str, workspace: &str) -> String {
 async fn pages_are_well_formed() {
     let world = World::sqlite().await;
     let mut visitor = Browser::new(&world);
-    let (engine, operator) = (&world.node.engine, Administrator::operator());
+    let (engine, operator) = (&world.node.engine, Administrator::of_command_line());
     let link = engine.accounts.invite_admin(&operator, &"new@example.com".parse().unwrap()).await.unwrap().path;
     let email = "joe@example.com".parse().unwrap();
     let workspace = world.acme.workspace_id.parse().unwrap();

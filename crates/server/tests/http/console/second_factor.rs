@@ -214,7 +214,7 @@ async fn wrong_codes_are_throttled_across_addresses(world: World) {
 async fn set_password_link_does_not_replace_the_second_factor(world: World) {
     let mut here = member(&world).await;
     let factor = set_up(&world, &mut here).await;
-    let (accounts, operator) = (&world.node.engine.accounts, Administrator::operator());
+    let (accounts, operator) = (&world.node.engine.accounts, Administrator::of_command_line());
     let account = accounts.account_id_by_email(&operator, &EMAIL.parse().unwrap()).await.unwrap();
     let link = accounts.create_password_reset_link(&operator, account).await.unwrap().path;
     let mut browser = Browser::new(&world);
@@ -234,7 +234,7 @@ async fn set_password_link_does_not_replace_the_second_factor(world: World) {
 async fn administrators_remove_second_factors(world: World) {
     let mut here = member(&world).await;
     set_up(&world, &mut here).await;
-    let (accounts, operator) = (&world.node.engine.accounts, Administrator::operator());
+    let (accounts, operator) = (&world.node.engine.accounts, Administrator::of_command_line());
     let account = accounts.account_id_by_email(&operator, &EMAIL.parse().unwrap()).await.unwrap();
     let remove = format!("/console/deployment/accounts/{account}/remove-second-factor");
     let token = here.form_token("/console/account").await;

@@ -157,7 +157,7 @@ on_both_databases!(unknown_sessions_and_links_are_limited_by_address);
 async fn link_is_valid_once_and_for_a_day() {
     let world = World::sqlite().await;
     let email = "root@example.com".parse().unwrap();
-    let link = world.node.engine.accounts.invite_admin(&Administrator::operator(), &email).await.unwrap().path;
+    let link = world.node.engine.accounts.invite_admin(&Administrator::of_command_line(), &email).await.unwrap().path;
     let token = link.split_once("token=").unwrap().1.to_owned();
     let set = [("token", &*token), ("password", PASSWORD), ("again", PASSWORD)];
 
@@ -173,7 +173,7 @@ async fn link_is_valid_once_and_for_a_day() {
 
     let mut other = Browser::new(&world);
     other.get(&link).await.assert(410);
-    let late = world.node.engine.accounts.invite_admin(&Administrator::operator(), &email).await.unwrap().path;
+    let late = world.node.engine.accounts.invite_admin(&Administrator::of_command_line(), &email).await.unwrap().path;
     world.advance(SignedDuration::from_hours(24));
     other.get(&late).await.assert(410);
 }

@@ -129,7 +129,7 @@ async fn account_altered_by_sql_has_no_rights_until_it_is_reset(world: World) {
     assert!(can_sign_in(&world, JANE).await);
 
     let accounts = &world.node.engine.accounts;
-    let (operator, email) = (Administrator::operator(), JANE.parse().unwrap());
+    let (operator, email) = (Administrator::of_command_line(), JANE.parse().unwrap());
     assert!(accounts.reset_altered_account(&operator, &email).await.is_err(), "an unaltered account is kept");
     world.database.execute(&format!("update accounts set is_admin = (1 = 1) where email = '{JANE}'"));
     assert!(accounts.invite_admin(&operator, &email).await.is_err(), "not even administrators extend it");
@@ -198,7 +198,7 @@ async fn session_and_link_moved_to_another_account_are_rejected(world: World) {
     assert_eq!(location(&mallory.get("/console/account").await).split('?').next(), Some("/console/sign-in"));
 
     let accounts = &world.node.engine.accounts;
-    let operator = Administrator::operator();
+    let operator = Administrator::of_command_line();
     let account = accounts.account_id_by_email(&operator, &MALLORY.parse().unwrap()).await.unwrap();
     let link = accounts.create_password_reset_link(&operator, account).await.unwrap();
     move_rows("account_links");
@@ -210,7 +210,7 @@ async fn altered_rows_are_not_signed_by_later_changes(world: World) {
     let _root = Browser::admin(&world).await;
     let _jane = Browser::member_with_email(&world, &world.acme, JANE, Role::Viewer).await;
     let accounts = &world.node.engine.accounts;
-    let operator = Administrator::operator();
+    let operator = Administrator::of_command_line();
     let account = accounts.account_id_by_email(&operator, &JANE.parse().unwrap()).await.unwrap();
     world.database.execute(&format!("update accounts set is_admin = (1 = 1) where email = '{JANE}'"));
     assert!(accounts.disable_account(&operator, account).await.is_err());
@@ -278,7 +278,7 @@ async fn links_outlive_a_rotation_but_not_an_emergency(world: World) {
     let page = created["url"].as_str().unwrap().strip_prefix(&world.node.base_url).unwrap().to_owned();
     let accounts = &world.node.engine.accounts;
     let invitation =
-        accounts.invite_admin(&Administrator::operator(), &"new@example.com".parse().unwrap()).await.unwrap();
+        accounts.invite_admin(&Administrator::of_command_line(), &"new@example.com".parse().unwrap()).await.unwrap();
     let mut jane = Browser::member_with_email(&world, &world.acme, JANE, Role::Viewer).await;
     let form_token = jane.form_token("/console/account").await;
 
@@ -287,7 +287,7 @@ async fn links_outlive_a_rotation_but_not_an_emergency(world: World) {
     let mut visitor = Browser::new(&world);
     visitor.get(&page).await.assert(200);
     visitor.get(&invitation.path).await.assert(200);
-    let shown = accounts.find_account_link(&Administrator::operator(), invitation.id).await.unwrap().unwrap();
+    let shown = accounts.find_account_link(&Administrator::of_command_line(), invitation.id).await.unwrap().unwrap();
     assert_ne!(shown.path, invitation.path, "the new key derives another token");
     visitor.get(&shown.path).await.assert(200);
     assert_ne!(jane.form_token("/console/account").await, form_token);
@@ -298,7 +298,7 @@ async fn links_outlive_a_rotation_but_not_an_emergency(world: World) {
         assert!([404, 410].contains(&visitor.get(path).await.status), "{path}");
     }
     assert_ne!(jane.post("/console/account/end-other-sessions", &form_token, &[]).await.status, 303);
-    let shown = accounts.find_account_link(&Administrator::operator(), invitation.id).await.unwrap().unwrap();
+    let shown = accounts.find_account_link(&Administrator::of_command_line(), invitation.id).await.unwrap().unwrap();
     visitor.get(&shown.path).await.assert(200);
 }
 

@@ -75,7 +75,7 @@ async fn restored_database_revives_no_tokens_or_links(world: World) {
     engine.node.detect_rollback(recorded_generation).await.unwrap();
     assert!(store.database_history().await.unwrap().rollback_detected_at.is_some(), "the rollback is detected");
 
-    let done = engine.node.accept_restored_database().await.unwrap();
+    let done = engine.node.repair_restored_database().await.unwrap();
     engine.node.deregister_node().await;
     assert_eq!((done.callbacks, done.checks), (2, 1));
     assert_eq!(store.database_history().await.unwrap().rollback_detected_at, None);

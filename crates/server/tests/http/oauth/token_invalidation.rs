@@ -171,6 +171,6 @@ async fn invalidate(world: &World, end: InvalidationCause, token_under_test: &To
 /// Rotates the key as a separate process would, such as the command line.
 async fn rotate(world: &World, emergency: bool) {
     let engine = &world.node.engine;
-    let rotation = KeyRotation::by_operator(KeyPurpose::Token, emergency);
+    let rotation = KeyRotation::by_command_line(KeyPurpose::Token, emergency);
     keys::rotate_key(rotation, engine.store(), &master(), engine.clock(), engine.entropy()).await.expect("a rotation");
 }

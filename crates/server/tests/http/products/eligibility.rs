@@ -10,7 +10,7 @@ use ringtrue_engine::{
         networks::SilentNetworkRoute,
         number_lookup::{LookupSources, PrefixPolicy},
     },
-    ports::lookups::{IpLocation, IpLocator, LookupError, LookupResult, LookupSource},
+    ports::lookups::{AddressNetwork, AddressNetworkTable, LookupError, LookupResult, LookupSource},
 };
 use serde_json::{Value, json};
 
@@ -253,11 +253,11 @@ impl LookupSource for FixedSource {
 }
 
 #[derive(Debug)]
-struct FixedLocations(HashMap<IpAddr, IpLocation>);
+struct FixedNetworks(HashMap<IpAddr, AddressNetwork>);
 
-impl IpLocator for FixedLocations {
-    fn locate(&self, address: IpAddr) -> IpLocation {
-        self.0.get(&address.to_canonical()).cloned().unwrap_or(IpLocation::Unknown)
+impl AddressNetworkTable for FixedNetworks {
+    fn network_of_address(&self, address: IpAddr) -> AddressNetwork {
+        self.0.get(&address.to_canonical()).cloned().unwrap_or(AddressNetwork::Unknown)
     }
 }
 
@@ -289,16 +289,16 @@ async fn three_operators() -> World {
         sources: vec![Arc::new(FixedSource(known))],
         ..LookupSources::default()
     });
-    let mobile = |id: &str| IpLocation::Mobile(id.parse().unwrap());
+    let mobile = |id: &str| AddressNetwork::Mobile(id.parse().unwrap());
     let addresses = [
         ("82.132.0.1", mobile("23410")),
         ("2a01:4c8::1", mobile("23411")),
         ("85.255.0.1", mobile("23415")),
         ("80.187.0.1", mobile("26201")),
-        ("81.2.69.1", IpLocation::NotMobile),
+        ("81.2.69.1", AddressNetwork::NotMobile),
     ];
     let addresses = addresses.into_iter().map(|(address, located)| (address.parse().unwrap(), located));
-    engine.networks().set_ip_locator(Box::new(FixedLocations(addresses.collect())));
+    engine.networks().set_address_networks(Box::new(FixedNetworks(addresses.collect())));
     let networks = vec!["23410".parse().unwrap()];
     engine.networks().set_silent_routes(vec![SilentNetworkRoute { networks, connector: ScriptedOperator::of(&world) }]);
     ScriptedSimSwap::of(&world, &["23410", "23415"]);

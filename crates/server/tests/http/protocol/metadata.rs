@@ -158,7 +158,7 @@ async fn key_ids(world: &World) -> Vec<Value> {
 
 pub async fn rotate(world: &World, purpose: KeyPurpose, emergency: bool) {
     let engine = &world.node.engine;
-    let rotation = KeyRotation::by_operator(purpose, emergency);
+    let rotation = KeyRotation::by_command_line(purpose, emergency);
     keys::rotate_key(rotation, engine.store(), &master(), engine.clock(), engine.entropy()).await.expect("a rotation");
     engine.node.refresh().await.unwrap();
 }

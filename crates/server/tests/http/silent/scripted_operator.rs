@@ -21,10 +21,12 @@ use ringtrue_domain::{
 use ringtrue_engine::{
     lookups::operator_access::OperatorAccess as _,
     ports::{
-        operator_tokens::{CredentialRequest, CredentialResponse, DigitalCredential, OperatorToken, OperatorTokens},
+        operator_tokens::{
+            CredentialRequest, CredentialResponse, DigitalCredential, OperatorToken, OperatorTokenVerifier,
+        },
         silent::{
-            AuthenticatedDevice, AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, DeviceQuestion,
-            SilentConnector, SilentOperation, SilentResult,
+            AuthenticatedDevice, AuthorizationRedirect, DeviceQuestion, OperatorAuthorizationRequest,
+            OperatorAuthorizationResponse, SilentConnector, SilentOperation, SilentResult,
         },
     },
 };
@@ -175,7 +177,10 @@ impl SilentConnector for ScriptedOperator {
         matches!(product, Product::SecureSna | Product::Discovery)
     }
 
-    async fn begin_authorization(&self, request: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
+    async fn begin_authorization(
+        &self,
+        request: OperatorAuthorizationRequest<'_>,
+    ) -> Result<AuthorizationRedirect, ErrorCode> {
         if let Some(code) = self.request_errors.lock().pop_front() {
             return Err(code);
         }
@@ -184,7 +189,10 @@ impl SilentConnector for ScriptedOperator {
         Ok(AuthorizationRedirect { location, connector_data: sim.as_bytes().to_vec() })
     }
 
-    async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
+    async fn complete_authorization(
+        &self,
+        response: OperatorAuthorizationResponse<'_>,
+    ) -> Result<SilentResult, ErrorCode> {
         let device = ReturnedDevice {
             peer: response.peer,
             device: response.device_ip,
@@ -223,19 +231,19 @@ impl SilentConnector for ScriptedOperator {
         Ok(question.number.matches(&sim))
     }
 
-    fn operator_tokens(&self) -> Option<&dyn OperatorTokens> {
+    fn operator_token_verifier(&self) -> Option<&dyn OperatorTokenVerifier> {
         self.wallet.as_ref().map(|_| self as _)
     }
 }
 
 impl ScriptedOperator {
-    fn wallet(&self) -> &dyn OperatorTokens {
-        self.wallet.as_ref().and_then(|wallet| wallet.operator_tokens()).expect("an operator with a wallet")
+    fn wallet(&self) -> &dyn OperatorTokenVerifier {
+        self.wallet.as_ref().and_then(|wallet| wallet.operator_token_verifier()).expect("an operator with a wallet")
     }
 }
 
 #[async_trait]
-impl OperatorTokens for ScriptedOperator {
+impl OperatorTokenVerifier for ScriptedOperator {
     fn is_available(&self) -> bool {
         self.is_available.load(Ordering::Relaxed)
     }

@@ -64,7 +64,7 @@ impl Verifier {
     fn request_with_hint(&self, number_hint: Option<&Msisdn>) -> Value {
         let request = CredentialRequest { check: CHECK, number_hint, nonce: NONCE, key: &self.key, now: self.now };
         let DigitalCredential { protocol, data } =
-            self.connector.operator_tokens().unwrap().credential_request(request).unwrap();
+            self.connector.operator_token_verifier().unwrap().credential_request(request).unwrap();
         json!({ "protocol": protocol, "data": data })
     }
 
@@ -86,11 +86,11 @@ impl Verifier {
             credential: &credential,
             now: self.now,
         };
-        let tokens = self.connector.operator_tokens().unwrap();
-        let token = tokens.verify_credential(&response).map_err(|_| ResponseError::Invalid)?;
-        assert!(tokens.network_of_carrier(&token.carrier.unwrap()).is_some());
+        let verifier = self.connector.operator_token_verifier().unwrap();
+        let token = verifier.verify_credential(&response).map_err(|_| ResponseError::Invalid)?;
+        assert!(verifier.network_of_carrier(&token.carrier.unwrap()).is_some());
         let number = Msisdn::parse(number, Mode::Sandbox).unwrap();
-        let matched = tokens.verify_number_with_token(CHECK, &number, &token.temporary_token).await;
+        let matched = verifier.verify_number_with_token(CHECK, &number, &token.temporary_token).await;
         matched.map_err(ResponseError::Operator)
     }
 }

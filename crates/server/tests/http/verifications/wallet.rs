@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use ringtrue_domain::{
     lifecycle::ErrorCode,
     product::Product,
-    silent::{WalletFailure, Way},
+    silent::{SilentWay, WalletFailure},
 };
 use ringtrue_server::config::BaseUrl;
 use serde_json::{Value, json};
@@ -83,10 +83,10 @@ impl<'a> VerificationClient<'a> {
     }
 
     /// The way that the first step took, and why its wallet gave no verdict.
-    async fn first_way(&self, verification: &Value) -> (Option<Way>, Option<WalletFailure>) {
+    async fn first_way(&self, verification: &Value) -> (Option<SilentWay>, Option<WalletFailure>) {
         let step = self.get(id(verification)).await["steps"][0]["check_id"].as_str().unwrap().parse().unwrap();
         let (engine, project) = (&self.world.node.engine, self.project.project_id.parse().unwrap());
-        let history = engine.checks.check_history(project, Product::SecureSna, step).await.unwrap();
+        let history = engine.checks.read_check_history(project, Product::SecureSna, step).await.unwrap();
         (history.way, history.wallet_failure)
     }
 }
@@ -104,7 +104,7 @@ async fn answer_of_an_app_completes_the_verification(world: World) {
         let ended = client.answer(id(&created), &credential).await.assert(200);
         assert_eq!(ended.header("idempotent-replayed"), None);
         assert_completed(&ended.json(), is_match, "secure_sna");
-        assert_eq!(client.first_way(&created).await, (Some(Way::OperatorToken), None));
+        assert_eq!(client.first_way(&created).await, (Some(SilentWay::OperatorToken), None));
         let again = client.answer(id(&created), &credential).await.assert(200);
         assert_eq!((again.header("idempotent-replayed"), again.json()), (Some("true"), ended.json()));
         // Only the answer that gave the verdict repeats it.
@@ -168,7 +168,7 @@ async fn operator_without_an_answer_leads_to_the_next_method(world: World) {
     let credential = client.confirm_step(&created, "+990123456799").await;
     let next = client.answer(id(&created), &credential).await.assert(200).json();
     assert_eq!(steps(&next), [("secure_sna", "ERROR", "mno_server_error"), ("reverse_sms", "ACCEPTED", "")]);
-    assert_eq!(client.first_way(&created).await, (Some(Way::OperatorToken), Some(WalletFailure::Refused)));
+    assert_eq!(client.first_way(&created).await, (Some(SilentWay::OperatorToken), Some(WalletFailure::Refused)));
     client.answer(id(&created), &credential).await.assert_problem(409, "check_not_ready");
 }
 
@@ -262,7 +262,7 @@ async fn browser_that_asked_completes_the_verification(world: World) {
     let again = browser.post("wallet", Some(&cookie), &json!({"digital_credential": credential})).await.assert(200);
     assert_eq!(text(&again.json(), "location"), browser.path, "the page shows what follows");
     assert_completed(&client.redeem(id(&created), code).await.assert(200).json(), true, "secure_sna");
-    assert_eq!(client.first_way(&created).await, (Some(Way::OperatorToken), None));
+    assert_eq!(client.first_way(&created).await, (Some(SilentWay::OperatorToken), None));
 }
 
 async fn other_browsers_complete_nothing(world: World) {
@@ -301,7 +301,7 @@ async fn failures_of_the_wallet_are_told_apart(world: World) {
         browser.post("wallet", None, &json!({"error": name})).await.assert(200);
         let next = client.get(id(&created)).await;
         assert_eq!(steps(&next), [("secure_sna", "ERROR", code), ("reverse_sms", "ACCEPTED", "")]);
-        assert_eq!(client.first_way(&created).await, (Some(Way::OperatorToken), Some(failure)));
+        assert_eq!(client.first_way(&created).await, (Some(SilentWay::OperatorToken), Some(failure)));
         browser.post("wallet", None, &json!({"error": name})).await.assert(200);
         assert_eq!(client.get(id(&created)).await, next, "a repeated request gives up one step");
     }
@@ -439,7 +439,7 @@ async fn failure_of_the_wallet_leaves_a_verdict_over_mobile_data(world: World) {
     let code = code_of(returned.header("location").unwrap()).unwrap();
     browser.post("wallet", None, &json!({"error": "declined"})).await.assert(200);
     assert_completed(&client.redeem(id(&created), &code).await.assert(200).json(), true, "secure_sna");
-    assert_eq!(client.first_way(&created).await, (Some(Way::MobileData), None));
+    assert_eq!(client.first_way(&created).await, (Some(SilentWay::MobileData), None));
 }
 
 /// Has the wallet answer for the other SIM, as the page or as an app, and the device return over mobile data before the
@@ -492,7 +492,7 @@ async fn first_verdict_is_kept(world: World, wallet_error: Option<ErrorCode>) {
             assert_eq!(code_of(text(&answered.assert(200).json(), "location")), None, "no second code");
         }
         assert_completed(&client.redeem(id(&created), &code).await.assert(200).json(), true, "secure_sna");
-        assert_eq!(client.first_way(&created).await, (Some(Way::MobileData), None));
+        assert_eq!(client.first_way(&created).await, (Some(SilentWay::MobileData), None));
     }
 }
 
@@ -518,7 +518,7 @@ async fn mobile_data_that_fails_leaves_a_verdict_of_the_wallet(world: World) {
     let (returned, code) = tokio::join!(returned, answered);
     returned.assert(302);
     assert_completed(&client.redeem(id(&created), &code).await.assert(200).json(), true, "secure_sna");
-    assert_eq!(client.first_way(&created).await, (Some(Way::OperatorToken), None));
+    assert_eq!(client.first_way(&created).await, (Some(SilentWay::OperatorToken), None));
 }
 
 async fn device_outside_of_mobile_networks_keeps_secure_sna_for_its_wallet(world: World) {
@@ -577,7 +577,7 @@ async fn error_over_mobile_data_before_the_wallet_is_kept(world: World) {
     browser.post("wallet", None, &json!({"error": "declined"})).await.assert(200);
     let step = client.get(id(&created)).await["steps"][0]["check_id"].as_str().unwrap().parse().unwrap();
     let project = client.project.project_id.parse().unwrap();
-    let history = world.node.engine.checks.check_history(project, Product::SecureSna, step).await.unwrap();
+    let history = world.node.engine.checks.read_check_history(project, Product::SecureSna, step).await.unwrap();
     assert_eq!(history.redirect_error, Some(ErrorCode::MnoServerError));
     assert_eq!(history.wallet_failure, Some(WalletFailure::Declined));
 

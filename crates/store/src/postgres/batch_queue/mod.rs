@@ -57,7 +57,7 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use ringtrue_domain::lifecycle::{Bucket, CheckId};
+use ringtrue_domain::lifecycle::{CheckId, ShardBucket};
 use ringtrue_engine::ports::store::StoreError;
 use tokio::{
     sync::{Mutex, Notify, mpsc, oneshot},
@@ -104,10 +104,10 @@ pub(super) trait BatchedOperation: Operation + Sized {
 
     /// Returns the bucket of the operation's rows. It determines the server. `None`: the rows are in no bucket, and the
     /// configured server has them.
-    fn bucket(&self) -> Option<Bucket>;
+    fn bucket(&self) -> Option<ShardBucket>;
 
     /// Returns the buckets of other rows that the operation changes. They may be on another server.
-    fn other_buckets(&self) -> Vec<Bucket> {
+    fn other_buckets(&self) -> Vec<ShardBucket> {
         Vec::new()
     }
 

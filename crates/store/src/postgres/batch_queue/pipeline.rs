@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use ringtrue_domain::lifecycle::{Bucket, CheckId};
+use ringtrue_domain::lifecycle::{CheckId, ShardBucket};
 use ringtrue_engine::ports::activity::UsageDelta;
 use tokio_postgres::{Client, Row as PostgresRow, Statement, types::ToSql};
 use uuid::Uuid;
@@ -88,7 +88,7 @@ pub struct PipelinedTransaction<'a> {
     table_naming: TableNaming,
     /// Ids of the shards of this server that the transaction uses. Empty if Citus finds all rows, or there is no Citus.
     shards: Vec<i64>,
-    counter_bucket: Option<Bucket>,
+    counter_bucket: Option<ShardBucket>,
     is_open: bool,
 }
 
@@ -99,7 +99,7 @@ impl<'a> PipelinedTransaction<'a> {
         session: &'a mut BatchSession,
         table_naming: TableNaming,
         mut shards: Vec<i64>,
-        counter_bucket: Option<Bucket>,
+        counter_bucket: Option<ShardBucket>,
     ) -> Self {
         shards.sort_unstable();
         shards.dedup();
@@ -126,7 +126,7 @@ impl<'a> PipelinedTransaction<'a> {
     pub fn statements_by_shard<'s, R>(
         &self,
         rows: impl IntoIterator<Item = R>,
-        bucket: impl Fn(&R) -> Bucket,
+        bucket: impl Fn(&R) -> ShardBucket,
         statement: impl Fn(&[R]) -> BatchStatement<'s>,
     ) -> Vec<BatchStatement<'s>> {
         let mut groups = BTreeMap::<Option<u16>, Vec<R>>::new();
@@ -356,7 +356,7 @@ struct CounterStatements {
 pub struct Counters<'t> {
     slot: i16,
     /// `None`: the project determines the bucket.
-    bucket: Option<Bucket>,
+    bucket: Option<ShardBucket>,
     table_naming: &'t TableNaming,
     needs_single_rows: bool,
 }

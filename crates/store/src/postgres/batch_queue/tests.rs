@@ -38,8 +38,8 @@ impl BatchedOperation for Put {
         unreachable!("the tests have their own queue")
     }
 
-    fn bucket(&self) -> Option<Bucket> {
-        Some(Bucket::of([0, 0]))
+    fn bucket(&self) -> Option<ShardBucket> {
+        Some(ShardBucket::of([0, 0]))
     }
 
     async fn run(batch: &[&Self], tx: &mut PipelinedTransaction<'_>) -> Result<Vec<bool>, BatchError> {
