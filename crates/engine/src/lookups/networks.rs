@@ -66,7 +66,7 @@ pub struct Networks {
     receiver_connectors: Mutex<HashMap<Msisdn, HashMap<Arc<str>, bool>>>,
     /// Round-robin position in each pool of receivers.
     cursors: ArcSwap<HashMap<PoolKey, AtomicUsize>>,
-    address_networks: ArcSwapOption<Box<dyn AddressNetworkTable>>,
+    address_table: ArcSwapOption<Box<dyn AddressNetworkTable>>,
     silent_routes: ArcSwap<Vec<SilentNetworkRoute>>,
     sim_swap_routes: ArcSwap<Vec<SimSwapNetworkRoute>>,
 }
@@ -122,14 +122,14 @@ impl Networks {
     }
 
     pub fn set_address_networks(&self, table: Box<dyn AddressNetworkTable>) {
-        self.address_networks.store(Some(Arc::new(table)));
+        self.address_table.store(Some(Arc::new(table)));
     }
 
     /// Returns the network of an IP address. If the table has an alias id of a configured network, replaces it with the
     /// network's main id.
     pub fn network_of_address(&self, address: IpAddr) -> AddressNetwork {
         match self
-            .address_networks
+            .address_table
             .load()
             .as_ref()
             .map_or(AddressNetwork::Unknown, |table| table.network_of_address(address))
