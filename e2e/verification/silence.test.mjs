@@ -25,6 +25,13 @@ async function openSilence({ context, page, shop, address }, { hasWallet = false
   return verification;
 }
 
+/** Has the page leave. Its response to this call may be lost with the page. */
+async function leave(page, action) {
+  await page.evaluate(action).catch((error) => {
+    if (!error.message.includes('Execution context was destroyed')) throw error;
+  });
+}
+
 const walletButton = (page) => page.getByRole('button', { name: 'Confirm with this phone' });
 
 async function assertOffers(page) {
@@ -52,7 +59,7 @@ pageTest('reload, a second visit and the back button offer another way', phone, 
   const { page, context } = user;
   const visits = countVisits(context);
   const { url } = await openSilence(user);
-  await page.evaluate(() => setTimeout(() => location.reload()));
+  await leave(page, () => setTimeout(() => location.reload()));
   await page.getByRole('heading', { name: 'No answer yet' }).waitFor();
   await assertOffers(page);
   await inspect(page);
@@ -64,7 +71,7 @@ pageTest('reload, a second visit and the back button offer another way', phone, 
   await second.getByRole('button', { name: 'Try again' }).click({ noWaitAfter: true });
   await hangs;
   assert.equal(visits.length, 2, 'only the tap goes there again');
-  await second.evaluate(() => setTimeout(() => history.back()));
+  await leave(second, () => setTimeout(() => history.back()));
   await second.getByRole('heading', { name: 'No answer yet' }).waitFor();
   await assertOffers(second);
   assert.equal(visits.length, 2);
@@ -83,7 +90,7 @@ pageTest('another browser waits, then offers to take over', phone, async (user) 
 pageTest('Not your number? is asked when the operator does not answer', phone, async (user) => {
   const { page, shop } = user;
   const { verification_id } = await openSilence(user);
-  await page.evaluate(() => setTimeout(() => location.reload()));
+  await leave(page, () => setTimeout(() => location.reload()));
   await page.getByRole('heading', { name: 'No answer yet' }).waitFor();
   await page.getByRole('link', { name: 'Not your number?' }).click();
   await page.getByRole('button', { name: 'That’s not my number' }).click();
@@ -117,7 +124,7 @@ pageTest('with a wallet, the page offers it after 8 seconds', phone, async (user
   const hangs = page.waitForRequest((request) => isOperator(new URL(request.url())));
   await page.getByRole('button', { name: 'Try again' }).click({ noWaitAfter: true });
   await hangs;
-  await page.evaluate(() => setTimeout(() => history.back()));
+  await leave(page, () => setTimeout(() => history.back()));
   await walletButton(page).waitFor();
   await assertOffers(page);
   assert.equal(visits.length, 2, 'only the tap goes there again');
