@@ -11,7 +11,7 @@ export interface View {
   close(): void;
 }
 
-/** What a view tells about itself. */
+/** Events that a view reports. */
 export interface ViewEvents {
   closed(): void;
   /** The page cannot be shown here. */

@@ -83,6 +83,7 @@ impl Default for SmscConfig {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             system_id: "sandbox".to_owned(),
             password: "sandbox".to_owned(),
+            // Large enough that a connector can conclude many checks in one batch.
             session: session::SessionConfig { request_window: 128, ..session::SessionConfig::default() },
             max_connections: 64,
             max_binds: usize::MAX,

@@ -266,7 +266,7 @@ impl Cluster {
             return Ok(None);
         }
         let address = self.address.on_server(host, *port);
-        let link = self.configured.link.to_worker(key, &address);
+        let link = self.configured.link.link_to_worker(key, &address);
         let server = Server::start(&address, &self.connector.on_server(&address), self.connections, link)?;
         workers.insert(key.clone(), Arc::clone(&server));
         Ok(Some(server))

@@ -39,7 +39,7 @@ pub(super) struct ServerLink {
 }
 
 impl ServerLink {
-    /// The link to the configured server.
+    /// Returns the link to the configured server.
     pub(super) fn configured(connector: PostgresConnector, placement: Arc<CurrentPlacement>) -> Self {
         ServerLink {
             key: ServerKey::Configured,
@@ -53,7 +53,7 @@ impl ServerLink {
     }
 
     /// Returns the link to a worker, with this server as its coordinator.
-    pub(super) fn to_worker(&self, key: &ServerKey, address: &PostgresAddress) -> Self {
+    pub(super) fn link_to_worker(&self, key: &ServerKey, address: &PostgresAddress) -> Self {
         ServerLink {
             key: key.clone(),
             connector: self.connector.on_server(address),

@@ -170,8 +170,10 @@ impl WriteOp for ConcludeCheck {
     }
 }
 
-/// Stores how a check ended. `SQLite` writes each index of a column in `set` anew, even if the value stays, so only
-/// Discovery sets the columns of the number, which three indexes contain.
+/// Stores how a check ended.
+///
+/// Three indexes depend on the columns of the number. `SQLite` rewrites them whenever an update sets these columns, even
+/// to the same values. Only Discovery changes the number, in an update of its own.
 fn update_concluded(tx: &mut BatchTransaction<'_>, conclusion: &CheckConclusion) -> Result<(), StoreError> {
     tx.execute(
         "update checks
